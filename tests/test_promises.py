@@ -9,6 +9,11 @@ import re
 
 import pytest
 
+from yt8m import runner
+from yt8m.commands.serve import connections
+from yt8m.runner import signals
+from yt8m.runner.cluster import peers, watchdog
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/developers/promises.md"
 IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
@@ -99,3 +104,24 @@ def test_each_row_has_a_quick_test() -> None:
 def test_every_mark_is_a_promise_of_the_page() -> None:
     used = {name for tests in MARKS.values() for ids in tests.values() for name in ids}
     assert used <= {*EXPECTED, HEAVY}
+
+
+def seconds_of(pattern: str) -> tuple[float, ...]:
+    """The numbers that the page's only place with this pattern states."""
+    (match,) = re.finditer(pattern, PAGE.read_text())
+    return tuple(map(float, match.groups()))
+
+
+def test_the_times_of_the_page_are_those_of_the_code() -> None:
+    """A test cannot wait for each of them: the tests of these rows set shorter ones and see that they take effect."""
+    grace, after_grace = seconds_of(r"within its grace period of (\d+) s plus (\d+) s")
+    assert grace == runner.RunnerConfig(model_dir="a_run").stop_grace_seconds
+    assert after_grace == signals._AFTER_CLOSE_SECONDS
+    until_named, notice = seconds_of(r"name it within (\d+) s \((\d+) s, or half of `--stall_timeout`")
+    assert watchdog.NOTICE_SECONDS == notice < until_named
+    (until_ended,) = seconds_of(r"if a process dies, the others name it and end within (\d+) s")
+    assert until_ended >= peers.DEAD_SECONDS + peers.PROBE_SECONDS + peers.LEAVE_SECONDS
+    (until_frozen_is_named,) = seconds_of(r"a process that is frozen is named after at most (\d+) s")
+    assert until_frozen_is_named >= watchdog.NOTICE_SECONDS
+    (after_timeout,) = seconds_of(r"It is gone within `--timeout` plus (\d+) s")
+    assert after_timeout > connections._LAST_SECONDS
