@@ -170,6 +170,9 @@ def test_tensorboard_finds_scalars_histograms_the_graph_hyper_parameters_and_a_c
     of_eval, _ = values_of(trained / "eval")
     figures = json.loads((trained / "eval/report.json").read_text())
     assert of_eval["Epoch/Eval_GAP"][16].simple_value == pytest.approx(figures["gap"], rel=1e-6)
+    assert of_eval["Epoch/Eval_Avg_Perr"][16].simple_value == pytest.approx(figures["perr"], rel=1e-6)
+    batches = {"Hit@1", "Perr", "GAP", "Loss"}
+    assert {f"GlobalStep/Eval_{name}" for name in batches} <= {tag for tag in of_eval if 16 in of_eval[tag]}
     true, false, negative, missed, precision, recall = tf.make_ndarray(of_eval["Epoch/Eval_PR"][16].tensor)
     assert (true + false + negative + missed == figures["num_examples"] * 10).all()
     assert (np.diff(recall) <= 0).all()

@@ -38,6 +38,6 @@ def test_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
 def test_lines_elsewhere(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train.main(command(tmp_path)[3:]) == 0
     shown = capsys.readouterr().err
-    steps = re.findall(r"INFO training step (\d+) of 20 \| Loss: [\d.]+ .*GAP: .* \| 0:00:\d\d left", shown)
+    steps = re.findall(r"INFO training step (\d+) \| Loss: [\d.]+ .*GAP: .* \| step \d+ of 20 \| 0:00:\d\d left", shown)
     assert steps == ["5", "10", "15", "20"]
     assert "\x1b" not in shown

@@ -89,7 +89,7 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(start: Callable
     assert json.loads(output.splitlines()[-1])[:2] == ["finished", 60]
     assert log.count("metrics.jsonl cannot be written any more") == 1
     assert log.count("the event file in") == 1
-    assert log.count("training step 10 of 60 |") == 1
+    assert log.count("training step 10 |") == 1
 
 
 @pytest.mark.parametrize(

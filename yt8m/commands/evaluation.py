@@ -121,7 +121,7 @@ def _evaluated(
     """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
     outcome = None
     try:
-        outcome = run_one(config, run, train_dir, checkpoint, parts)
+        outcome = run_one(config, run, train_dir, checkpoint, parts, results.events)
         if not outcome.exit_code:
             names = vocabulary.of(run.data.num_classes, parts.names)
             done = evaluated(checkpoint, outcome, names, config.min_positives)
@@ -271,9 +271,9 @@ def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
 
 
 def run_one(
-    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload
+    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload, events: EventFile
 ) -> runner.Outcome:
-    """Evaluates one checkpoint in this process.
+    """Evaluates one checkpoint in this process; the figures of the logged batches go to `events`.
 
     Raises:
       RunError: a shard changed since its records were counted; the message names it.
@@ -281,7 +281,8 @@ def run_one(
     if parts.walked is not None:
         parts.walked.check_unchanged()
     settings = runner_config(config, run, train_dir, checkpoint)
-    outcome = runner.build(settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)).run()
+    chosen = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
+    outcome = runner.build(settings, parts.inputter, parts.modeler, chosen).run()
     if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
         parts.walked.check_read(parts.inputter)
     return outcome
@@ -413,6 +414,9 @@ def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
 
 def _write_summaries(events: EventFile, done: Evaluated) -> None:
     """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
-    events.add_scalars({f"Epoch/Eval_{metric.log_name()}": value for metric, value in done.values()}, done.step)
+    from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
+
+    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in done.values()}
+    events.add_scalars(tags, done.step)
     events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
     sending.send_growing()

@@ -127,9 +127,9 @@ class StepLine:
 
 
 def training_line(values: StepValues) -> str:
-    """`training step N of M | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ... | 0:01:15 left`.
+    """`training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ... | step N of M | 0:01:15 left`.
 
-    A part is left out if its values are not given.
+    This is the published line, then what it lacks. A part is left out if its values are not given.
     """
     middle = []
     if values.loss is not None:
@@ -137,7 +137,8 @@ def training_line(values: StepValues) -> str:
     if values.examples_per_second is not None:
         middle.append(f"Examples/sec: {values.examples_per_second:.2f}")
     figures = " ".join(f"{name}: {value:.2f}" for name, value in values.figures.items())
-    return " | ".join(filter(None, [f"training {_step(values)}", " ".join(middle), figures, _left(values)]))
+    published = [f"training step {values.step}", " ".join(middle), figures]
+    return " | ".join(filter(None, [*published, *_progress(values)]))
 
 
 def validation_line(values: StepValues) -> str:
@@ -149,18 +150,13 @@ def validation_line(values: StepValues) -> str:
     return " | ".join(filter(None, [f"validation at step {values.step}", *loss, figures, end]))
 
 
-def _step(values: StepValues) -> str:
-    return f"step {values.step}" + (f" of {values.last_step}" if values.last_step is not None else "")
-
-
-def _left(values: StepValues) -> str:
-    seconds = values.seconds_left
-    return "" if seconds is None else f"{datetime.timedelta(seconds=round(seconds))} left"
-
-
 def _progress(values: StepValues) -> list[str]:
-    """The step and the time left of a pass over data, which the published lines lack; empty if not known."""
-    return [] if values.last_step is None else list(filter(None, [_step(values), _left(values)]))
+    """`step N of M` and the time left, which the published lines lack; empty if not known."""
+    if values.last_step is None:
+        return []
+    seconds = values.seconds_left
+    left = [] if seconds is None else [f"{datetime.timedelta(seconds=round(seconds))} left"]
+    return [f"step {values.step} of {values.last_step}", *left]
 
 
 def evaluation_line(values: StepValues) -> str:
@@ -178,8 +174,10 @@ def evaluation_line(values: StepValues) -> str:
 
 
 def inference_line(values: StepValues) -> str:
-    """`num examples processed: N elapsed seconds: S`, and ` | step N of M | 0:01:15 left` if that is known."""
-    done = f"num examples processed: {values.examples or 0} elapsed seconds: {values.elapsed_seconds or 0:.2f}"
+    """`num examples processed: N elapsed seconds: S examples/sec: X`, and ` | step N of M | 0:01:15 left` if known."""
+    examples, seconds = values.examples or 0, values.elapsed_seconds or 0.0
+    done = f"num examples processed: {examples} elapsed seconds: {seconds:.2f}"
+    done += f" examples/sec: {examples / seconds:.2f}" if seconds else ""
     return " | ".join([done, *_progress(values)])
 
 

@@ -48,7 +48,8 @@ def test_where_a_run_ends(inputter: Any, fields: dict[str, Any], step: int, show
     assert (" of " in shown) == (" of " in text.getvalue())
     context.line.values.loss = 1.5
     context.line.emit(context.step, context.step)
-    assert told[0].startswith(f"{shown}| Loss: 1.50")
+    assert told[0].startswith(f"{shown.partition(' of ')[0].strip()} | Loss: 1.50")
+    assert (f"| {shown.removeprefix('training ')}|" in told[0]) == (" of " in shown)
 
 
 def started(config: RunnerConfig, inputter: Any, line: StepLine, step: int = 0, position: Any = None) -> Context:
@@ -78,7 +79,7 @@ def test_the_time_left_is_that_of_the_steps_after_the_first_line() -> None:
         now[0], line.values.loss = float(seconds), 1.0
         line.emit(step, step)
     assert [values.seconds_left for values in told] == [30 * 39, 2 * 38, 2 * 28, 0, 0]
-    assert training_line(told[2]) == "training step 12 of 40 | Loss: 1.00 | 0:00:56 left"
+    assert training_line(told[2]) == "training step 12 | Loss: 1.00 | step 12 of 40 | 0:00:56 left"
     assert inference_line(told[0]).endswith("elapsed seconds: 0.00 | step 1 of 40 | 0:19:30 left")
     assert evaluation_line(told[0]).endswith("Batch Loss: 1.000 | step 1 of 40 | 0:19:30 left")
     line.start(0)

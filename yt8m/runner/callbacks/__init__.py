@@ -26,6 +26,7 @@ for _name, _class in {
     "eval_basic": "figures:EvalBasic",
     "eval_metrics": "figures:EvalMetrics",
     "eval_speed": "figures:Speed",
+    "eval_summary": "figures:EvalSummary",
     "infer_basic": "figures:InferBasic",
     "infer_writer": "figures:InferWriter",
 }.items():

@@ -186,6 +186,8 @@ class EvalMetrics(_InBackground):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._evaluator, self._is_due = context.modeler.evaluator(), False
+        self._loss: float | None = None
+        self._is_logged = True  # whether the last batch, if there was one, has a line
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Requests the reports, and the loss if there is one."""
@@ -197,15 +199,22 @@ class EvalMetrics(_InBackground):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Accumulates the values while the next step runs; if a line is due, waits for its metrics."""
         got = run_values.results
-        loss = float(got["loss"]) if "loss" in got else None
-        self.thread.put(got["reports"], loss)
+        self._loss = float(got["loss"]) if "loss" in got else None
+        self.thread.put(got["reports"], self._loss)
+        # The run that ends the data has a `before_run` too, but no values.
+        self._is_logged = self._is_due
         if self._is_due:
-            self.context.line.values.figures.update(self.thread.wait())
-            self.context.line.values.loss = loss
+            self._report()
+
+    def _report(self) -> None:
+        self.context.line.values.figures.update(self.thread.wait() or {})
+        self.context.line.values.loss = self._loss
 
     def end(self, session: tf.Session) -> None:
-        """Puts the metrics of all steps into the results."""
+        """Puts the metrics of all steps into the results, and those of the last into a last line if it has none."""
         super().end(session)
+        if not self._is_logged:
+            self._report()
         self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
     def work(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
@@ -253,7 +262,33 @@ class InferWriter(_InBackground):
 
 # The published tags, which users have in their dashboards; only PERR is spelled differently there.
 _FIGURE_TAG, _SPEED_TAG = "model/Training_{}", "global_step/Examples/Second"
-_SPELLING = {"PERR": "Perr"}
+_BATCH_TAG = "GlobalStep/Eval_{}"
+
+
+def published_spelling(name: str) -> str:
+    """The name of a metric in the published tags: `Perr`, `Avg_Perr`."""
+    return name.replace("PERR", "Perr")
+
+
+class EvalSummary(Callback):
+    """Writes the values of each log line of an evaluation under the published tags of batches.
+
+    Args:
+      context: the context of the run.
+      events: the event file, which stays open.
+    """
+
+    def __init__(self, context: Context, events: EventFile) -> None:
+        super().__init__(context)
+        self._events = events
+        context.line.listen(self._write_line)
+
+    def _write_line(self, values: StepValues) -> None:
+        tagged = {published_spelling(name): value for name, value in values.figures.items()}
+        others = {"Loss": values.loss, "Example_Second": values.examples_per_second}
+        tagged |= {name: value for name, value in others.items() if value is not None}
+        scalars = {_BATCH_TAG.format(name): value for name, value in tagged.items()}
+        self._events.add_scalars(scalars, values.global_step)
 
 
 class TrainSummary(Callback):
@@ -328,7 +363,7 @@ class TrainSummary(Callback):
             self._is_open = False
 
     def _write_line(self, values: StepValues) -> None:
-        tagged = {_FIGURE_TAG.format(_SPELLING.get(name, name)): value for name, value in values.figures.items()}
+        tagged = {_FIGURE_TAG.format(published_spelling(name)): value for name, value in values.figures.items()}
         if values.examples_per_second is not None:
             tagged[_SPEED_TAG] = values.examples_per_second
         if values.loss is not None:
