@@ -16,6 +16,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 from yt8m import inference
 from yt8m.command_line import cli
 from yt8m.commands import average_checkpoints, export_model
+from yt8m.config import run_dir
 from yt8m.lazy import tf
 
 
@@ -97,6 +98,9 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
         found = weights(out, 16)
         sources = [weights(trained, step) for step in steps]
         assert found.pop("global_step") == 16
+        ended = run_dir.ended(str(out))
+        assert ended is not None
+        assert ended.status == "finished"
         assert all(name.endswith("ExponentialMovingAverage") for name in found)
         for variable, value in found.items():
             expected = np.mean([source[variable].astype(np.float64) for source in sources], axis=0)

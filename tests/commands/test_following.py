@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
-import signal
 import subprocess
 import sys
 
 import pytest
 from golden_data import golden
 
+from yt8m import eval as evaluation
 from yt8m import train
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,10 +23,22 @@ def train_to(folder: pathlib.Path, step: int) -> None:
     assert train.main([f"--train_data_pattern={data}", f"--train_dir={folder}", *flags, *more]) == 0
 
 
+def test_an_evaluation_of_a_training_that_has_ended_ends(tmp_path: pathlib.Path, caplog) -> None:
+    train_to(tmp_path / "run", 3)
+    data = golden("checkpoint_logistic/test.tfrecord")
+    with caplog.at_level("INFO", "absl"):
+        assert evaluation.main([f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}"]) == 0
+    (row,) = (tmp_path / "run/eval/metrics.jsonl").read_text().splitlines()
+    assert json.loads(row)["step"] == 3
+    assert "the training has ended (" in caplog.text
+    assert "waiting" not in caplog.text
+
+
 @pytest.mark.heavy
 @pytest.mark.long
 def test_each_new_checkpoint_is_evaluated_once(tmp_path: pathlib.Path) -> None:
     train_to(tmp_path / "run", 3)
+    (tmp_path / "run/ended.json").unlink()  # as if it were killed
     data = golden("checkpoint_logistic/test.tfrecord")
     words = [sys.executable, "eval.py", f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT)
@@ -36,11 +49,10 @@ def test_each_new_checkpoint_is_evaluated_once(tmp_path: pathlib.Path) -> None:
         assert f"a checkpoint newer than {tmp_path}/run/model.ckpt-3 (--run_once evaluates once" in waiting
         train_to(tmp_path / "run", 6)
         assert next(evaluated) == "6"
-        process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(30) == 130
-        assert "epoch/eval number" not in rest
-        assert "Traceback" not in rest
+        remaining_lines = process.stderr.read()
+        assert process.wait(30) == 0
+        assert "epoch/eval number" not in remaining_lines
+        assert "the training has ended (finished)" in remaining_lines
     finally:
         process.kill()
         process.wait()

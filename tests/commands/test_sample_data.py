@@ -174,6 +174,17 @@ def test_few_classes() -> None:
             assert len(synthetic_videos.ratings(video, synthetic_videos.windows(video), number)) >= 5
 
 
+def test_videos_of_few_frames_show_as_many_decoys_as_they_have_segments() -> None:
+    lengths = set()
+    for video in synthetic_videos.videos(0, 0, 40, 40, True, (10, 20)):
+        shown = synthetic_videos.decoys(video, 40)
+        lengths.add(video.num_frames)
+        segments = video.num_frames // synthetic_videos.SEGMENT * synthetic_videos.SEGMENT
+        assert shown[:segments].any(axis=1).all()
+        assert not shown[segments:].any()
+    assert min(lengths) < 12 < 18 < max(lengths)
+
+
 def test_temporal_classes_need_time() -> None:
     """Of classes 0 and 1 neither mean nor extremes differ; the order of their halves does."""
     looks, _ = synthetic_videos.prototypes()

@@ -17,6 +17,7 @@ from yt8m.command_line import flags, program
 from yt8m.commands import saved_run, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
+from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import replaced_folder
@@ -24,7 +25,7 @@ from yt8m.export.small_weights import cpu_session
 from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints
+from yt8m.runner import Status, checkpoints
 from yt8m.storage import copies
 
 _USUAL_COUNT = 5
@@ -94,7 +95,8 @@ def _average(
         checkpoints.write_state(part, step, keep=1)
         own = run_dir.own_names(train_dir, run.data.num_classes)
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out), own, is_own=run_dir.is_own(train_dir))
-    steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
+        steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
+        run_dir.note_end(part, Ended(Status.FINISHED, step, f"the mean of steps {steps} of {train_dir}"))
     logging.info("the mean of steps %s is in %s", steps, config.out)
 
 

@@ -225,7 +225,9 @@ def _data(
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
-    """Yields the newest checkpoint, then each newer one as it appears.
+    """Yields the newest checkpoint, then each newer one as it appears, until the training has noted its end.
+
+    A training that was killed notes no end, so it is followed until it is started again and ends.
 
     With `run_once` a newer one follows only if training deleted the first before it was evaluated.
 
@@ -243,19 +245,33 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
         if last in deleted:
             yield from _in_place_of(last, train_dir)
         return
-    said = ""
+    announced = ""
     while True:
-        if last != said:
+        ended = run_dir.ended(
+            train_dir
+        )  # read before the checkpoints are listed, since it is noted after the last save
+        newest = _newer(train_dir, last)
+        if newest is not None:
+            copies.forget(last)
+            last = newest
+            yield last
+            continue
+        if ended is not None:
+            logging.info("the training has ended (%s) and its newest checkpoint is evaluated", ended.message)
+            return
+        if last != announced:
             logging.info("waiting for a checkpoint newer than %s (--run_once evaluates once, and ends)", last)
-            said = last
+            announced = last
         time.sleep(POLL_SECONDS)
-        # Compare the names first: to check that a checkpoint is readable, all of it must be read.
-        if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
-            newest = checkpoints.newest_readable(train_dir)
-            if newest is not None and newest != last:
-                copies.forget(last)
-                last = newest
-                yield last
+
+
+def _newer(train_dir: str, evaluated_last: str) -> str | None:
+    """The newest readable checkpoint; None if there is none that is newer than the one evaluated last."""
+    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
+    if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
+        return None
+    newest = checkpoints.newest_readable(train_dir)
+    return newest if newest != evaluated_last else None
 
 
 def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:

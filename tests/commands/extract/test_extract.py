@@ -292,7 +292,7 @@ def test_a_table_with_parts_labels_splits_and_bad_files(
     ]
     table = write_table(tmp_path / "clips.csv", "id,path,labels,split,start,end", rows)
     words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--max_frames=6", "--ranges=-1:1,floats"]
-    with pytest.raises(RunError, match=r"2 of 7 videos are bad|3 of 7 videos are bad"):
+    with pytest.raises(RunError, match=r"[123] of 7 videos are bad"):
         extract.main(words)
     assert extract.main([*words, "--max_bad_videos=3"]) == 0
     told = capsys.readouterr().out

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -200,7 +199,7 @@ class Extraction:
 
     def _allowed_bad(self) -> int:
         most = self._config.max_bad_videos
-        return math.ceil(len(self._rows) / 10) if most is None else most
+        return len(self._rows) // 10 if most is None else most
 
     def _report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:

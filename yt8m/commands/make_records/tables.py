@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.storage import copies
 
 # The columns with a fixed meaning. Arrays of an NPZ file and lists of a Parquet file that have none of
@@ -306,8 +306,8 @@ class ParquetTable:
         with _opened(self.path) as file:
             try:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
-            except self._arrow.ArrowException as error:
-                raise RunError(f"{self.path} is not a Parquet file that can be read: {error}") from error
+            except (self._arrow.ArrowException, OSError, ValueError) as error:  # damage raises any of these
+                raise RunError(f"{self.path} is not a Parquet file that can be read: {first_line(error)}") from error
 
 
 def _cell(value: Any) -> Any:

@@ -246,11 +246,12 @@ def surroundings(video: Video) -> Floats:
 
 
 def decoys(video: Video, num_classes: int) -> Floats:
-    """The decoys, float32 [num_frames, SIZE]: in each of ten segments the prototype of a class that the video lacks."""
+    """The decoys, float32 [num_frames, SIZE]: in ten segments, or all if there are fewer, a class that the video lacks."""
     stream = video.stream(_DECOY)
     shown = np.zeros((video.num_frames, SIZE), np.float32)
     others = np.setdiff1d(rateable(num_classes), video.labels)
-    starts = SEGMENT * stream.choice(video.num_frames // SEGMENT, _DECOYS, replace=False)
+    segments = video.num_frames // SEGMENT
+    starts = SEGMENT * stream.choice(segments, min(_DECOYS, segments), replace=False)
     for start in starts if len(others) else ():
         shown[start : start + SEGMENT] = prototypes()[0][stream.choice(others)]
     return shown
