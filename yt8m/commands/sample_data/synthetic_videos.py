@@ -246,7 +246,7 @@ def surroundings(video: Video) -> Floats:
 
 
 def decoys(video: Video, num_classes: int) -> Floats:
-    """The decoys, float32 [num_frames, SIZE]: in ten segments, or all if there are fewer, a class that the video lacks."""
+    """The decoys, float32 [num_frames, SIZE]: in ten segments (or all) a class that the video lacks."""
     stream = video.stream(_DECOY)
     shown = np.zeros((video.num_frames, SIZE), np.float32)
     others = np.setdiff1d(rateable(num_classes), video.labels)
