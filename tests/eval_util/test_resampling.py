@@ -54,7 +54,7 @@ def test_the_corrected_ap_of_chance_is_the_share_of_the_labels() -> None:
     draw, plain, corrected = np.random.default_rng(0), [], []
     for _ in range(400):
         hits = draw.permutation(12) < 3
-        scores = draw.permutation(12).astype(np.float32)
+        scores = (draw.permutation(12) / 12).astype(np.float32)
         table = scores[:, np.newaxis], hits[:, np.newaxis]
         plain.append(by_metrics(*table, 1)["map"])
         corrected.append(plain[-1] - resample(kept_videos(*table, 1), 1, resamples=1, seed=0).excess[0])

@@ -316,3 +316,49 @@ def test_contrast_that_is_too_low_would_be_noticed(page, tmp_path: pathlib.Path)
     page.open(tmp_path / "pale.html")
     ratio, text = page.run(CONTRAST)
     assert (round(ratio, 2), text) == (4.48, "4.48")
+
+
+# Words in headings, numbers and names of settings that a line break cuts.
+BROKEN_WORDS = """
+const cut = [];
+for (const cell of document.querySelectorAll('.settings thead th, .settings .number, .settings .soft')) {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (const word of node.data.matchAll(/[A-Za-z0-9@.]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (range.getClientRects().length > 1) cut.push(word[0]);
+    }
+  }
+}
+return cut;
+"""
+VERDICTS = "return [...document.querySelectorAll('.verdict')].map(cell => cell.getBoundingClientRect().right)"
+SPACE_ABOVE_THE_RUNS = """
+const runs = document.querySelector('.run').parentElement;
+return runs.getBoundingClientRect().top - runs.previousElementSibling.getBoundingClientRect().bottom;
+"""
+TOPS = "return [...document.querySelectorAll(arguments[0])].map(one => one.getBoundingClientRect().top)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 500, 768, 1280])
+def test_a_comparison_is_read_without_scrolling_to_the_verdict(
+    world: pathlib.Path, page: browser.Page, width: int, scheme: str
+) -> None:
+    page.open(world / "both.html", width, scheme)
+    assert page.run(BROKEN_WORDS) == []
+    verdicts = page.run(VERDICTS)
+    assert len(verdicts) >= 4
+    assert max(verdicts) <= width - 32
+    assert page.run(SPACE_ABOVE_THE_RUNS) >= 12
+    assert page.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_what_stands_side_by_side_starts_at_the_same_line(world: pathlib.Path, page: browser.Page) -> None:
+    """Although the name of the first run takes several lines."""
+    page.open(world / "both.html", 768)
+    for selector in (".run .figures", ".stack > .card:nth-child(2)", ".stack > .card:nth-child(3)"):
+        first, second = page.run(TOPS, selector)
+        assert first == pytest.approx(second, abs=1), selector

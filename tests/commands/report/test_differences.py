@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import hashes
+from yt8m.records import vocabulary
 
 RESAMPLES = 60
 
@@ -29,7 +31,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for seed, rate in ((1, 0.01), (2, 0.02)):
         folder = tmp_path_factory.mktemp(f"run{seed}")
         report_runs.make_run(folder, seed)
-        data = DataConfig(data_pattern=f"data{seed}/*", num_classes=3862)
+        data = DataConfig(data_pattern=f"data{seed}/*", num_classes=3862, vocabulary=f"data{seed}/names.csv")
         model, optimizer = ModelConfig("MoeModel", {"moe_num_mixtures": seed}), OptimizerConfig(base_learning_rate=rate)
         run_dir.write(str(folder), TrainConfig(train_dir=str(folder), data=data, model=model, optimizer=optimizer))
         made.append(folder)
@@ -82,6 +84,27 @@ def test_a_folder_of_eval_dir_has_the_config_and_the_curves_of_the_run_of_its_ch
     assert other.trained_in == folders[0]
     assert other.folder == str(tmp_path)
     assert list(other.curves) == list(first.curves) == ["loss", "GAP", report_runs.HOSTILE]
+
+
+def test_the_names_of_the_classes_are_compared_not_the_paths_of_their_files(folders, tmp_path: pathlib.Path):
+    shutil.copytree(folders[0], tmp_path / "renamed")
+    vocabulary.write(str(tmp_path / "renamed/vocabulary.csv"), vocabulary.of_names([f"n{i}" for i in range(3862)]))
+    (setting,) = differences.settings(load([folders[0], str(tmp_path / "renamed")], 10, 0))
+    assert (setting.kind, setting.name) == ("data", "hash of the names of the classes")
+    assert setting.values[0] == "YouTube-8M's" != setting.values[1]
+
+
+def test_another_model_is_one_setting(folders, tmp_path: pathlib.Path):
+    shutil.copytree(folders[0], tmp_path / "other")
+    whole = eval_samples.read(folders[0])
+    figures = {**whole.figures, "model": "LogisticModel"}
+    eval_samples.write(str(tmp_path / "other"), whole._replace(figures=figures))
+    config = run_dir.read_config(f"{folders[0]}/config.json")
+    run_dir.write(str(tmp_path / "other"), dataclasses.replace(config, model=ModelConfig("LogisticModel", {})))
+    settings = differences.settings(load([folders[0], str(tmp_path / "other")], 10, 0))
+    assert [(setting.kind, setting.name) for setting in settings if "LogisticModel" in setting.values] == [
+        ("model", "model")
+    ]
 
 
 def test_without_any_config_only_this_is_said(folders, runs):

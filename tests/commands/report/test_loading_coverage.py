@@ -102,6 +102,6 @@ def test_map_of_classes_with_few_labels_has_no_interval() -> None:
 )
 def test_all_intervals_cover_in_about_95_of_100_cases(simulated: World, videos: int) -> None:
     shares, sizes = coverage(simulated, videos, times=100, resamples=200)
-    assert sizes["map"] == (0 if videos == 60 else 100)
+    assert (sizes["map"] == 0) if videos == 60 else (sizes["map"] > 90)
     assert all(0.86 <= share <= 1 for share in shares.values()), shares
     assert 0.9 <= np.mean(list(shares.values())) <= 0.98, shares

@@ -186,6 +186,10 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
 def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
     """A scatter plot of AP by number of labels, with one dot per class."""
+    import matplotlib.ticker
+
+    labels = [row.positives for rows in figures for row in rows]
+    least, most = min(labels), max(labels)
 
     def draw(axes: Any) -> list[Mark]:
         look: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
@@ -202,6 +206,9 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
                 for row in rows
             ]
         axes.set_xscale("log")
+        if most < 20 * least:  # the axis may have no power of ten, or only one
+            axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, integer=True))
+            axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         axes.xaxis.set_major_formatter("{x:,.0f}")  # by default matplotlib shows powers of ten
         axes.xaxis.set_minor_formatter("")
         axes.set(xlabel="labels of the class", ylabel="average precision", ylim=(-0.02, 1.02))

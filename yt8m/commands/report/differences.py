@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,9 +16,9 @@ from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
 from yt8m.options import shown
 
-# Options that are not compared: paths, which differ between any two runs, and start_new_model, which only says whether
-# the folder was cleared first.
-_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model")
+# Options that are not compared: paths, which differ between any two runs (of a vocabulary, the names of the classes are
+# compared); the model, which the evaluation names; and start_new_model, which only says whether the folder was cleared.
+_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "vocabulary", "model", "start_new_model")
 MISSING = "—"
 
 
@@ -77,9 +78,11 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     config = config_of(run)
     yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
     for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
-        if name not in _NOT_COMPARED:
-            kind = "data" if name.startswith("data.") else "config"
-            yield (kind, name.rpartition(".")[2]), shown(value)
+        option = name.rpartition(".")[2]
+        if option not in _NOT_COMPARED:
+            yield ("data" if name.startswith("data.") else "config", option), shown(value)
+    if config:
+        yield ("data", "hash of the names of the classes"), _hash_of_names(run)
     for name, value in found.get("versions", {}).items():
         yield ("version at evaluation", name), str(value)
     for name, value in run_dir.written_versions(run.trained_in).items():
@@ -89,6 +92,12 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
 def _hash_of_videos(run: Run) -> str:
     """Eight digits that are the same for the same sampled videos."""
     return f"{int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF:08x}"
+
+
+def _hash_of_names(run: Run) -> str:
+    """Eight digits that are the same for the same names; those of YouTube-8M if the run has none of its own."""
+    names = run_dir.own_names(run.trained_in, run.samples.num_classes).names
+    return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
 
 
 _ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
