@@ -109,13 +109,14 @@ def write_vggish(folder: pathlib.Path) -> dict[str, str]:
 PROJECTION = np.random.default_rng(5).normal(size=(3, 6)).astype(np.float32)
 
 
-def write_onnx(path: pathlib.Path, batch: int = 0, kind: int = 1) -> str:
+def write_onnx(path: pathlib.Path, batch: int = 0, kind: int = 1, weights: str = "") -> str:
     """An ONNX model: the mean colour of pictures [N, 3, H, W], times PROJECTION.
 
     Args:
       path: the file.
       batch: the only N that it takes; 0 for any.
       kind: ONNX's number of the type of its input; 1 for float32.
+      weights: name of a file beside it that gets PROJECTION ("external data"); by default it is in the model.
     """
     nodes = [
         _node("GlobalAveragePool", ["pictures"], "pooled"),
@@ -123,7 +124,11 @@ def write_onnx(path: pathlib.Path, batch: int = 0, kind: int = 1) -> str:
         _node("MatMul", ["flat", "projection"], "feature"),
     ]
     dims = b"".join(_number(1, size) for size in PROJECTION.shape)
-    tensor = dims + _number(2, 1) + field(8, b"projection") + field(9, PROJECTION.tobytes())
+    values = field(9, PROJECTION.tobytes())
+    if weights:
+        (path.parent / weights).write_bytes(PROJECTION.tobytes())
+        values = field(13, field(1, b"location") + field(2, weights.encode())) + _number(14, 1)
+    tensor = dims + _number(2, 1) + field(8, b"projection") + values
     sizes: list[Any] = [batch or "N", 3, "H", "W"]
     graph = (
         b"".join(field(1, node) for node in nodes)

@@ -105,6 +105,10 @@ class Extractor(options.Checked, abc.ABC):
           UsageError: a file does not have the expected content.
         """
 
+    def further_files(self, path: str) -> list[str]:
+        """The files that the file of weights `path` names and that hold a part of the weights; none by default."""
+        return []
+
     def settings(self) -> dict[str, Any]:
         """{field: value} of all fields except the weights; the settings and the weights determine the feature."""
         files = self.weight_files()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,12 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors.base import Compute, Extractor, Scaling, named, weights
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.options import option
 from yt8m.storage import copies
+
+# The entry ("location", name of a file) of TensorProto.external_data: field 1 is its key, field 2 its value.
+_LOCATION = re.compile(rb"\n\x08location\x12")
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,12 @@ class OnnxModel(PictureModel):
         if len(self.mean) != 3 or len(self.deviation) != 3 or 0 in self.deviation:
             raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
 
+    def further_files(self, path: str) -> list[str]:
+        """See `Extractor`. ONNX's "external data": a tensor names its file, relative to the folder of the model."""
+        folder, content = os.path.dirname(path), storage.read_bytes(path)
+        names = {_text_at(content, match.end()) for match in _LOCATION.finditer(content)}
+        return [storage.join(folder, name) for name in sorted(names)]
+
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`; the first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8."""
@@ -134,6 +145,16 @@ class OnnxModel(PictureModel):
         scale = np.float32(255) * np.asarray(self.deviation, np.float32)
         shift = np.asarray(self.mean, np.float32) / np.asarray(self.deviation, np.float32)
         return (pictures / scale - shift).astype(np.float16 if kind == "tensor(float16)" else np.float32)
+
+
+def _text_at(content: bytes, place: int) -> str:
+    """The text of a protobuf field, whose length (a varint) begins at this place."""
+    length = shift = 0
+    for byte in content[place : place + 5]:
+        length, shift, place = length | (byte & 0x7F) << shift, shift + 7, place + 1
+        if byte < 0x80:
+            break
+    return content[place : place + length].decode("utf-8", "replace")
 
 
 def _onnx_session(path: str) -> Any:

@@ -181,3 +181,26 @@ def test_help_lists_the_settings_of_all_extractors(capsys: pytest.CaptureFixture
     for name in ("--inception_graph", "--vggish_pca", "--picture_size", "--mean", "--pooling"):
         assert name in told
     assert "saved_model: 0" not in told.replace("\n", " ") or "onnx: 224" in told
+
+
+def test_all_files_of_an_onnx_model_are_its_fingerprint(tmp_path: pathlib.Path) -> None:
+    path = stand_ins.write_onnx(tmp_path / "clip.onnx", weights="clip.onnx.data")
+    extractor = extractors.create(f"onnx:{path}", {"picture_size": 8})
+    assert extractor.further_files(path) == [f"{path}.data"]
+    before = weights.find(extractor, "onnx").sha256
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
+    with extractor.open({"onnx_file": path}) as compute:
+        values = compute(pictures)
+    (tmp_path / "clip.onnx.data").write_bytes((2 * stand_ins.PROJECTION).tobytes())
+    with extractor.open({"onnx_file": path}) as compute:
+        np.testing.assert_allclose(compute(pictures), 2 * values, rtol=1e-5)
+    assert weights.find(extractor, "onnx").sha256 != before
+    (tmp_path / "clip.onnx.data").unlink()
+    with pytest.raises(UsageError, match=r"clip.onnx has weights in .*clip.onnx.data, and there is no such file"):
+        weights.find(extractor, "onnx")
+
+
+def test_an_onnx_model_in_one_file_has_its_sha256(tmp_path: pathlib.Path) -> None:
+    path = stand_ins.write_onnx(tmp_path / "clip.onnx")
+    found = weights.find(extractors.create(f"onnx:{path}"), "onnx").sha256
+    assert found == {"onnx_file": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from yt8m import storage
@@ -47,7 +48,7 @@ def find(extractor: Extractor, name: str) -> Weights:
         if given:
             if not storage.exists(given):
                 raise UsageError(f"extractor {name}, --{field}={given}: there is no such file.")
-            paths[field], sums[field] = given, sha256_of(given)
+            paths[field], sums[field] = given, _sha256_with(given, extractor.further_files(given), name)
         elif source is not None:
             paths[field], sums[field] = _cached(source, f"extractor {name}", field)
     return Weights(paths, sums)
@@ -66,6 +67,16 @@ def sha256_of(path: str) -> str:
     for name in storage.names_in(path):
         whole.update(f"{name}\0{sha256_of(storage.join(path, name))}\n".encode())
     return whole.hexdigest()
+
+
+def _sha256_with(path: str, further: Sequence[str], name: str) -> str:
+    """The sha256 of a file; that of several files is the sha256 of their names and sums."""
+    for missing in (other for other in further if not storage.exists(other)):
+        raise UsageError(f"extractor {name}: {path} has weights in {missing}, and there is no such file.")
+    if not further:
+        return sha256_of(path)
+    lines = [f"{os.path.basename(one)}\0{sha256_of(one)}\n" for one in (path, *further)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _digest(path: str, kind: str) -> str:
