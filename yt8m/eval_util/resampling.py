@@ -180,7 +180,7 @@ class _Resampler:
         return counted.astype(np.float64, copy=False)
 
 
-class _Blocks(NamedTuple):
+class _RepeatedBlocks(NamedTuple):
     """Blocks of equal scores that have a positive, with repetitions. All arrays are int64, an entry for each block.
 
     Attributes:
@@ -217,10 +217,10 @@ class _RepeatedLists:
         self._hit_start, self._hit_end, self._hit_first = (places[at] for at in (self._start, self._end, self._first))
         self._harmonic: Floats64 = np.zeros(1)
 
-    def _repeated(self, counts: Ints64) -> _Blocks:
+    def _repeated(self, counts: Ints64) -> _RepeatedBlocks:
         items = np.append(0, np.cumsum(counts[self._rows]))
         positives = np.append(0, np.cumsum(counts[self._hit_rows]))
-        return _Blocks(
+        return _RepeatedBlocks(
             items[self._start] - items[self._first],
             items[self._end] - items[self._start],
             positives[self._hit_start] - positives[self._hit_first],
