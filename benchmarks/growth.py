@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks import many, runs
 from benchmarks.measure import Clock, Measured
 from yt8m import runner
-from yt8m.commands import workload
 from yt8m.config.train_config import ModelConfig
+from yt8m.video import workload
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"
 _STEPS, _BLOCKS = 10, 2

@@ -12,9 +12,9 @@ from absl import logging
 from benchmarks import data
 from benchmarks.measure import Measured, Sample
 from yt8m import runner
-from yt8m.commands import workload
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue
+from yt8m.video import workload
 
 Floor = Callable[[], Sample] | None
 

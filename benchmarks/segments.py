@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.measure import Measured, repeat
 from yt8m import readers, runner
-from yt8m.commands import segment_inference, workload
+from yt8m.commands import segment_inference
 from yt8m.commands.ground_truth import Ratings
 from yt8m.commands.segment_eval import evaluate
 from yt8m.commands.segment_inference import SegmentRanking
@@ -26,6 +26,7 @@ from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
+from yt8m.video import workload
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch
 FULL = 1_100_000
@@ -54,10 +55,11 @@ def inference(repeats: int) -> Measured:
     queue = readers.BatchQueue(reader, config.data_pattern, config.batch_size, num_epochs=None)
     with tempfile.TemporaryDirectory() as folder:
         runs.one_step(runs.frame_data(16), "FrameLevelLogisticModel", folder)
-        modeler = workload.create(config, ModelConfig("FrameLevelLogisticModel"), "infer").modeler
-        found = segment_inference.ranking_for(InferenceConfig(segment_labels=True), modeler)
+        modeler = workload.create_modeler(config, ModelConfig("FrameLevelLogisticModel"), "infer")
+        ranking = segment_inference.ranking_for(InferenceConfig(segment_labels=True), modeler.num_classes)
+        modeler.listed_classes = tuple(ranking.classes)
         watch = {"into": measured, "steps": 40, "repeats": repeats, "floor": None}
-        consumer = segment_inference.consumer_for(found, None)
+        consumer = segment_inference.consumer_for(ranking, None)
         options = {"benchmarks.stopwatch:Stopwatch": watch, "infer_writer": {"consumer": consumer}}
         settings = runner.RunnerConfig("infer", folder, batch_size_per_gpu=config.batch_size)
         callbacks = runner.CallbackConfig(("benchmarks.stopwatch:Stopwatch",), options)

@@ -1,4 +1,4 @@
-"""`yt8m serve` under 1, 16 and 64 clients; the floor calls the same SavedModel directly, one record at a time."""
+"""`yt8m serve` under 1, 16 and 64 clients; the floor calls the same model directly, one record at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 
 from benchmarks import data, runs
 from benchmarks.measure import Clock, Measured, Sample
-from yt8m import storage
-from yt8m.commands import workload
+from yt8m import scoring, storage
 from yt8m.config.train_config import ModelConfig
-from yt8m.export.saved_model import SavedModel, export_saved_model
+from yt8m.export.saved_model import export_saved_model
 from yt8m.records import shards
 from yt8m.runner import checkpoints
+from yt8m.scoring import Scorer
+from yt8m.video import workload
 
 REQUESTS = 640  # of one sample
 
@@ -47,7 +48,7 @@ def _measured(clients: int, repeats: int) -> Measured:
     measured = Measured(len(records), [], [])
     with tempfile.TemporaryDirectory() as folder:
         _export(folder)
-        with SavedModel(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
+        with scoring.open(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
             _call(model, records[:50])
             asyncio.run(_ask(url, records[:50], clients))
             measured.floors.append(_call(model, records, measured.bare_latencies))
@@ -67,11 +68,11 @@ def _export(folder: str) -> None:
     export_saved_model(f"{folder}/saved_model", checkpoints.path_of(folder, 1), parts.reader, parts.modeler)
 
 
-def _call(model: SavedModel, records: Sequence[bytes], latencies: list[float] | None = None) -> Sample:
+def _call(model: Scorer, records: Sequence[bytes], latencies: list[float] | None = None) -> Sample:
     clock = Clock()
     for record in records:
         began = time.perf_counter()
-        model.predict([record])
+        model.scores([(record, "", 0)])
         if latencies is not None:
             latencies.append(time.perf_counter() - began)
     return clock.sample()

@@ -11,9 +11,9 @@ from benchmarks import input as reading
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m import readers, runner
-from yt8m.commands import workload
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.records.prediction_files import PredictionWriter
+from yt8m.video import workload
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"
 

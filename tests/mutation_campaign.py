@@ -102,7 +102,9 @@ TARGETS = (
         ("tests/runner/test_saver_position_file.py", "tests/runner/test_saver.py"),
         ("ShardPosition.*", "_PositionFile.*", "_sending_order"),
     ),
-    Target("yt8m/commands/saved_run.py", ("tests/commands/test_saved_run.py",), ("keep_best", "_noted", "_copy")),
+    Target(
+        "yt8m/scoring/best_checkpoint.py", ("tests/scoring/test_best_checkpoint.py",), ("keep_best", "_noted", "_copy")
+    ),
     Target(
         "yt8m/commands/download/__init__.py",
         ("tests/commands/download/test_download_plan.py",),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from reader_records import frame_record, video_record
 
-from yt8m.commands import workload
+from yt8m import scoring
 from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.eval_util.top_k import top_k
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
+from yt8m.video import workload
 
 SIZES, CLASSES = (6, 2), 30
 
@@ -41,6 +45,22 @@ def video_records(count: int) -> list[bytes]:
         )
         for row in range(count)
     ]
+
+
+class Predictions(NamedTuple):
+    """The texts of ids [B], the best classes [B, k], and their scores [B, k]."""
+
+    video_ids: list[str]
+    classes: np.ndarray
+    scores: np.ndarray
+
+
+def predictions(folder: str, records: Sequence[bytes]) -> Predictions:
+    """What the exported model in a folder says of records: the 20 best classes."""
+    with scoring.open(folder) as scorer:
+        ids, scores = scorer.scores([(record, "records", number) for number, record in enumerate(records)])
+    best = top_k(scores, 20)
+    return Predictions(ids, best.classes, best.scores)
 
 
 def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:

@@ -161,7 +161,9 @@ def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
         assert [one.index for one in found] == [one.index for one in expected]
         np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], rtol=1e-5)
         (batch,) = yt8m.read_records(pattern, feature_names=["a", "b"])
-        with pytest.raises(yt8m.UsageError, match=r"takes 6 values a frame \(c, a\); the data have a \(3\), b \(3\)"):
+        with pytest.raises(
+            yt8m.UsageError, match=r"takes video level with c of 3, a of 3; this batch has a \[24, 3\], b \[24, 3\]"
+        ):
             list(exported.predict(batch))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
-import itertools
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,20 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, progress_bar, registry, runner, storage
+from yt8m import options, progress_bar, registry, runner, scoring, storage
 from yt8m.command_line import flag_parsing, flags, program
-from yt8m.commands import evaluation, loaded_model, training, video_features, video_predictions
+from yt8m.commands import evaluation, training, video_features, video_predictions
 from yt8m.commands.extract.computing import Settings
-from yt8m.commands.fed_model import Input
-from yt8m.commands.loaded_model import Data, LoadedExport, LoadedRun
-from yt8m.config.programs import EvalConfig
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics as metrics_of
 from yt8m.eval_util import top_k as best_of
-from yt8m.records import shards
-from yt8m.records.record_parser import NumpyBatch
 from yt8m.runner import metric_files
+from yt8m.scoring import EvaluationSettings, Scorer
+from yt8m.scoring.model_input import Data, Videos
 from yt8m.types import Closing
 
 
@@ -73,11 +69,10 @@ class Model(Closing):
       num_classes: number of classes, C.
     """
 
-    def __init__(self, path: str, backend: LoadedRun | LoadedExport) -> None:
-        self.path = path
-        self._backend: Any = backend
-        self.num_classes, self.vocabulary = backend.num_classes, backend.names
-        self._close = weakref.finalize(self, backend.close)
+    def __init__(self, path: str, scorer: Scorer) -> None:
+        self.path, self._scorer = path, scorer
+        self.num_classes, self.vocabulary = scorer.num_classes, scorer.shown_names
+        self._close = weakref.finalize(self, scorer.close)
 
     def predict(self, data: Data, top_k: int = 5) -> Iterator[VideoPrediction]:
         """The best classes of each video, one video after another; only one batch is in memory.
@@ -94,18 +89,14 @@ class Model(Closing):
         self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
-        return self._predicted(self._backend.inputs(data), top_k)
+        return self._predicted(self._scorer.batches(data), top_k)
 
-    def _predicted(self, inputs: Iterator[Input], top_k: int) -> Iterator[VideoPrediction]:
-        for given in inputs:
-            ids, scores = self._backend.fed(given).scores(given)
-            if np.isnan(scores).any():
-                _refuse_nan(given)
-                raise RunError(f"the predictions of {self.path} hold NaN: its training diverged.")
+    def _predicted(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
+        for videos in batches:
+            ids, scores = self._scorer.scores(videos)
             best = best_of.top_k(scores, top_k)
-            for one, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
-                text = one if isinstance(one, str) else shards.id_text(one)
-                yield self._prediction(text, classes, values)
+            for video_id, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
+                yield self._prediction(video_id, classes, values)
 
     def _prediction(self, video: str, classes: list[int], scores: list[float]) -> VideoPrediction:
         names = map(self.vocabulary.name, classes)
@@ -132,24 +123,15 @@ class Model(Closing):
         self._refuse_closed()
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
-        config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
         registry.set_command_line_names(metrics)
-        chosen = metrics_of.load(config.metrics, evaluation.RESERVED_KEYS)
-        inputs = iter(self._backend.inputs(data))
-        first = list(itertools.islice(inputs, 1))
-        if not first:
-            raise RunError("the evaluation data hold no example: nothing was evaluated.")
-        with self._backend.evaluating(config, first[0]) as fed:
-            fed.modeler.metric_classes = chosen
-            evaluator, examples = fed.modeler.evaluator(), 0
-            for given in progress_bar.with_bar(itertools.chain(first, inputs), "evaluating"):
-                step = fed.evaluated(given)
-                evaluator.accumulate(step.reports, step.loss)
-                examples += step.examples
-        results = {"figures": evaluator.get(), "examples": examples, "evaluator": evaluator}
-        outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._backend.step, "evaluated", results=results)
-        done = evaluation.evaluated(self._backend.checkpoint, outcome, self.vocabulary)
-        return evaluation.report_json(done, self._backend.model)
+        metric_classes = metrics_of.load(tuple(metrics), evaluation.RESERVED_KEYS)
+        whole = scoring.Evaluation(self._scorer, EvaluationSettings(top_k, segment_labels), metric_classes)
+        for videos in progress_bar.with_bar(self._scorer.batches(data), "evaluating"):
+            whole.add(videos)
+        results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
+        outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._scorer.step, "evaluated", results=results)
+        done = evaluation.evaluated(self._scorer.weights, outcome, self.vocabulary)
+        return evaluation.report_json(done, self._scorer.model)
 
     def predict_video(
         self,
@@ -178,9 +160,9 @@ class Model(Closing):
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
-        takes, whole = self._backend.takes(), storage.expanded(os.fspath(path))
-        with video_features.for_model(takes, settings, extractors, trust_code=trust_code) as source:
-            (found,) = video_predictions.predict(self._backend, source, [whole])
+        whole = storage.expanded(os.fspath(path))
+        with video_features.for_model(self._scorer.takes, settings, extractors, trust_code=trust_code) as source:
+            (found,) = video_predictions.predict(self._scorer, source, [whole])
         if found.bad:
             raise RunError(f"{whole}: {found.bad}.")
         best = best_of.top_k(found.scores[np.newaxis], top_k)
@@ -194,16 +176,6 @@ class Model(Closing):
     def close(self) -> None:
         """Closes the sessions, and removes the unpacked archive; a second call does nothing."""
         self._close()
-
-
-def _refuse_nan(given: Input) -> None:
-    """Raises `UsageError` if arrays that the user gave hold a NaN."""
-    if not isinstance(given, NumpyBatch):
-        return
-    for name, values in given.features.items():
-        rows = np.isnan(values).reshape(len(values), -1).any(axis=1)
-        if rows.any():
-            raise UsageError(f"{name} of video {given.ids[int(rows.argmax())]} holds NaN.")
 
 
 def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: bool = False) -> Model:
@@ -222,7 +194,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
     """
     whole = os.path.expanduser(os.fspath(path)).rstrip("/")
     try:
-        return Model(whole, loaded_model.load(whole, checkpoint, trust_code=trust_code))
+        return Model(whole, scoring.open(whole, checkpoint, trust_code=trust_code))
     except UsageError as error:
         raise UsageError(str(error).replace("add --trust_code", "give trust_code=True")) from error
 

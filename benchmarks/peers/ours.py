@@ -16,12 +16,12 @@ from benchmarks import runs
 from benchmarks.peers.rows import Network, Row
 from benchmarks.peers.turns import Turns, now, since
 from yt8m import deploy, graph, readers, runner
-from yt8m.commands import workload
 from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.runner import Callback, Context
 from yt8m.types import Batch
+from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 
 BATCHES = 4  # batches in memory

@@ -13,7 +13,6 @@ import pytest
 
 from yt8m import losses
 from yt8m.command_line import flag_parsing, flags
-from yt8m.commands import workload
 from yt8m.config import resume, run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
@@ -24,6 +23,7 @@ from yt8m.options import option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.video import workload
 
 FOCAL = ["--label_loss=FocalLoss", "--focal_gamma=3"]
 

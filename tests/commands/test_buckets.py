@@ -7,13 +7,13 @@ import pathlib
 
 import numpy as np
 import pytest
+import small_exports
 from golden_data import golden
 from small_run import kill_in_the_middle, losses, run, train_words, weights
 
 from yt8m import eval as evaluation
 from yt8m import inference, storage
 from yt8m.commands import export_model
-from yt8m.export.saved_model import SavedModel
 from yt8m.records import shards
 from yt8m.records.shards import framed
 from yt8m.storage import copies
@@ -101,12 +101,11 @@ def _what_it_predicts_and_exports_agree(folder: str, data: str, bucket: str) -> 
     said = {line.split(",")[0]: line.split(",")[1].split()[:2] for line in lines}
     assert export_model.main([f"--train_dir={folder}", "--checkpoint=best", f"--out={bucket}/model"]) == 0
     records = list(shards.read_shard(f"{data}/test0.tfrecord"))
-    with SavedModel(f"{bucket}/model/saved_model") as model:
-        found = model.predict(records)
+    found = small_exports.predictions(f"{bucket}/model/saved_model", records)
     assert len(said) == len(records) == 21
     for name, classes, scores in zip(*found, strict=True):
-        assert int(said[name.decode()][0]) == classes[0]
-        assert float(said[name.decode()][1]) == pytest.approx(scores[0], abs=1e-6)
+        assert int(said[name][0]) == classes[0]
+        assert float(said[name][1]) == pytest.approx(scores[0], abs=1e-6)
 
 
 @pytest.mark.parametrize(

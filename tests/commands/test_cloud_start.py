@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
+import small_exports
 from golden_data import golden
 
-from yt8m.export.saved_model import SavedModel
 from yt8m.records import shards
 
 
@@ -40,5 +40,4 @@ def test_a_job_finds_its_folders_and_its_data(tmp_path: pathlib.Path) -> None:
     assert not list((tmp_path / "checkpoints").glob("events*"))
     assert list((tmp_path / "logs").glob("events.out.tfevents.*"))
     records = list(shards.read_shard(str(golden("checkpoint_logistic/test.tfrecord"))))
-    with SavedModel(f"{tmp_path}/model") as model:
-        assert model.predict(records).scores.shape == (21, 10)
+    assert small_exports.predictions(f"{tmp_path}/model", records).scores.shape == (21, 10)

@@ -12,13 +12,13 @@ from golden_data import golden
 from small_run import run, train_words
 
 from yt8m import eval as evaluation_program
-from yt8m import inference, train
+from yt8m import inference, scoring, train
 from yt8m.commands import average_checkpoints, ensemble, evaluation, export_model
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
-from yt8m.export import saved_model
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
+from yt8m.scoring import export_scorer
 from yt8m.storage import copies
 
 DATA = golden("checkpoint_logistic/test.tfrecord")
@@ -155,6 +155,16 @@ def test_inference(trains: Callable, predicted: bytes, tmp_path: pathlib.Path, r
     assert not (tmp_path / "run/model.ckpt-6.index").exists()
 
 
+@pytest.mark.parametrize("reading", [1, 2])
+@pytest.mark.promise("C7")
+def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
+    """`predict`, `serve` and `yt8m.load` open it."""
+    folder = trains(reading)
+    with scoring.open(str(folder)) as model:
+        assert (model.step, model.weights) == (12, f"{folder}/model.ckpt-12")
+    assert not (folder / "model.ckpt-6.index").exists()
+
+
 @pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3)), 4])
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
@@ -191,7 +201,7 @@ def test_a_run_that_begins_with_its_weights(
 
 @pytest.mark.promise("C7")
 def test_an_exported_model(trained: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What predict and serve read: the newest export, and the next where that is deleted meanwhile."""
+    """What stands for a run without checkpoints: the newest export, and the next where that is deleted meanwhile."""
     shutil.copytree(trained / "export/6", tmp_path / "run/export/6")
     usual = copies.folder_copy
 
@@ -202,8 +212,8 @@ def test_an_exported_model(trained: pathlib.Path, tmp_path: pathlib.Path, monkey
         return usual(folder)
 
     monkeypatch.setattr(copies, "folder_copy", and_replace)
-    with saved_model.opened(str(tmp_path / "run")) as model:
-        assert model.folder == f"{tmp_path}/run/export/12"
-    monkeypatch.setattr(saved_model, "find", lambda _: str(tmp_path / "gone"))
+    with export_scorer.open_export(str(tmp_path / "run")) as model:
+        assert model.weights == f"{tmp_path}/run/export/12"
+    monkeypatch.setattr(export_scorer, "find_export", lambda _: str(tmp_path / "gone"))
     with pytest.raises(RunError, match="gone: the SavedModel cannot be loaded"):
-        saved_model.opened(str(tmp_path / "run"))
+        export_scorer.open_export(str(tmp_path / "run"))

@@ -16,14 +16,12 @@ from reader_records import video_record, write_shard
 
 import yt8m
 from yt8m import eval as evaluation
-from yt8m import inference, storage, train
+from yt8m import inference, scoring, storage, train
 from yt8m.command_line import cli
 from yt8m.commands.serve import ServeConfig
 from yt8m.commands.serve.service import Service
 from yt8m.config import run_dir
 from yt8m.errors import UsageError
-from yt8m.export import saved_model
-from yt8m.export.saved_model import SavedModel
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 
@@ -175,12 +173,12 @@ def test_predictions_have_its_names(here: pathlib.Path, capsys: pytest.CaptureFi
 
 
 def test_the_service_answers_with_its_names(here: pathlib.Path) -> None:
-    answer = ("v", np.array([2, 0], np.int32), np.array([0.7, 0.2], np.float32))
-    with SavedModel(saved_model.find("run")) as model:
+    answer = ("v", np.array([0.2, 0.1, 0.7], np.float32))
+    with scoring.open("run") as model:
         service = Service(model, ServeConfig(train_dir="run"))
         service.close()
         assert [row["name"] for row in service._as_json(answer, 2)["classes"]] == ["bird", "cat [b]"]
-        with pytest.raises(UsageError, match=r"class 1 is 'dog' in run/export/40, and 'bird' in other/vocabulary\.csv"):
+        with pytest.raises(UsageError, match=r"class 1 is 'dog' in run, and 'bird' in other/vocabulary\.csv"):
             Service(model, ServeConfig(train_dir="run", vocabulary="other/vocabulary.csv"))
 
 
@@ -222,7 +220,7 @@ def test_data_in_another_order_are_refused(here: pathlib.Path, capsys: pytest.Ca
         ("run", evaluate("run", other)),
         ("run", inference.main(["--train_dir=run", *named])),
         ("model.tgz", inference.main(["--input_model_tgz=model.tgz", *named])),
-        ("run/export/40", cli.main(["predict", "--model=run", "other/video/train/a.tfrecord"])),
+        ("run", cli.main(["predict", "--model=run", "other/video/train/a.tfrecord"])),
         ("run", cli.main(["export", "--run=run", "--out=never", f"--eval_data_pattern={other}"])),
     ]
     told = capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ from reader_records import frame_record, video_record, write_shard
 from sklearn import metrics
 
 from yt8m import eval as evaluation
-from yt8m import train
+from yt8m import scoring, train
 from yt8m.command_line import cli
-from yt8m.errors import RunError
-from yt8m.export import saved_model
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
+from yt8m.records.shards import DamagedError
 
 CLASSES, SIZE = 30, 6
 DATA = ["--feature_names=mean_rgb", f"--feature_sizes={SIZE}", f"--num_classes={CLASSES}"]
@@ -126,14 +126,19 @@ def test_one_video(world, capsys):
 def test_an_exported_model_refuses_a_record_that_was_cut(world):
     cut = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE))
     cut = b"\n" + bytes([cut[1] + 8]) + cut[2:]
-    model = saved_model.SavedModel(saved_model.find(str(world / "run")))
-    with pytest.raises(RunError, match="cannot read these records: it is not an Example or SequenceExample"):
-        model.predict([cut])
-    model.close()
+    whole = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE))
+    for path in ("run", "run/export/8"):
+        what = "f: record 1: it is not an Example or SequenceExample"
+        with scoring.open(str(world / path)) as model, pytest.raises(DamagedError, match=what):
+            model.scores([(whole, "f", 0), (cut, "f", 1)])
 
 
-def test_the_newest_export_of_a_run_is_taken(world):
-    assert saved_model.find(str(world / "run")) == str(world / "run/export/8")
+def test_the_newest_export_stands_for_a_run_without_checkpoints(world, tmp_path):
+    shutil.copytree(world / "run", tmp_path / "run", ignore=shutil.ignore_patterns("model.ckpt*", "checkpoint"))
+    shutil.rmtree(tmp_path / "run/inference_model", ignore_errors=True)
+    with scoring.open(str(tmp_path / "run")) as model:
+        assert model.weights == str(tmp_path / "run/export/8")
+        assert (model.model, model.step) == ("LogisticModel", 8)
     assert (world / "run/export/4").is_dir()
 
 
@@ -150,8 +155,12 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds chooses the tags: add --tags"),
         (["--model={0}/run", "{0}/a.tfrecord", "--tags", "--thresholds=x.csv"], 2, "x.csv: there is no such file"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
-        (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
-        (["--model={0}/run", "{0}/frames"], 1, "The first one is a frame-level record with the features rgb."),
+        (["--model={0}/run", "{0}/other"], 1, "/other: record 0: video x: feature mean_rgb has 0"),
+        (
+            ["--model={0}/run", "{0}/frames"],
+            2,
+            "takes video level with mean_rgb of 6; these records are frame level with rgb of 6.",
+        ),
         (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is not an Example or SequenceExample: a field"),
         (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
     ],

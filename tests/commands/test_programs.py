@@ -255,7 +255,10 @@ def test_inference_says_which_checkpoint_predicts_and_that_it_replaces_a_file(
     told = f"INFO {trained}/out.csv exists already: it will be replaced\n"
     first = predictions_of(trained, "--top_k=3")
     said = capfd.readouterr().err
-    assert said.count(f"INFO predicting with {trained}/run/model.ckpt-20\n") == 1
+    assert (
+        said.count(f"INFO the model is LogisticModel, step 20, averaged weights, from {trained}/run/model.ckpt-20\n")
+        == 1
+    )
     assert told not in said
     assert first == {video_id: dict(list(row.items())[:3]) for video_id, row in predicted.items()}
     assert predictions_of(trained) == predicted

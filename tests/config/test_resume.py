@@ -12,7 +12,7 @@ import small_run
 from tiny_workload import TinyModeler
 
 from yt8m import losses, models, options
-from yt8m.commands import training, workload
+from yt8m.commands import training, training_workload
 from yt8m.config import resume, run_dir, train_config
 from yt8m.config.train_config import (
     Checked,
@@ -27,6 +27,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
 from yt8m.runner import Runner, creation
+from yt8m.video.workload import Workload
 
 MOE = TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-8}))
 REFUSED = "data.feature_names data.feature_sizes data.frame_features data.num_classes model.model"
@@ -180,9 +181,9 @@ def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Added to a section by one line, it has a flag, is saved, and takes effect when it is changed."""
-    create = workload.create_training
+    create = training_workload.create_training
 
-    def create_scaled(config: Any) -> workload.Workload:
+    def create_scaled(config: Any) -> Workload:
         parts = create(config)
         build, scale = parts.modeler.build, config.devices.loss_scale
 
@@ -194,7 +195,7 @@ def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
         return parts
 
     monkeypatch.setattr(train_config, "DeviceConfig", ScaledDeviceConfig)
-    monkeypatch.setattr(workload, "create_training", create_scaled)
+    monkeypatch.setattr(training_workload, "create_training", create_scaled)
     assert small_run.run(tmp_path, "--max_steps=4") == 0
     assert small_run.run(tmp_path, "--max_steps=8") == 0
     assert "with the graph saved there" in capfd.readouterr().err

@@ -12,10 +12,10 @@ from contract.model_session import quick_session
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
-from yt8m.commands import workload
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
+from yt8m.video import workload
 
 RNG = np.random.default_rng(31)
 LENGTHS = (T, 1, 3, T - 2)

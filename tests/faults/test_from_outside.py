@@ -160,8 +160,9 @@ def test_no_command_imports_it(
 ) -> None:
     run = brought(trained, here, change)
     status = cli.main([word.format(run) for word in words])
-    # A command that does not use the loss neither imports it nor refuses.
-    is_used = change is not name_loss or words[0] in ("eval", "export")
+    # A command that does not use the loss or the reader neither imports it nor refuses.
+    users = {name_loss: ("eval", "export"), name_reader: ("eval", "inference", "export", "ensemble")}
+    is_used = words[0] in users.get(change, words)
     assert status == (2 if is_used else 0)
     assert ("add --trust_code" in capfd.readouterr().err) == is_used
     assert not (here / "imported").exists()

@@ -15,10 +15,10 @@ from models.published_networks import network
 from recipes import figures, files
 from yt8m import models
 from yt8m.command_line import flags
-from yt8m.commands import workload
 from yt8m.commands.sample_data import SampleConfig
 from yt8m.models.base import ClassifiedModel
 from yt8m.records import vocabulary
+from yt8m.video import workload
 
 every_model = pytest.mark.parametrize("name", models.names())
 both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])

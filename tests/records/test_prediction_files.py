@@ -66,13 +66,6 @@ def test_rows_are_those_of_the_csv_module(top_k: int) -> None:
     assert writer.count == 2 * len(IDS)
 
 
-def test_nan_is_no_prediction() -> None:
-    step = reports(20)
-    step["scores"][3, 7] = np.nan
-    with pytest.raises(RunError, match="NaN"):
-        PredictionWriter(io.StringIO(), 20)(step)
-
-
 def test_an_empty_id_is_refused_on_both_sides(tmp_path: pathlib.Path) -> None:
     with pytest.raises(RunError, match="empty id"):
         PredictionWriter(io.StringIO(), 20)(reports(2, [b"a", b""]))

@@ -7,12 +7,13 @@ import pathlib
 
 import pytest
 
-from yt8m.commands import download, saved_run
+from yt8m.commands import download
 from yt8m.commands.report import loading
 from yt8m.errors import RunError
 from yt8m.export import model_card
 from yt8m.records import manifest
 from yt8m.runner.cluster import exchange
+from yt8m.scoring import best_checkpoint
 from yt8m.storage import base, json_text
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -56,4 +57,4 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
     assert model_card.report_of(str(tmp_path), 0) == {}
     assert base.parse_holder(DEEP.encode()) == {}
     (tmp_path / "model.ckpt-3.index").touch()
-    assert saved_run.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)
+    assert best_checkpoint.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)

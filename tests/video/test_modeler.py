@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from laws import examples
 
 from yt8m import eval_util, losses, models
+from yt8m.errors import RunError
 from yt8m.graph import Reduction
 from yt8m.lazy import tf
 from yt8m.readers import join_features
@@ -184,3 +185,11 @@ def test_a_loss_of_segments_sees_what_their_videos_are_labelled_with(is_training
         found = session.run(VideoModeler(Given(), loss, 4, feature_sizes=(4,)).build(batch, is_training).loss)
     p = 1 / (1 + np.exp(-logits[0]))
     assert found == pytest.approx(-np.log(p[0]) - 0.25 * np.log((1 - p[2]) * (1 - p[3])), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["all_scores", "class_scores", "scores", "pair_scores"])
+def test_reports_of_a_diverged_model_are_refused(name: str) -> None:
+    scores = np.zeros((3, CLASSES), np.float32)
+    scores[2, 1] = np.nan
+    with pytest.raises(RunError, match="the model's predictions hold NaN: its training diverged"):
+        VideoModeler(None, None, CLASSES).completed({name: scores})

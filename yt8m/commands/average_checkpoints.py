@@ -14,19 +14,20 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.command_line import flags, program
-from yt8m.commands import saved_run, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.export.saved_model import replaced_folder
+from yt8m.export.saved_model import refuse_used, replaced_folder
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
 from yt8m.runner import Status, checkpoints
+from yt8m.scoring import OpenedRun, open_run
 from yt8m.storage import copies
+from yt8m.video import workload
 
 _USUAL_COUNT = 5
 
@@ -44,59 +45,55 @@ def main(argv: list[str]) -> int:
     """
     config = flags.read(AverageConfig, "yt8m average-checkpoints", "Averages checkpoints of a run.", argv)
     program.set_up_log()
-    train_dir = saved_run.find_run(config.train_dir)
-    saved_run.refuse_used(config.out)
-    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
-    names = _names(run)
+    refuse_used(config.out)
+    run = open_run(config.train_dir, trust_code=config.trust_code)
+    names = _names(run.config)
 
-    def find() -> list[str]:
-        return _find(train_dir, config)
+    def choose() -> list[str]:
+        return _chosen(run, config)
 
-    checkpoints.with_newer(find(), find, list, lambda paths: _average(config, run, train_dir, paths, names))
+    checkpoints.with_newer(choose(), choose, list, lambda paths: _average(config, run, paths, names))
     return 0
 
 
-def _find(train_dir: str, config: AverageConfig) -> list[str]:
+def _chosen(run: OpenedRun, config: AverageConfig) -> list[str]:
     """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last."""
     if config.checkpoints:
-        return [saved_run.find_checkpoint(train_dir, step) for step in config.checkpoints]
+        return [run.checkpoint(step) for step in config.checkpoints]
     count = config.last or _USUAL_COUNT
     while True:
-        steps = checkpoints.steps_in(train_dir)
+        steps = checkpoints.steps_in(run.folder)
         if len(steps) < count:
             raise UsageError(
-                f"{train_dir} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
+                f"{run.folder} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
                 f"--last={count} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
             )
         try:
-            return [saved_run.find_checkpoint(train_dir, str(step)) for step in steps[:count]]
+            return [run.checkpoint(str(step)) for step in steps[:count]]
         except (RunError, UsageError):
-            if checkpoints.steps_in(train_dir)[:1] == steps[:1]:
+            if checkpoints.steps_in(run.folder)[:1] == steps[:1]:
                 raise
         # Training has meanwhile saved a newer checkpoint and deleted one of these: look again.
 
 
 def _names(run: TrainConfig) -> list[str]:
     """The names of the variables that evaluation reads from a checkpoint of this run, without the step."""
-    modeler = workload.create(run.data, run.model, "infer").modeler
+    modeler = workload.create_modeler(run.data, run.model, "infer")
     with tf.Graph().as_default():
         modeler.predict_placeholders(run.data.frame_features)
         return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
 
 
-def _average(
-    config: AverageConfig, run: TrainConfig, train_dir: str, paths: Sequence[str], names: Sequence[str]
-) -> None:
+def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names: Sequence[str]) -> None:
     """Averages the checkpoints in `paths` and writes `--out`, whole or not at all."""
     step = max(map(checkpoints.step_of, paths))
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
-        own = run_dir.own_names(train_dir, run.data.num_classes)
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), own, is_own=run_dir.is_own(train_dir))
+        run_dir.write(part, dataclasses.replace(run.config, train_dir=config.out), run.names, is_own=run.is_own)
         steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
-        run_dir.note_end(part, Ended(Status.FINISHED, step, f"the mean of steps {steps} of {train_dir}"))
+        run_dir.note_end(part, Ended(Status.FINISHED, step, f"the mean of steps {steps} of {run.folder}"))
     logging.info("the mean of steps %s is in %s", steps, config.out)
 
 

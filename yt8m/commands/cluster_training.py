@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from yt8m import runner
-from yt8m.commands import training, workload
+from yt8m.commands import training, training_workload
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy import cluster as clusters
@@ -63,7 +63,7 @@ def _refuse_validation(config: TrainConfig) -> None:
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
     config = training.complete(config)
-    parts = workload.create_training(config)
+    parts = training_workload.create_training(config)
     settings = training.runner_config(config, cluster)
     callbacks = runner.CallbackConfig(config.callbacks)
     outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()

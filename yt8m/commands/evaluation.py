@@ -17,15 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import progress_bar, runner, storage
-from yt8m.commands import input_check, report, saved_run, workload
-from yt8m.commands.input_check import check_input
+from yt8m import readers, runner, storage
+from yt8m.commands import input_check, report
+from yt8m.commands.input_check import Walked, check_input
 from yt8m.commands.report import eval_samples, media_links
 from yt8m.commands.report.measures import is_below_one
-from yt8m.commands.saved_run import keep_best
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Metric
@@ -38,7 +37,12 @@ from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
+from yt8m.scoring import OpenedRun, TrainedModel, open_run
+from yt8m.scoring.best_checkpoint import keep_best
+from yt8m.scoring.opened_run import find_folder
 from yt8m.storage import copies, local, sending
+from yt8m.video import workload
+from yt8m.video.modeler import VideoModeler
 
 POLL_SECONDS = 5.0
 
@@ -98,13 +102,13 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
       UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    train_dir, run, parts = prepare(config)
-    folder = config.eval_dir or train_dir
+    run, task = prepare(config)
+    folder = config.eval_dir or run.folder
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
         results = Results(folder, events)
-        for checkpoint in given or _checkpoints(train_dir, config.run_once, deleted):
-            outcome = _evaluated(config, run, train_dir, checkpoint, parts, results)
+        for checkpoint in given or _checkpoints(run, config, deleted):
+            outcome = _evaluated(config, TrainedModel(run, checkpoint), task, results)
             if outcome is None:
                 logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
                 deleted.add(checkpoint)
@@ -116,21 +120,21 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
 
 
 def _evaluated(
-    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload, results: Results
+    config: EvalConfig, model: TrainedModel, task: EvaluationTask, results: Results
 ) -> runner.Outcome | None:
     """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
-    outcome = None
+    outcome, checkpoint, run = None, model.weights, model.run.config
     try:
-        outcome = run_one(config, run, train_dir, checkpoint, parts, results.events)
+        outcome = run_one(config, model, task, results.events)
         if not outcome.exit_code:
-            names = vocabulary.of(run.data.num_classes, parts.names)
+            names = vocabulary.of(run.data.num_classes, task.names)
             done = evaluated(checkpoint, outcome, names, config.min_positives)
             write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
             _add_to_history(results.folder, done)
             _write_summaries(results.events, done)
-            _write_names(config, results.folder, parts.names)
+            _write_names(config, results.folder, task.names)
             _write_page(results.folder, done, run, config.media)
-            _keep(config, run, results.folder, done, parts)
+            _keep(config, run, results.folder, done, task)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
             raise
@@ -150,8 +154,23 @@ def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
         vocabulary.write(storage.join(place, vocabulary.NAME), names)
 
 
-def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
-    """The run's folder, the run's config, and the workload of the evaluation.
+class EvaluationTask(NamedTuple):
+    """What evaluates checkpoints.
+
+    Attributes:
+      inputter, modeler: the parts that the runner needs.
+      walked: the record counts of the shards at the start.
+      names: the vocabulary of the run, or else of the data; empty if there is neither.
+    """
+
+    inputter: readers.BatchQueue
+    modeler: VideoModeler
+    walked: Walked
+    names: Vocabulary
+
+
+def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
+    """The run, and what evaluates it.
 
     All flags are checked here, before the work begins. The folder of the results is checked too.
 
@@ -165,30 +184,28 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
         raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
     metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
-    train_dir = saved_run.find_run(config.train_dir)
+    train_dir = find_folder(config.train_dir)
     _refuse_read_only(config.eval_dir or train_dir)
-    run = saved_run.load_run(train_dir, config, trust_code=config.trust_code)
-    parts = parts_for(config, run, run_dir.own_names(train_dir, run.data.num_classes), train_dir)
-    parts.inputter.threads.log(config.num_readers)
-    parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
-    return train_dir, run, parts
+    run = open_run(train_dir, config, trust_code=config.trust_code)
+    task = task_for(config, run)
+    task.inputter.threads.log(config.num_readers)
+    task.modeler.keeps_videos, task.modeler.metric_classes = config.report, metric_classes
+    return run, task
 
 
-def parts_for(
+def task_for(
     config: EvalConfig,
-    run: TrainConfig,
-    own: Vocabulary,
-    where: str,
+    run: OpenedRun,
+    where: str = "",
     sample: Callable[[DataConfig], DataConfig] = lambda data: data,
     remedy: str = "",
-) -> workload.Workload:
-    """The workload of an evaluation, after a check of its data.
+) -> EvaluationTask:
+    """What evaluates a run, after a check of its data.
 
     Args:
       config: the config of the evaluation.
-      run: the config of the run.
-      own: the run's own vocabulary; empty if it has none.
-      where: the folder or the file that `own` comes from, for messages.
+      run: the run.
+      where: the folder or the file that the run's vocabulary comes from, for messages; by default the run's folder.
       sample: maps the config of the data to one that reads copies of a part of them; by default all are read.
       remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
 
@@ -196,12 +213,13 @@ def parts_for(
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
-    named, names = _data(config, run, own, where, remedy)
-    data = sample(named)
-    parts = workload.create(data, run.model, "eval", config.top_k)
-    shown = vocabulary.of(run.data.num_classes, names)
-    parts.modeler.class_counts = data_fit.training_counts(shown, run.data)
-    return parts._replace(walked=check_input(parts.inputter, data, are_copies=data != named), names=names)
+    named, names = _data(config, run, where, remedy)
+    data, training_data = sample(named), run.config.data
+    inputter = readers.BatchQueue.for_config(data, "eval")
+    modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
+    shown = vocabulary.of(training_data.num_classes, names)
+    modeler.class_counts = data_fit.training_counts(shown, training_data)
+    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != named), names)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -212,44 +230,42 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
-def _data(
-    config: EvalConfig, run: TrainConfig, own: Vocabulary, where: str, remedy: str
-) -> tuple[DataConfig, Vocabulary]:
-    segments = config.segment_labels or run.data.segment_labels
-    data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
+def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
+    segments = config.segment_labels or run.config.data.segment_labels
+    data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
-    names = saved_run.names_for(own, where, data, remedy)
+    names = run.names_for(data, where, remedy)
     given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
     files = storage.glob(data.data_pattern)
     return data_fit.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
 
 
-def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
+def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
     """Yields the newest checkpoint, then each newer one as it appears, until the training has noted its end.
 
-    A training that was killed notes no end, so it is followed until it is started again and ends.
+    A training that was killed notes no end, so it is followed until it is started again and ends. If --checkpoint
+    names another checkpoint than the newest, only that one is yielded.
 
-    With `run_once` a newer one follows only if training deleted the first before it was evaluated.
+    With --run_once a newer one follows only if training deleted the first before it was evaluated.
 
     Args:
-      train_dir: the run's folder.
-      run_once: stop after one complete evaluation.
+      run: the run.
+      config: the config of the evaluation.
       deleted: checkpoints that training deleted while they were evaluated; the caller adds to it.
 
     Raises:
       RunError: there is no checkpoint, or none newer than a deleted one.
     """
-    last = saved_run.newest(train_dir)
+    train_dir, last = run.folder, run.checkpoint(config.checkpoint)
     yield last
-    if run_once:
+    if config.run_once or config.checkpoint != "last":
         if last in deleted:
             yield from _in_place_of(last, train_dir)
         return
     announced = ""
     while True:
-        ended = run_dir.ended(
-            train_dir
-        )  # read before the checkpoints are listed, since it is noted after the last save
+        # It is read before the checkpoints are listed, since it is noted after the last save.
+        ended = run_dir.ended(train_dir)
         newest = _newer(train_dir, last)
         if newest is not None:
             copies.forget(last)
@@ -286,29 +302,19 @@ def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
         deleted = newest
 
 
-def run_one(
-    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload, events: EventFile
-) -> runner.Outcome:
+def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
     """Evaluates one checkpoint in this process; the figures of the logged batches go to `events`.
 
     Raises:
       RunError: a shard changed since its records were counted; the message names it.
     """
-    if parts.walked is not None:
-        parts.walked.check_unchanged()
-    settings = runner_config(config, run, train_dir, checkpoint)
-    chosen = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
-    outcome = runner.build(settings, parts.inputter, parts.modeler, chosen).run()
-    if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
-        parts.walked.check_read(parts.inputter)
+    task.walked.check_unchanged()
+    model.log()
+    callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
+    outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
+    if outcome.status is runner.Status.OUT_OF_DATA:
+        task.walked.check_read(task.inputter)
     return outcome
-
-
-def runner_config(config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str = "") -> runner.RunnerConfig:
-    """The config of the runner for an evaluation."""
-    devices, steps = DeviceConfig(num_gpu=config.num_gpu), config.log_every_n_steps
-    options = {"checkpoint": checkpoint, "devices": devices, "log_every_n_steps": steps}
-    return runner.RunnerConfig.for_run(run, "eval", train_dir, **options, progress=progress_bar.shows_bar())
 
 
 def evaluated(
@@ -338,16 +344,16 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
         report.write([folder], report.ReportConfig(media=media))
 
 
-def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, parts: workload.Workload) -> None:
+def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, task: EvaluationTask) -> None:
     """Writes the inference model. With --keep_best also keeps the best checkpoint."""
     prefix = write_inference_model(
         storage.join(folder, "inference_model"),
         done.checkpoint,
-        parts.modeler,
+        task.modeler,
         frame_features=run.data.frame_features,
         moving_average_decay=run.optimizer.moving_average_decay,
-        names=parts.names,
-        describe=model_card.describing(run, parts.names, folder, done.step),
+        names=task.names,
+        describe=model_card.describing(run, task.names, folder, done.step),
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from typing import Any
 
 from absl import logging
 
 from yt8m import readers, runner, storage
 from yt8m.command_line import flags, program
-from yt8m.commands import saved_run, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import ExportConfig
-from yt8m.config.train_config import DataConfig, OptimizerConfig, TrainConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.export import model_card
-from yt8m.export.saved_model import INFERENCE_MODEL, export_saved_model, replaced_folder, write_inference_model
-from yt8m.graph import Modeler
+from yt8m.export.saved_model import (
+    INFERENCE_MODEL,
+    export_saved_model,
+    refuse_used,
+    replaced_folder,
+    write_inference_model,
+)
 from yt8m.records import thresholds
-from yt8m.runner import checkpoints
-from yt8m.video.meta_modeler import MetaGraphModeler
+from yt8m.scoring import TrainedModel, open_run, trained_model
+from yt8m.video import workload
 
 SAVED_MODEL = "saved_model"
 
@@ -39,45 +42,41 @@ def main(argv: list[str]) -> int:
     purpose = "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits."
     config = flags.read(ExportConfig, "yt8m export", purpose, argv)
     program.set_up_log()
-    train_dir = saved_run.find_run(config.train_dir)
-    saved_run.refuse_used(config.out)
-    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
-
-    def find() -> str:
-        return saved_run.find_checkpoint(train_dir, config.checkpoint)
-
-    checkpoints.with_newer(find(), find, lambda path: [path], lambda path: _export(config, train_dir, run, path))
+    refuse_used(config.out)
+    run = open_run(config.train_dir, trust_code=config.trust_code)
+    trained_model.with_newer(
+        lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: _export(config, model)
+    )
     return 0
 
 
-def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: str) -> None:
-    data = saved_run.data_for(config, run.data, config.eval_data_pattern, run.data.segment_labels)
-    names = saved_run.names_for(run_dir.own_names(train_dir, run.data.num_classes), train_dir, data)
+def _export(config: ExportConfig, model: TrainedModel) -> None:
+    run, train_dir, step = model.run.config, model.run.folder, model.step
+    data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
+    names = model.run.names_for(data)
     parts = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
+    model.log()
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
         # Read the checkpoint first, because training may delete it at any time.
-        parameters = _write(part, config, run, checkpoint, parts)
+        parameters = _write(part, config, model, parts)
         for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
-            thresholds.copy(train_dir, folder, checkpoints.step_of(checkpoint))
+            thresholds.copy(train_dir, folder, step)
         if config.eval_data_pattern:
-            before = _gap(run.optimizer, checkpoint, parts.modeler, data)
-            prefix = os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL)
-            exported = MetaGraphModeler(prefix, config.top_k, workload.create_loss(run.model), is_own=True)
-            after = _gap(OptimizerConfig(), prefix, exported, data)
+            exported = TrainedModel(model.run, os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL), is_file=True)
+            before, after = (_gap(config.top_k, each, data) for each in (model, exported))
             figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=run_dir.is_own(train_dir))
-        step = checkpoints.step_of(checkpoint)
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=model.run.is_own)
         card_figures = model_card.report_of(train_dir, step) | figures
         model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
         sizes = model_card.sizes_in(part)
     _report(config, sizes, figures)
 
 
-def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str, parts: workload.Workload) -> int:
+def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: workload.Workload) -> int:
     """Writes the inference model and the SavedModel; returns the number of parameters."""
-    counts: list[int] = []
+    counts, run, checkpoint = list[int](), model.run.config, model.weights
     shared: dict[str, Any] = {
         "moving_average_decay": run.optimizer.moving_average_decay,
         "weights": config.weights,
@@ -97,16 +96,13 @@ def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str,
     return counts[0]
 
 
-def _gap(optimizer: OptimizerConfig, checkpoint: str, modeler: Modeler, data: DataConfig) -> float:
-    """GAP of the checkpoint or inference model on the data of `--eval_data_pattern`."""
-    folder = checkpoint.rpartition("/")[0]
-    settings = runner.RunnerConfig(
-        "eval", folder, checkpoint=checkpoint, log_every_n_steps=sys.maxsize, optimizer=optimizer
-    )
+def _gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
+    """GAP of a checkpoint or an inference model on the data of `--eval_data_pattern`."""
     inputter = readers.BatchQueue.for_config(data, "eval")
-    outcome = runner.build(settings, inputter, modeler, runner.CallbackConfig()).run()
+    modeler = model.modeler(data, "eval", top_k)
+    outcome = runner.build(model.runner_config("eval"), inputter, modeler, runner.CallbackConfig()).run()
     if outcome.exit_code:
-        raise RunError(f"the evaluation of {checkpoint} failed: {outcome.ending}")
+        raise RunError(f"the evaluation of {model.weights} failed: {outcome.ending}")
     return float(outcome.results["figures"]["gap"])
 
 

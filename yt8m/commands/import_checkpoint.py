@@ -18,12 +18,12 @@ from google.protobuf.message import DecodeError
 
 from yt8m import storage
 from yt8m.command_line import flags, program
-from yt8m.commands import saved_run, training, workload
+from yt8m.commands import training, training_workload
 from yt8m.config import run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export.saved_model import replaced_folder
+from yt8m.export.saved_model import refuse_used, replaced_folder
 from yt8m.graph import collections
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
@@ -33,6 +33,7 @@ from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import Status, checkpoints, creation
 from yt8m.storage import copies
+from yt8m.video import workload
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
     """
     asked, config, given = flags.import_config(argv)
     program.set_up_log()
-    saved_run.refuse_used(asked.out)
+    refuse_used(asked.out)
     found, network = Checkpoint.open(asked.checkpoint), published.find(asked.source, config.model.model)
     if network.transforms:
         config = _with_input_transform(config, network, found, "input_transform" in given)
@@ -265,7 +266,7 @@ def _write(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]
 
 def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]) -> None:
     """Saves the training graph of the run, with the weights of the checkpoint and with the optimizer's first state."""
-    settings, parts = training.runner_config(config), workload.create_training(config)
+    settings, parts = training.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
     with tf.Graph().as_default():
         ops = creation.replicate(settings, parts.inputter, parts.modeler, deployment)

@@ -5,54 +5,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import progress_bar, readers, runner, storage
+from yt8m import readers, runner, storage
 from yt8m.command_line.program import terminable
-from yt8m.commands import input_check, saved_run, segment_inference, workload
+from yt8m.commands import input_check, segment_inference
 from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config import data_fit, run_dir
-from yt8m.config.programs import InferenceConfig, PassConfig
-from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
-from yt8m.graph.restore import read_meta_graph
-from yt8m.records import vocabulary
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.runner import checkpoints
+from yt8m.scoring import OpenedRun, TrainedModel, open_run, trained_model
 from yt8m.storage import copies
-from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
 
-T = TypeVar("T")
-
 PREDICTIONS = "predictions.csv"
-
-
-class Source(NamedTuple):
-    """A model to predict with.
-
-    Attributes:
-      run: the config that the model was trained with.
-      folder: the folder of the run, or of the unpacked archive.
-      checkpoint: path of the checkpoint to restore.
-      meta_prefix: path prefix of an inference model, whose graph is loaded from its meta-graph; empty if the model's
-        code builds the graph.
-      is_own: whether this user is known to have trained the run on this machine.
-      names: the model's own vocabulary; empty if it has none.
-    """
-
-    run: TrainConfig
-    folder: str
-    checkpoint: str
-    meta_prefix: str = ""
-    is_own: bool = False
-    names: Vocabulary = vocabulary.of_names(())
 
 
 def infer(config: InferenceConfig) -> int:
@@ -68,27 +42,11 @@ def infer(config: InferenceConfig) -> int:
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
-            return _infer(config, from_archive(config.input_model_tgz, folder))
-    return with_newer(lambda: from_run(config), lambda source: _infer(config, source))
-
-
-def with_newer(find: Callable[[], Source], use: Callable[[Source], T]) -> T:
-    """`use(find())`, repeated with a newer checkpoint if training deletes the one that was found meanwhile."""
-    return checkpoints.with_newer(find(), find, lambda source: [] if source.meta_prefix else [source.checkpoint], use)
-
-
-def from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
-    """The run's model at `checkpoint`, by default the newest; if there is no checkpoint, its inference model."""
-    folder = saved_run.find_run(config.train_dir)
-    run = saved_run.load_run(folder, config, trust_code=config.trust_code)
-    is_own, names = run_dir.is_own(folder), run_dir.own_names(folder, run.data.num_classes)
-    newest = checkpoint or checkpoints.newest_readable(folder)
-    if newest is not None:
-        return Source(run, folder, newest, is_own=is_own, names=names)
-    prefix = storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL)
-    if not storage.exists(f"{prefix}.meta"):
-        raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
-    return Source(run, folder, prefix, prefix, is_own, names)
+            return _infer(config, trained_model.of_archive(config.input_model_tgz, folder))
+    run = open_run(config.train_dir, config, trust_code=config.trust_code)
+    return trained_model.with_newer(
+        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer(config, model)
+    )
 
 
 @contextlib.contextmanager
@@ -101,42 +59,22 @@ def _unpack_folder(named: str) -> Iterator[str]:
         yield os.path.join(folder, "model")
 
 
-def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
-    """Unpacks the archive and finds its model: in the folder itself or, in published archives, one folder below."""
-    archive.safe_extract(tgz, folder)
-    logging.info("%s was unpacked to %s", tgz, folder)
-    for inner in (folder, *storage.glob(f"{folder}/*")):
-        prefix = os.path.join(inner, INFERENCE_MODEL)
-        if os.path.exists(f"{prefix}.meta"):
-            classes = class_count(read_meta_graph(f"{prefix}.meta"))
-            # The run's config is in the folder of the model or, in published archives, in the parent folder.
-            described = inner if run_dir.read(inner) else folder
-            run = saved_run.load_run(described, PassConfig(num_classes=classes), trust_code=trust_code)
-            names = run_dir.own_names(inner, classes)
-            return Source(run, folder, prefix, prefix, names=names)
-    raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
-
-
-def _infer(config: InferenceConfig, source: Source) -> int:
+def _infer(config: InferenceConfig, model: TrainedModel) -> int:
     if not config.output_file and not config.output_model_tgz:
         if config.input_model_tgz:
             raise UsageError("--output_file is missing: name the CSV file to write.")
-        config = dataclasses.replace(config, output_file=storage.join(source.folder, PREDICTIONS))
+        config = dataclasses.replace(config, output_file=storage.join(model.run.folder, PREDICTIONS))
     for path in filter(None, (config.output_file, config.output_model_tgz)):
         storage.discard_orphans(path)
         _announce_replacement(path)
-    data, names = _data(config, source)
-    source = source._replace(names=names)
-    if source.meta_prefix:
-        modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k)
-    else:
-        modeler = workload.create(data, source.run.model, "infer", config.top_k).modeler
-    ranking = None
+    data, names = _data(config, model.run)
+    modeler, ranking = model.modeler(data, "infer", config.top_k), None
     if config.segment_labels:
-        ranking = segment_inference.ranking_for(config, modeler, source.names, data.segment_size)
+        ranking = segment_inference.ranking_for(config, modeler.num_classes, names, data.segment_size)
+        modeler.listed_classes = tuple(ranking.classes)
     if config.output_model_tgz:
-        _pack(config.output_model_tgz, source, modeler)
-    task = _Task(config, source, data, modeler)
+        _pack(config.output_model_tgz, model, modeler, names)
+    task = _Task(config, model, data, modeler)
     if config.output_file and ranking is not None:
         _rank(task, ranking)
     elif config.output_file:
@@ -150,40 +88,39 @@ def _announce_replacement(path: str) -> None:
         logging.info("%s exists already: it will be replaced", path)
 
 
-def _data(config: InferenceConfig, source: Source) -> tuple[DataConfig, Vocabulary]:
-    data = saved_run.data_for(config, source.run.data, config.input_data_pattern, config.segment_labels)
+def _data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
+    data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
-    names = saved_run.names_for(source.names, config.input_model_tgz or source.folder, data)
+    names = run.names_for(data, config.input_model_tgz)
     given = {"num_classes": config.num_classes}
     return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
 
 
-def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
+def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:
     """Packs the inference model and its description into one archive."""
-    folder = storage.join(source.folder, INFERENCE_MODEL)
-    if not source.meta_prefix:
+    run = model.run
+    folder = storage.join(run.folder, INFERENCE_MODEL)
+    if not model.is_file:
         write_inference_model(
             folder,
-            source.checkpoint,
+            model.weights,
             modeler,
-            frame_features=source.run.data.frame_features,
-            moving_average_decay=source.run.optimizer.moving_average_decay,
-            names=source.names,
-            describe=model_card.describing(
-                source.run, source.names, source.folder, checkpoints.step_of(source.checkpoint)
-            ),
+            frame_features=run.config.data.frame_features,
+            moving_average_decay=run.config.optimizer.moving_average_decay,
+            names=names,
+            describe=model_card.describing(run.config, names, run.folder, model.step),
         )
-        run_dir.write(folder, source.run, source.names, is_own=source.is_own)
+        run_dir.write(folder, run.config, names, is_own=run.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)
 
 
 class _Task(NamedTuple):
-    """One inference: its config, the source of the model, the data and the modeler."""
+    """One inference: its config, the model, the data and the modeler."""
 
     config: InferenceConfig
-    source: Source
+    model: TrainedModel
     data: DataConfig
     modeler: VideoModeler
 
@@ -221,19 +158,9 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     config = task.config
     walked = input_check.check_input(inputter, task.data)
     inputter.threads.log(task.data.num_readers)
-    logging.info("predicting with %s", task.source.checkpoint)
-    source = task.source
-    settings = runner.RunnerConfig.for_run(
-        source.run,
-        "infer",
-        source.folder,
-        checkpoint=source.checkpoint,
-        devices=DeviceConfig(),
-        log_every_n_steps=config.log_every_n_steps,
-        progress=progress_bar.shows_bar(),
-    )
+    task.model.log()
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
-    outcome = runner.build(settings, inputter, task.modeler, callbacks).run()
+    outcome = runner.build(task.model.runner_config("infer", config), inputter, task.modeler, callbacks).run()
     if outcome.exit_code:
         error = RunError(f"{config.output_file} was not written: {outcome.ending}")
         error.exit_code = outcome.exit_code

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from yt8m import options, runner, storage
 from yt8m.command_line import flags
 from yt8m.commands.report import eval_samples
-from yt8m.commands.saved_run import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.commands.vocabulary_search import printable, show
 from yt8m.config import run_dir
+from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown

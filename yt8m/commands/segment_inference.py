@@ -22,15 +22,14 @@ from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
 from yt8m.records.shards import id_text
 from yt8m.records.vocabulary import Vocabulary, read_segment_classes
-from yt8m.video.modeler import VideoModeler
 
 NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
 def ranking_for(
-    config: InferenceConfig, modeler: VideoModeler, names: Vocabulary | None = None, segment_size: int = 5
+    config: InferenceConfig, num_classes: int, names: Vocabulary | None = None, segment_size: int = 5
 ) -> SegmentRanking:
-    """An empty ranking of the classes to list. Sets the modeler to report the scores of these classes.
+    """An empty ranking of the classes to list, for a model with `num_classes` classes and the vocabulary `names`.
 
     The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
     published classes, or a vocabulary of other classes than YouTube-8M's, all of its classes are listed.
@@ -38,17 +37,16 @@ def ranking_for(
     Raises:
       UsageError: a class of --segment_label_ids_file is not a class of the model.
     """
-    path, most = config.segment_label_ids_file, modeler.num_classes
+    path = config.segment_label_ids_file
     classes = sorted(read_segment_classes(path))
     is_own = names and not names.is_youtube8m and not path
-    known = [] if is_own else [number for number in classes if number < most]
+    known = [] if is_own else [number for number in classes if number < num_classes]
     if path and len(known) < len(classes):
         raise UsageError(
             f"--segment_label_ids_file={path}: class {classes[-1]} is not a class of the model, "
-            f"whose classes are 0 to {most - 1}."
+            f"whose classes are 0 to {num_classes - 1}."
         )
-    modeler.listed_classes = tuple(known or range(most))
-    return SegmentRanking(modeler.listed_classes, config.segment_max_pred, segment_size)
+    return SegmentRanking(known or range(num_classes), config.segment_max_pred, segment_size)
 
 
 def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
@@ -188,10 +186,8 @@ class SegmentRanking:
           scores: float32 [B, C]; -inf excludes a segment from the list of a class.
 
         Raises:
-          RunError: a score is NaN, or an id is empty.
+          RunError: an id is empty.
         """
-        if np.isnan(scores.max(initial=-np.inf)):
-            raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
         before = self.count
         for place, name in enumerate(segments):
             if name.endswith(b":0"):

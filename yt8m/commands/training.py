@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from yt8m import progress_bar, runner, storage
-from yt8m.commands import input_check, workload
+from yt8m.commands import input_check, training_workload
 from yt8m.commands.input_check import check_input
-from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import DataConfig, TrainConfig
@@ -34,6 +33,7 @@ from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.storage import copies
 from yt8m.video.modeler import VideoModeler
+from yt8m.video.workload import Workload
 
 if TYPE_CHECKING:
     from yt8m.commands.validator import Validator
@@ -116,7 +116,7 @@ def train(
       RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
     """
     config = complete(config)
-    parts = workload.create_training(config)
+    parts = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
     parts.inputter.threads.log(config.data.num_readers)

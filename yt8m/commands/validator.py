@@ -15,7 +15,8 @@ from typing import Any
 from absl import logging
 
 from yt8m import runner, storage
-from yt8m.commands import evaluation, saved_run, workload
+from yt8m.commands import evaluation
+from yt8m.commands.evaluation import EvaluationTask
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.run_options import ValidationConfig
@@ -27,6 +28,7 @@ from yt8m.eval_util.videos import hashes
 from yt8m.records import shards, vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
+from yt8m.scoring import OpenedRun, TrainedModel, best_checkpoint
 from yt8m.storage import copies
 
 _SAMPLE = "sample.tfrecord"
@@ -55,16 +57,16 @@ class Validator:
         self._folder, self._num_classes = config.train_dir, config.data.num_classes
         self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
         self.metric = metrics.find(config.validation.best_metric)
-        self._parts = _parts(settings, config, folder)
-        is_sampled = self._parts.inputter.files() == [storage.join(folder, _SAMPLE)]
+        run, self._task = _task(settings, config, folder)
+        is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
         self.data = _described(config.validation, is_sampled)
         if self.metric not in metrics.load():
             own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
-            self._parts.modeler.metric_classes = own
-        runner_config = evaluation.runner_config(settings, config, config.train_dir)
+            self._task.modeler.metric_classes = own
+        runner_config = TrainedModel(run, "").runner_config("eval", settings)
         runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_steps=sys.maxsize)
         callbacks = runner.CallbackConfig(("-eval_speed",))
-        self._standing = runner.StandingEvaluation(runner_config, self._parts.inputter, self._parts.modeler, callbacks)
+        self._standing = runner.StandingEvaluation(runner_config, self._task.inputter, self._task.modeler, callbacks)
 
     def __call__(self, checkpoint: str, signals: runner.StopSignals) -> StepValues | None:
         """The figures of a checkpoint; None if a signal ended the evaluation.
@@ -72,8 +74,7 @@ class Validator:
         Raises:
           RunError: a shard changed since the start of the training, or the data have no example.
         """
-        walked, inputter = self._parts.walked, self._parts.inputter
-        assert walked is not None
+        walked, inputter = self._task.walked, self._task.inputter
         walked.check_unchanged()
         inputter.forget_reads()
         outcome = self._standing.evaluate(checkpoint, signals)
@@ -82,7 +83,7 @@ class Validator:
         walked.check_read(inputter)
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
-        done = evaluation.evaluated(checkpoint, outcome, vocabulary.of(self._num_classes, self._parts.names))
+        done = evaluation.evaluated(checkpoint, outcome, vocabulary.of(self._num_classes, self._task.names))
         figures = {metric.name: float(value) for metric, value in done.values()}
         return StepValues(
             step=checkpoints.step_of(checkpoint),
@@ -96,7 +97,7 @@ class Validator:
 
     def checkpoint_of(self, step: int) -> str | None:
         """The path of the checkpoint of this step, in the run's folder or in best/; None if neither can be read."""
-        for folder in (self._folder, storage.join(self._folder, saved_run.BEST_FOLDER)):
+        for folder in (self._folder, storage.join(self._folder, run_dir.BEST_FOLDER)):
             path = checkpoints.path_of(folder, step)
             if step in checkpoints.steps_in(folder) and not checkpoints.problem_of(path):
                 return path
@@ -108,7 +109,7 @@ class Validator:
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
         told = {**gap, "metric": self.metric.name, "figures": finite}
-        saved_run.replace_best(self._folder, checkpoint, values.step, told)
+        best_checkpoint.replace_best(self._folder, checkpoint, values.step, told)
         name, value = self.metric.name, finite[self.metric.name]
         logging.info("the best checkpoint so far is that of step %d (%s %.4f)", values.step, name, value)
 
@@ -120,8 +121,8 @@ def open_validator(config: TrainConfig) -> Iterator[Validator]:
         yield Validator(config, folder)
 
 
-def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.Workload:
-    """The workload of the evaluation; its refusals compare the validation data with those of the training."""
+def _task(settings: EvalConfig, config: TrainConfig, folder: str) -> tuple[OpenedRun, EvaluationTask]:
+    """The run, and what evaluates it; its refusals compare the validation data with those of the training."""
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
@@ -129,10 +130,11 @@ def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.W
 
     own = vocabulary.of_data(config.data.vocabulary, ())
     names = own.names if own else run_dir.own_names(config.train_dir, config.data.num_classes)
+    run = OpenedRun(config.train_dir, config, names, is_own=True)
     where = own.path if own else f"the vocabulary of {config.train_dir}"
     remedy = f"Validate on data made like those of --train_data_pattern={config.data.data_pattern}."
     try:
-        return evaluation.parts_for(settings, config, names, where, sample, remedy)
+        return run, evaluation.task_for(settings, run, where, sample, remedy)
     except UsageError as error:
         if str(error).startswith("--eval_"):  # the message names the flag
             raise

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from yt8m import extractors, registry
 from yt8m.commands.extract import choose, weights
 from yt8m.commands.extract.computing import Chosen, Clip, Computer, Features, Settings, described
-from yt8m.commands.loaded_model import Takes
 from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.model_input import ModelInput
 from yt8m.types import Closing
 
 Entry = Mapping[str, Any]
@@ -70,7 +70,7 @@ class VideoFeatures(Closing):
             pairs = zip(self._entries, found.arrays, strict=not found.bad)
             yield path, found._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
 
-    def batch(self, takes: Takes, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]) -> NumpyBatch:
+    def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]) -> NumpyBatch:
         """The batch for a model: parts of a video."""
         by_name = {
             f"{prefix}{one['feature']}": values
@@ -79,7 +79,7 @@ class VideoFeatures(Closing):
         }
         counts = np.array([last - first for first, last in parts], np.int32)
         features = {}
-        for name in takes.features:
+        for name in takes.format.sizes():
             values = by_name[name]
             if takes.has_frames:
                 joined = np.zeros((len(parts), counts.max(), values.shape[1]), np.float32)
@@ -101,7 +101,7 @@ def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> N
 
 
 def for_model(
-    takes: Takes, given: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
+    takes: ModelInput, given: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
 ) -> VideoFeatures:
     """The extraction of videos to score, by just the extractors that the model's training data were made with.
 
@@ -130,13 +130,13 @@ def for_model(
 
 
 def _named(
-    takes: Takes, names: Sequence[str], given: Mapping[str, Any]
+    takes: ModelInput, names: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[Sequence[Entry], list[Chosen], list[weights.Weights]]:
     if not names:
         raise UsageError(
-            f"{takes.folder} does not say by which extractors its features {', '.join(takes.features)} were made, "
-            "because its records are not from `yt8m extract`. Name them by --extractors, such as inception,vggish for "
-            "features of YouTube-8M."
+            f"{takes.folder} does not say by which extractors its features {', '.join(takes.format.sizes())} were "
+            "made, because its records are not from `yt8m extract`. Name them by --extractors, such as "
+            "inception,vggish for features of YouTube-8M."
         )
     chosen = choose(names, given)
     found = [weights.find(one.extractor, one.name) for one in chosen]
@@ -145,10 +145,10 @@ def _named(
     return entries, chosen, found
 
 
-def _wanted(takes: Takes, entries: Sequence[Entry]) -> list[Entry]:
+def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     """The extractors whose features the model takes."""
     wanted = []
-    for name in takes.features:
+    for name in takes.format.sizes():
         one = next((entry for entry in entries if name in (entry["feature"], f"mean_{entry['feature']}")), None)
         if one is None:
             known = ", ".join(str(entry["feature"]) for entry in entries)
@@ -165,7 +165,7 @@ def _again(entry: Entry, given: Mapping[str, Any]) -> Chosen:
     return Chosen(name, extractors.create(name, {**entry["settings"], **paths}))
 
 
-def _refuse_saved_models(takes: Takes, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
+def _refuse_saved_models(takes: ModelInput, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
     for entry in entries:
         if str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in given:
             raise UsageError(
@@ -174,7 +174,7 @@ def _refuse_saved_models(takes: Takes, entries: Sequence[Entry], given: Mapping[
             )
 
 
-def _refuse_other_weights(takes: Takes, entry: Entry, found: weights.Weights) -> None:
+def _refuse_other_weights(takes: ModelInput, entry: Entry, found: weights.Weights) -> None:
     for field, expected in entry["weights"].items():
         if found.sha256.get(field) != expected:
             raise UsageError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import dataclasses
 import functools
 import html
 import importlib.resources
@@ -20,19 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import progress_bar, storage
+from yt8m import progress_bar, scoring, storage
 from yt8m.command_line import program
-from yt8m.commands import loaded_model, video_features
-from yt8m.commands.loaded_model import LoadedExport, LoadedRun
-from yt8m.commands.predict import PredictConfig, show_classes, tagger_for
+from yt8m.commands import video_features
+from yt8m.commands.predict_config import PredictConfig, show_classes, tagger_for
 from yt8m.commands.video_features import Part, VideoFeatures
-from yt8m.errors import RunError, missing_extra
-from yt8m.eval_util import top_k as best_of
+from yt8m.errors import missing_extra
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
-from yt8m.records import thresholds
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.scoring import Scorer
+from yt8m.scoring.best_classes import best_classes, tags
 from yt8m.storage import copies
 
 SECONDS = 5.0  # length of a part of the video
@@ -61,16 +59,14 @@ class VideoScores(NamedTuple):
     over_time: Timeline | None = None
 
 
-def predict(
-    backend: LoadedRun | LoadedExport, source: VideoFeatures, paths: Sequence[str], seconds: float = 0
-) -> Iterator[VideoScores]:
+def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds: float = 0) -> Iterator[VideoScores]:
     """Yields the prediction for each video.
 
     A video longer than the records of the training is scored in windows of their length, without overlap. Its scores
     are the means of the windows' scores, weighted by the numbers of their frames.
 
     Args:
-      backend: the model.
+      scorer: the model.
       source: the extraction for this model.
       paths: the videos.
       seconds: length of the parts whose scores are wanted too; 0 for none.
@@ -82,7 +78,7 @@ def predict(
         if found.bad:
             yield VideoScores(path, np.zeros(0, np.float32), bad=found.bad)
             continue
-        score, count = functools.partial(_scores, backend, source, found.arrays), len(found.arrays[0])
+        score, count = functools.partial(_scores, scorer, source, found.arrays), len(found.arrays[0])
         windows = _parts(count, source.max_frames)
         scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
@@ -107,19 +103,14 @@ def _with_long_end(parts: list[Part]) -> list[Part]:
 
 
 def _scores(
-    backend: Any, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]
+    scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]
 ) -> NDArray[np.float32]:
     """float32 [parts, C]: the scores of parts of a video, of which `arrays` are the features."""
-    takes, rows = backend.takes(), []
+    takes, rows = scorer.takes, []
     for first in range(0, len(parts), _PARTS_AT_ONCE):
         batch = source.batch(takes, arrays, parts[first : first + _PARTS_AT_ONCE])
-        labels = np.zeros((len(batch), backend.num_classes), np.bool_)
-        (model_input,) = backend.inputs([dataclasses.replace(batch, labels=labels)])
-        rows.append(backend.fed(model_input).scores(model_input)[1])
-    scores = np.concatenate(rows)
-    if np.isnan(scores).any():
-        raise RunError(f"the predictions of {takes.folder} are NaN: its training diverged.")
-    return scores
+        rows.append(scorer.scores(takes.arranged(batch))[1])
+    return np.concatenate(rows)
 
 
 def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -> int:
@@ -132,47 +123,32 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
     program.set_up_log()
     status = 0
     with contextlib.ExitStack() as stack:
-        backend = loaded_model.load(config.train_dir, trust_code=config.trust_code)
-        stack.callback(backend.close)
-        takes = backend.takes()
+        scorer = stack.enter_context(scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code))
         source = stack.enter_context(
-            video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code)
+            video_features.for_model(scorer.takes, given, config.extractors, trust_code=config.trust_code)
         )
-        tagger = tagger_for(config, takes.folder, backend.num_classes)
-        found = predict(backend, source, paths, SECONDS if config.timeline else 0)
+        tagger = tagger_for(config, scorer)
+        found = predict(scorer, source, paths, SECONDS if config.timeline else 0)
         lines = []
         for one in progress_bar.with_bar(found, "predicting") if config.csv else found:
             if one.bad:
                 status = 1
                 print(f"{one.path}: {one.bad}", file=sys.stderr)
                 continue
-            best = best_of.top_k(one.scores[np.newaxis], min(config.top_k, backend.num_classes))
-            classes, scores = best.classes[0], best.scores[0]
-            if config.tags and tagger is not None:
-                kept = tagger.are_tags(classes, scores)
-                classes, scores = classes[kept], scores[kept]
-            rows = list(zip(classes.tolist(), scores.tolist(), strict=True))
-            length = f"{one.seconds:.1f}"
-            lines += [(one.path, index, backend.names.name(index), f"{score:.6f}", length) for index, score in rows]
+            rows = tags(one.scores, tagger) if config.tags and tagger else best_classes(one.scores, config.top_k)
+            length, names = f"{one.seconds:.1f}", scorer.shown_names
+            lines += [(one.path, index, names.name(index), f"{score:.6f}", length) for index, score in rows]
             if not config.csv:
                 print(f"{one.path}: {length} seconds scored")
-                show_classes([(f"{score:.3f}", backend.names.name(index), str(index)) for index, score in rows])
+                show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
             if one.over_time is not None:
                 path = page_path(one.path)
-                tags = _tags(tagger, one.scores, backend.names)
-                write_timeline(path, one.path, one.over_time, backend.names, tags)
+                tag_names = [names.name(index) for index, _ in tags(one.scores, tagger)] if tagger else []
+                write_timeline(path, one.path, one.over_time, names, tag_names)
                 print(f"the timeline is in {path}")
     if config.csv:
         _write(config.csv, lines)
     return status
-
-
-def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: Any) -> list[str]:
-    """The names of the classes whose scores reach their thresholds, best first."""
-    if tagger is None:
-        return []
-    order = np.argsort(-scores, kind="stable").astype(np.int32)
-    return [names.name(int(index)) for index in order[tagger.are_tags(order, scores[order])]]
 
 
 def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
@@ -254,7 +230,7 @@ def _video_of_page(path: str) -> str:
     return html.unescape(address[1].decode()) if address else ""
 
 
-def best_classes(found: Timeline) -> list[int]:
+def classes_of_rows(found: Timeline) -> list[int]:
     """The classes of the rows: the best one of each part, and those with the highest scores, highest first."""
     highest = found.scores.max(axis=0)
     order = np.argsort(-highest, kind="stable").tolist()
@@ -268,7 +244,7 @@ def best_classes(found: Timeline) -> list[int]:
 def _rows(found: Timeline, names: Vocabulary) -> list[_Scores]:
     return [
         _Scores(names.name(index), [(round(100 * score), f"{score:.2f}") for score in found.scores[:, index].tolist()])
-        for index in best_classes(found)
+        for index in classes_of_rows(found)
     ]
 
 

@@ -35,6 +35,17 @@ class OfRun(Checked):
 
 
 @dataclass(frozen=True)
+class OfCheckpoint(OfRun):
+    """The flags that name a trained run, and which of its checkpoints is used."""
+
+    _: KW_ONLY
+    checkpoint: str = option(
+        "last",
+        "which checkpoint of the run: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step",
+    )
+
+
+@dataclass(frozen=True)
 class StartFlags(Checked):
     """The flags that say what a training starts from. They are not part of its own config."""
 
@@ -61,7 +72,7 @@ class PassConfig(DamagePolicy):
 
 
 @dataclass(frozen=True)
-class EvalConfig(PassConfig, OfRun):
+class EvalConfig(PassConfig, OfCheckpoint):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = same_as(DataConfig, "data_pattern")
@@ -87,7 +98,7 @@ class EvalConfig(PassConfig, OfRun):
 
 
 @dataclass(frozen=True)
-class InferenceConfig(PassConfig, OfRun):
+class InferenceConfig(PassConfig, OfCheckpoint):
     """Predictions for files, by a run or by a model packed into a .tgz."""
 
     input_data_pattern: str = same_as(DataConfig, "data_pattern")
@@ -120,15 +131,12 @@ class InferenceConfig(PassConfig, OfRun):
 
 
 @dataclass(frozen=True)
-class ExportConfig(OfRun):
+class ExportConfig(OfCheckpoint):
     """Export of a model from a run's checkpoint."""
 
     required = ("out",)
 
     train_dir: str = same_as(OfRun, "train_dir", alias="run")
-    checkpoint: str = option(
-        "last", "which checkpoint: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step"
-    )
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
         "records",
@@ -143,11 +151,6 @@ class ExportConfig(OfRun):
     batch_size: int = option(1024, "examples per step of the evaluations on eval_data_pattern", minimum=1)
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.checkpoint not in ("last", "best") and not self.checkpoint.isdigit():
-            raise UsageError(f"--checkpoint={self.checkpoint}: expected last, best, or a step such as 1000.")
 
 
 @dataclass(frozen=True)

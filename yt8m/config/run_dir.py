@@ -157,6 +157,8 @@ def _value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
+BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the copy of the best checkpoint, and the note in it
+RUNS = "runs"  # the folder of the runs whose folder nobody named
 
 # Everything that a training, an evaluation or a prediction leaves in a run's folder.
 WRITTEN = (

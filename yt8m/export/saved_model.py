@@ -1,4 +1,4 @@
-"""Exports a checkpoint as a SavedModel or as an inference model, and loads a SavedModel to predict.
+"""Exports a checkpoint as a SavedModel or as an inference model.
 
 A SavedModel has two signatures: one maps serialized records to the best classes, one MediaPipe's features to all
 classes. An inference model is a meta-graph and its weights: all that inference needs, without any model code.
@@ -11,31 +11,26 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-from absl import logging
+from typing import Any
 
 from yt8m import storage
-from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export.small_weights import cpu_session, restored
+from yt8m.export.small_weights import restored
 from yt8m.graph import collections
-from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
 from yt8m.readers.base import zero_padding
-from yt8m.readers.damage import plain_reason
-from yt8m.records import shards, vocabulary
+from yt8m.records import vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat, usual_range
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.storage import copies, json_text, sending
-from yt8m.types import Closing
+from yt8m.runner import checkpoints
+from yt8m.storage import sending
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
-_EXTRACTORS = "yt8m_extractors"  # the collection with the extractors of the features, each as JSON
-_FEATURE_NAMES = "yt8m_feature_names"  # the collection with the names of the features, in the order of the model
+FILE = "saved_model.pb"
+ABOUT = "yt8m_about"  # the collection that describes the model, as JSON: see `_description`
 INFERENCE_MODEL = "inference_model"  # the file prefix that the published code uses
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
@@ -80,9 +75,9 @@ def export_saved_model(
     """
 
     def build() -> dict[str, Any]:
-        for one in extractors:
-            tf.add_to_collection(_EXTRACTORS, json.dumps(one).encode())
-        signatures = _signatures(reader, modeler)
+        step = max(checkpoints.step_of(checkpoint), 0)
+        about = {"step": step, "is_averaged": moving_average_decay > 0, "extractors": list(extractors)}
+        signatures = _signatures(reader, modeler, about)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
     with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
@@ -92,14 +87,16 @@ def export_saved_model(
     return folder
 
 
-def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
-    """Both signatures of one model. Its features are read from the records, unless the features themselves are fed."""
-    for name in reader.feature_names:
-        tf.add_to_collection(_FEATURE_NAMES, name.encode())
+def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Both signatures of one model. Its features are read from the records, unless the features themselves are fed.
+
+    What `about` and `_description` say is added to the graph.
+    """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
     has_frames = joined.shape.rank == 3
+    tf.add_to_collection(ABOUT, json.dumps({**_description(reader, modeler, has_frames), **about}).encode())
     # MediaPipe names a stream by the name of an input in capitals: these names are MediaPipe's.
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
@@ -112,6 +109,20 @@ def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
     return {
         RECORDS: _signature({"example_bytes": example_bytes}, of_records),
         MEDIAPIPE: _signature(features, {"predictions": predictions}),
+    }
+
+
+def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dict[str, Any]:
+    """The name of the model, what it takes, and whether a reader of the user's own parses the records."""
+    level = "frame" if has_frames else "video"
+    ranges = getattr(reader, "feature_ranges", ()) or [usual_range(level, name) for name in reader.feature_names]
+    columns = zip(reader.feature_names, reader.feature_sizes, ranges, strict=True)
+    described = tuple(FeatureFormat(name, size, tuple(bounds) if bounds else None) for name, size, bounds in columns)
+    segments = bool(getattr(reader, "segment_labels", False))
+    return {
+        "model": "" if modeler.model is None else type(modeler.model).__name__,
+        "format": DataFormat(level, described, segments, modeler.num_classes).as_json(),
+        "has_own_reader": not type(reader).__module__.startswith("yt8m.readers"),
     }
 
 
@@ -204,6 +215,16 @@ def _relative_state(folder: str) -> None:
         state.write(f'model_checkpoint_path: "{INFERENCE_MODEL}"\nall_model_checkpoint_paths: "{INFERENCE_MODEL}"\n')
 
 
+def refuse_used(out: str) -> None:
+    """Refuses an output folder that exists already.
+
+    Raises:
+      UsageError: `out` exists.
+    """
+    if storage.exists(out) or storage.is_dir(out):
+        raise UsageError(f"--out={out} is there already; name a new folder, or remove that one.")
+
+
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
     """Yields the path of a new folder to write to; if that succeeds, the new folder is renamed to `folder`.
@@ -241,158 +262,3 @@ def _replaced_here(folder: str) -> Iterator[str]:
         os.rename(folder, old)
     os.rename(partial, folder)
     shutil.rmtree(old, ignore_errors=True)
-
-
-_FILE = "saved_model.pb"
-
-
-class Predictions(NamedTuple):
-    """The predictions of a model for B records, best class first.
-
-    Attributes:
-      video_ids: object [B] of bytes.
-      classes: int32 [B, k].
-      scores: float32 [B, k], probabilities.
-    """
-
-    video_ids: np.ndarray
-    classes: np.ndarray
-    scores: np.ndarray
-
-
-def find(folder: str) -> str:
-    """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
-
-    Raises:
-      UsageError: there is no SavedModel.
-    """
-    folder = storage.expanded(folder)
-    numbered = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
-    newest = [storage.join(folder, "export", max(numbered, key=int))] if numbered else []
-    for place in (folder, storage.join(folder, "saved_model"), *newest):
-        if storage.exists(storage.join(place, _FILE)):
-            return place
-    raise UsageError(
-        f"{folder} holds no {_FILE}: name the folder of a run that exported a model, or one that `yt8m export` wrote."
-    )
-
-
-def opened(folder: str) -> SavedModel:
-    """Loads the model that `find` returns. If that is deleted during loading, loads the next one that `find` returns.
-
-    Raises:
-      UsageError, RunError: for the reasons of `find` and `SavedModel`.
-    """
-    place = find(folder)
-    try:
-        return SavedModel(place)
-    except (UsageError, RunError):
-        if storage.exists(storage.join(place, _FILE)) or find(folder) == place:
-            raise
-    logging.warning("%s was deleted during reading: taking the next", place)
-    return opened(folder)
-
-
-class SavedModel(Closing):
-    """A model in a session of its own on the CPU, called through its signatures for records and for features.
-
-    A SavedModel can execute any code that its graph contains, so the log warns of it. Close the object, or use it in
-    a `with` block. Several threads may call it at once.
-
-    Args:
-      folder: the folder with `saved_model.pb`.
-
-    Attributes:
-      folder: the argument.
-      feature_size: D, the size of the features of a frame; None if the model takes only records.
-      num_classes: number of classes, C; None if unknown, because the model takes only records.
-      names: the model's own vocabulary; empty if it has none.
-      extractors: the extractors of its features, as manifests name them; empty if they are unknown.
-      top_k: number of classes that it predicts for a record.
-
-    Raises:
-      UsageError: the model has no signature that takes records.
-      RunError: the model cannot be loaded.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        warn_of_program(folder)
-        self._session = cpu_session(tf.Graph())
-        try:
-            with self._session.graph.as_default():
-                loaded = tf.saved_model.loader.load(
-                    self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
-                )
-        except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
-            self._session.close()
-            raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
-        records = _taking("example_bytes", loaded)
-        if records is None:
-            known = ", ".join(sorted(loaded.signature_def)) or "none"
-            raise UsageError(
-                f"{folder}: there is no signature with the input example_bytes (signatures: "
-                f"{known}); only models exported by this project take records."
-            )
-        self._input = records.inputs["example_bytes"].name
-        names = ("video_id", "class_indexes", "predictions")
-        self._outputs = [records.outputs[name].name for name in names]
-        self.top_k = int(records.outputs["predictions"].tensor_shape.dim[-1].size)
-        self._features = features = _taking("rgb_and_audio", loaded)
-        self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
-        collected = loaded.collection_def  # a missing collection is empty
-        self.feature_names = tuple(name.decode() for name in collected[_FEATURE_NAMES].bytes_list.value)
-        self.extractors = tuple(json_text.parse(one.decode()) for one in collected[_EXTRACTORS].bytes_list.value)
-        self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
-        self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
-
-    def predict(self, records: Sequence[bytes]) -> Predictions:
-        """The best classes of serialized records, which must be of the kind that the model was trained on.
-
-        Raises:
-          RunError: a record is of another kind, or damaged.
-        """
-        try:
-            found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
-        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            reason = plain_reason(str(error.message)).partition("; check --")[0]  # there are no such flags here
-            raise RunError(
-                f"the model in {self.folder} cannot read these records: {reason}. {_described(records[0])}"
-            ) from error
-        return Predictions(*found)
-
-    def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
-        """float32 [B, C], the probabilities of all classes, from features.
-
-        Args:
-          frames: float32 [B, T, D], not quantised; a video-level model gets the mean over the frames.
-          num_frames: int32 [B].
-
-        Raises:
-          UsageError: the model takes only records.
-        """
-        if self._features is None:
-            raise UsageError(f"{self.folder}: this model takes only records; export it again.")
-        inputs = self._features.inputs
-        fed = {inputs["rgb_and_audio"].name: frames, inputs["num_frames"].name: num_frames}
-        return self._session.run(self._features.outputs["predictions"].name, fed)
-
-    def close(self) -> None:
-        """Closes the session."""
-        self._session.close()
-
-
-def _described(payload: bytes) -> str:
-    """A sentence with the level and the features of a record; empty if it cannot be parsed."""
-    try:
-        record = shards.parse(payload)
-    except ValueError:
-        return ""
-    level = "frame" if record.lists else "video"
-    return f"The first one is a {level}-level record with the features {', '.join(sorted(record.features()))}."
-
-
-def _taking(name: str, loaded: Any) -> Any:
-    """The signature with an input of this name; None if there is none."""
-    having = [signature for signature in loaded.signature_def.values() if name in signature.inputs]
-    return having[0] if having else None

@@ -73,9 +73,12 @@ class Records:
           DamagedError: a record is damaged or not of the expected format; the message names file and record.
           RunError: a file holds more or fewer records than its manifest says, or cannot be read.
         """
-        for raws in self.serialized(number):
-            batch = self._parser.batch(raws)
-            yield batch.dequantize() if self.dequantize else batch
+        return map(self.parsed, self.serialized(number))
+
+    def parsed(self, raws: Sequence[Raw]) -> NumpyBatch:
+        """The batch of some serialized records; raises like `epoch`."""
+        batch = self._parser.batch(raws)
+        return batch.dequantize() if self.dequantize else batch
 
     def serialized(self, epoch: int = 0) -> Iterator[list[Raw]]:
         """The batches of one epoch, not parsed: each record with its file and its number in the file."""

@@ -109,11 +109,9 @@ class PredictionWriter:
         """Writes the rows of one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
 
         Raises:
-          RunError: a score is NaN, or an id is empty.
+          RunError: an id is empty.
         """
         classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
-        if np.isnan(scores).any():
-            raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
         # Formatting a whole row at once takes half the time of formatting each pair.
         form = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])

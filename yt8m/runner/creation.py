@@ -143,7 +143,7 @@ def create(
 
 def filled_from(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
     """The current graph, to be filled from a checkpoint (from its averages if any) for evaluation or inference."""
-    return CreatedGraph(ops, None, checkpoint, graph.Restorer(_decay_in(checkpoint, optimizer)))
+    return CreatedGraph(ops, None, checkpoint, graph.Restorer(decay_in(checkpoint, optimizer)))
 
 
 def choose(config: RunnerConfig) -> str:
@@ -199,7 +199,7 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
 
 
-def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
+def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
     """The decay of the moving averages that the run reads; 0 if the checkpoint has no averages."""
     if optimizer.moving_average_decay <= 0:
         return 0.0

@@ -10,7 +10,6 @@ import numpy as np
 
 from yt8m import deploy, losses, readers
 from yt8m.config.train_config import OptimizerConfig
-from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Loss, Metric
@@ -24,7 +23,14 @@ from yt8m.models import frames
 from yt8m.numerics.compiled import is_on_gpu
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
-from yt8m.video.scores import RatedPairScores, columns_on_host, reports_of_videos, scored_columns, select_classes
+from yt8m.video.scores import (
+    RatedPairScores,
+    columns_on_host,
+    refuse_nan,
+    reports_of_videos,
+    scored_columns,
+    select_classes,
+)
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
 
 _RATED = "rated_pairs"  # key in the extras of an output
@@ -158,15 +164,15 @@ class VideoModeler(Modeler):
         Raises:
           RunError: a score is NaN.
         """
+        for name in ("all_scores", "class_scores", "scores", "pair_scores"):
+            if name in reports:
+                refuse_nan(reports[name])
         if "all_scores" not in reports:
             return reports
         rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
-        try:
-            if "positives" in reports:
-                return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
-            return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
-        except ValueError as error:
-            raise RunError(f"{error}. Its weights are no use: take an earlier checkpoint.") from error
+        if "positives" in reports:
+            return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
+        return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
         """The evaluator that computes metrics from the reports."""

@@ -8,13 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from yt8m.errors import RunError
 from yt8m.eval_util.top_k import perr_of_rows, take_columns
 from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import Batch
 
+DIVERGED = (
+    "the model's predictions hold NaN: its training diverged, and its weights are no use. Take an earlier checkpoint "
+    "(--checkpoint), or train with a lower learning rate."
+)
+
 # Up to this many pairs per example are computed singly; for each pair two vectors of the input's size are copied.
 _FEW_PAIRS = 8
+
+
+def refuse_nan(scores: np.ndarray) -> None:
+    """Raises `RunError` if a score is NaN."""
+    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is
+        raise RunError(DIVERGED)
 
 
 def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:

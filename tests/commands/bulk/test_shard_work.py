@@ -19,10 +19,10 @@ from yt8m import eval as evaluation
 from yt8m import inference
 from yt8m.commands.bulk import EvalBulk, InferBulk, RankBulk, ShardTask, shard_work
 from yt8m.commands.bulk.shard_work import RankedSegments
-from yt8m.commands.fed_model import padded
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.evaluation_metrics import figures_of
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.fed_graph import padded
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,9 @@ def test_rows_are_the_best_classes_and_names_are_escaped(folder: pathlib.Path) -
 def test_the_best_class_of_each_part_has_a_row() -> None:
     scores = np.full((3, 40), 0.01, np.float32)
     scores[0, 7], scores[1, 3], scores[2, 39] = 0.9, 0.02, 0.5
-    assert video_predictions.best_classes(Timeline([0, 5, 10], 15.0, scores)) == [7, 39, 3]
+    assert video_predictions.classes_of_rows(Timeline([0, 5, 10], 15.0, scores)) == [7, 39, 3]
     many = np.linspace(0.1, 0.9, 40, dtype=np.float32)[np.newaxis]
-    assert video_predictions.best_classes(Timeline([0], 5.0, many)) == list(range(39, 27, -1))
+    assert video_predictions.classes_of_rows(Timeline([0], 5.0, many)) == list(range(39, 27, -1))
 
 
 def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:

@@ -17,9 +17,10 @@ import stand_ins
 import yt8m
 from yt8m import registry
 from yt8m.commands import extract, predict, video_features
-from yt8m.commands.loaded_model import Takes
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.scoring.model_input import ModelInput
 
 pytestmark = pytest.mark.long
 
@@ -168,8 +169,9 @@ def test_run_and_archive_name_the_extractors_of_the_manifest(world: World) -> No
     assert len(expected[1]["weights"]["onnx_file"]) == 64
 
 
-def takes(*extractors: Any, **more: Any) -> Takes:
-    return Takes("runs/theirs", ("mean_rgb",), False, extractors, is_own=False)._replace(**more)
+def takes(*extractors: Any) -> ModelInput:
+    described = DataFormat("video", (FeatureFormat("mean_rgb", 1024),))
+    return ModelInput("runs/theirs", described, extractors, is_own=False, has_own_reader=False)
 
 
 def test_models_without_extractors_need_names(world: World, tmp_path: pathlib.Path) -> None:

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import requests
 import small_exports
+from small_exports import Predictions
 
 from yt8m.command_line import cli
-from yt8m.export.saved_model import Predictions, SavedModel
 from yt8m.lazy import tf
 from yt8m.records.shards import framed
 
@@ -63,8 +63,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Predictions
     folder = small_exports.export(tmp_path_factory.mktemp("served"), "FrameLevelLogisticModel")
     lines = [f"{index},{limit}" for index, limit in enumerate(LIMITS)]
     pathlib.Path(folder, "thresholds.csv").write_text("\n".join(["index,threshold", *lines]))
-    with SavedModel(folder) as model:
-        return folder, model.predict(RECORDS)
+    return folder, small_exports.predictions(folder, RECORDS)
 
 
 def check(server: Server, answer: requests.Response, rows: list[int]) -> None:
@@ -105,7 +104,8 @@ def one_of_many(server: Server, number: int) -> None:
         check(server, server.post(json.dumps({"videos": videos}), JSON), [row])
     else:
         other = small_exports.video_records(1)[0]
-        assert "cannot read these records" in server.post(other).json()["error"]
+        error = server.post(other).json()["error"]
+        assert re.match(r"record 0: .*a video-level record with the features", error)
 
 
 def concurrent_requests_get_what_single_ones_get(server: Server) -> None:

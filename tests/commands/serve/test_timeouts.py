@@ -12,29 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands.serve.tiny_service import TinyModel
 from reader_records import video_record
 
 from yt8m.commands.serve import ServeConfig, app
 from yt8m.commands.serve.service import Service
-from yt8m.export.saved_model import Predictions
-from yt8m.records import vocabulary
+from yt8m.scoring.model_input import Videos
 
 KIND = "application/octet-stream"
 RECORD = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-class Waiting:
-    """Stands for a model whose step takes until it is let go."""
-
-    folder, feature_size, num_classes, names = "m", 3, 4, vocabulary.of(4)
+class Waiting(TinyModel):
+    """A model whose step takes until it is let go."""
 
     def __init__(self) -> None:
+        super().__init__(3, 4)
         self.go = threading.Event()
 
-    def predict(self, records: list[bytes]) -> Predictions:
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], np.ndarray]:
         assert self.go.wait(60)
-        return Predictions(np.array([b"x"]), np.array([[1]]), np.array([[0.5]], np.float32))
+        return ["x"], np.array([[0, 0.5, 0, 0]], np.float32)
 
 
 async def asked(

@@ -6,16 +6,17 @@ features + c / 5) modulo 1. A feature of 99 makes its step last for ever, one of
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 
 import numpy as np
 
+from yt8m import scoring
 from yt8m.command_line import cli
-from yt8m.export import saved_model
-from yt8m.export.saved_model import Predictions
 from yt8m.records import shards, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.model_input import ModelInput, Videos
 
 CLASSES, SIZE, STUCK, BROKEN = 5, 3, 99.0, 98.0
 
@@ -37,26 +38,32 @@ def empty_fields(size: int, depth: int = 0) -> bytes:
     return body
 
 
-class TinyModel:
-    """Stands for `SavedModel`."""
+class TinyModel(scoring.Scorer):
+    """A scorer of videos with one feature, mean_rgb."""
 
-    folder, feature_size, num_classes, names = "tiny", SIZE, CLASSES, vocabulary.of(CLASSES)
+    def __init__(self, size: int = SIZE, classes: int = CLASSES) -> None:
+        described = DataFormat("video", (FeatureFormat("mean_rgb", size),), num_classes=classes)
+        super().__init__("tiny", ModelInput("tiny", described, (), True, False), vocabulary.of(classes))
+        self.weights = "tiny"
 
-    def predict(self, records: list[bytes]) -> Predictions:
-        parsed = [shards.parse(record) for record in records]
-        scores = self.score(np.array([[record.values("mean_rgb")] for record in parsed]), np.ones(len(parsed)))
-        order = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
-        return Predictions(np.array([record.id() for record in parsed]), order, -np.sort(-scores, axis=1))
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], np.ndarray]:
+        if isinstance(videos, NumpyBatch):
+            return list(videos.ids), self.score(videos.features["mean_rgb"])
+        records = [shards.parse(payload) for payload, _, _ in videos]
+        features = np.array([record.values("mean_rgb") for record in records])
+        return [shards.id_text(record.id()) for record in records], self.score(features)
 
-    def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
-        while (frames == STUCK).any():
+    def score(self, features: np.ndarray) -> np.ndarray:
+        while (features == STUCK).any():
             time.sleep(1)
-        if (frames == BROKEN).any():
+        if (features == BROKEN).any():
             raise ValueError("a model that fails")
-        return scores_of(frames.sum(axis=1))
+        return scores_of(features)
+
+    def evaluated(self, videos: Videos, rows: int = 0, settings: object = None) -> scoring.EvaluatedStep:
+        raise NotImplementedError
 
 
 if __name__ == "__main__":
-    saved_model.find = lambda folder: folder
-    saved_model.opened = lambda _: contextlib.nullcontext(TinyModel())
+    scoring.open = lambda *_, **__: TinyModel()
     sys.exit(cli.main(["serve", "--model=tiny", "--port=0", *sys.argv[1:]]))

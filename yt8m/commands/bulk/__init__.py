@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from yt8m import extractors, storage
 from yt8m.command_line import flags, program
 from yt8m.commands.extract import ExtractConfig
-from yt8m.config.programs import EvalConfig, InferenceConfig, OfRun, same_as
+from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, same_as
 from yt8m.config.train_config import DamagePolicy
 from yt8m.errors import UsageError, missing_extra, suggestion
 from yt8m.options import option
@@ -32,7 +32,7 @@ class BulkConfig(DamagePolicy):
     model: str = option("", "folder of a run or of an export, or an archive (.tgz); local or gs://")
     input: str = option("", "TFRecord files, local or gs://; commas between patterns")
     output: str = option("", "folder for the results, local or gs://")
-    checkpoint: str = option("last", "which checkpoint of a run: last, best, or its step")
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     runner: str = option("DirectRunner", "the Beam runner; DirectRunner starts worker processes on this machine")
     workers: int = option(2, "worker processes of DirectRunner", minimum=1, maximum=1024)
     batch_size: int = option(512, "examples per step; a smaller batch is padded to this size", minimum=1)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import storage
-from yt8m.commands import evaluation, inference, saved_run
+from yt8m.commands import evaluation
 from yt8m.commands.bulk import (
     COMMANDS,
     PARTS,
@@ -30,7 +30,7 @@ from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
-from yt8m.runner import checkpoints
+from yt8m.scoring import open_run, trained_model
 from yt8m.storage import json_text
 
 JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
@@ -91,18 +91,12 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
         if not storage.is_dir(config.model) and not storage.exists(config.model):
             raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
         return config, config.model, 0
-    asked = config.inference_config()
-    run = saved_run.load_run(config.model, asked, trust_code=config.trust_code)
-    saved_run.data_for(asked, run.data, config.input, isinstance(config, RankBulk))
-    if config.checkpoint == "last":  # or, without a checkpoint, the inference model
-        source = inference.from_run(dataclasses.replace(asked, train_dir=config.model))
-        path, is_checkpoint = source.checkpoint, not source.meta_prefix
-    else:
-        path, is_checkpoint = saved_run.find_checkpoint(config.model, config.checkpoint), True
-    step = checkpoints.step_of(path) if is_checkpoint else 0
-    if config.checkpoint != "best" and is_checkpoint:
-        config = dataclasses.replace(config, checkpoint=str(step))
-    return config, path, step
+    run = open_run(config.model, trust_code=config.trust_code)
+    run.data_for(config.inference_config(), config.input, isinstance(config, RankBulk))
+    model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model
+    if config.checkpoint != "best" and not model.is_file:
+        config = dataclasses.replace(config, checkpoint=str(model.step))
+    return config, model.weights, model.step
 
 
 def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:

@@ -16,12 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from yt8m import storage
-from yt8m.commands import loaded_model, saved_run, segment_inference
+from yt8m import scoring, storage
+from yt8m.commands import segment_inference
 from yt8m.commands.bulk import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
-from yt8m.commands.fed_model import FedModel, Input, refuse_damage
-from yt8m.commands.loaded_model import LoadedRun
-from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util.arrays import Keys
 from yt8m.eval_util.evaluation_metrics import State
@@ -35,11 +32,12 @@ from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
+from yt8m.scoring import Evaluation, EvaluationSettings, GraphScorer
+from yt8m.scoring.fed_graph import refuse_damage
+from yt8m.scoring.model_input import OTHER_RANGES, Videos
 from yt8m.storage import json_text
 
 T = TypeVar("T")
-
-DIVERGED = "the model's predictions hold NaN: its training diverged; nothing was written."
 
 
 class RankedSegments(NamedTuple):
@@ -82,51 +80,35 @@ class _Loaded:
     def __init__(self, config: Any) -> None:
         self.config, self._stack = config, contextlib.ExitStack()
         # The process that started the job has checked that the code of the run is trusted.
-        self.model: Any = loaded_model.load(
-            config.model, config.checkpoint, trust_code=True, config=config.inference_config()
+        self.model = self._stack.enter_context(
+            scoring.open(config.model, config.checkpoint, trust_code=True, config=config.inference_config())
         )
-        self._stack.callback(self.model.close)
-        self._evaluating: dict[Any, Any] = {}
         self._candidates: segment_inference.Candidates | None = None
 
-    def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Input]:
+    def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
         if not self.config.max_bad_records:
-            return iter(self.model.inputs(path, self.config.batch_size))
+            return iter(self.model.batches(path, self.config.batch_size))
         self.run("--max_bad_records").refuse_other_data(read_records(path))
         return _grouped(_sound(self._check, path, bad), self.config.batch_size)
 
     @functools.cached_property
     def _check(self) -> RecordCheck:
-        return self._stack.enter_context(contextlib.closing(RecordCheck(self.model.reader())))
+        return self._stack.enter_context(contextlib.closing(RecordCheck(self.run("--max_bad_records").reader())))
 
-    def run(self, what: str) -> LoadedRun:
+    def run(self, what: str) -> GraphScorer:
         """The model, if it is that of a run."""
-        if not isinstance(self.model, LoadedRun):
+        if not isinstance(self.model, GraphScorer):
             raise UsageError(f"{what} needs the folder of a run or its archive; {self.config.model} is an export.")
         return self.model
-
-    def evaluating(self, first: Input) -> Any:
-        """The model with labels and loss. It takes arrays if `first` is a `NumpyBatch`, else serialized records."""
-        kind = isinstance(first, NumpyBatch)
-        if kind not in self._evaluating:
-            config = self.config
-            asked = EvalConfig(
-                top_k=config.top_k,
-                segment_labels=config.segment_labels,
-                nan_policy=config.nan_policy,
-                batch_size=config.batch_size,
-            )
-            self._evaluating[kind] = self._stack.enter_context(self.model.evaluating(asked, first))
-        return self._evaluating[kind]
 
     @functools.cached_property
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
         run, config = self.run("rank"), self.config
-        data = saved_run.data_for(config.inference_config(), run.source.run.data, "", True)
-        found = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
-        return self._stack.enter_context(contextlib.closing(found))
+        data = run.trained.run.data_for(config.inference_config(), "", True)
+        model = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
+        return self._stack.enter_context(contextlib.closing(model))
 
     def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
         """The candidate classes of each video, if a file of them is named."""
@@ -173,14 +155,12 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
-        for given in loaded.batches(shard.path, bad):
-            ids, scores = loaded.model.fed(given).scores(given, config.batch_size)
-            if np.isnan(scores).any():
-                raise RunError(DIVERGED)
+        for videos in loaded.batches(shard.path, bad):
+            ids, scores = loaded.model.scores(videos, config.batch_size)
             best, names = best_classes(scores, config.top_k), np.empty(len(ids), object)
-            names[:] = [one if isinstance(one, bytes) else shards.id_bytes(one.encode()) for one in ids]
+            names[:] = [shards.id_bytes(video_id.encode()) for video_id in ids]
             writer({"video_ids": names, "classes": best.classes, "scores": best.scores})
-            count += len(given)
+            count += len(videos)
         done = Done(shard.number, count, _told(bad))
         # before the predictions appear
         storage.write(_note(config, shard), json.dumps(done))
@@ -202,12 +182,12 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     """The best segments of each class in one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     model, run = loaded.segments, loaded.run("rank")
-    asked, seconds = config.inference_config(), run.data.segment_size
-    ranking = segment_inference.ranking_for(asked, model.modeler, run.source.names, seconds)
+    settings, seconds = config.inference_config(), run.data.segment_size
+    ranking = segment_inference.ranking_for(settings, run.num_classes, run.names, seconds)
     candidates = loaded.candidates(ranking.classes)
-    for given in loaded.batches(shard.path, bad):
-        count += len(given)
-        for segments, scores in model.scores(given, config.batch_size):
+    for videos in loaded.batches(shard.path, bad):
+        count += len(videos)
+        for segments, scores in model.scores(videos, config.batch_size):
             listed = scores[:, ranking.classes]
             ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
     lists = ((number, RankedSegments.of(keys, shard.number, found)) for number, found, keys in ranking.scored_lines())
@@ -216,27 +196,25 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
 
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, State]:
     """The name of the model, and the metrics of one shard; raises what `predict` raises."""
-    loaded, bad, count, evaluator = _model_of(config), list[DamagedError](), 0, None
-    for given in loaded.batches(shard.path, bad):
-        fed = loaded.evaluating(given)
-        evaluator = evaluator or fed.modeler.evaluator()
-        step = fed.evaluated(given, config.batch_size)
-        evaluator.accumulate(step.reports, step.loss)
-        count += len(given)
-    if evaluator is None:
+    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    whole = Evaluation(loaded.model, EvaluationSettings(config.top_k, config.segment_labels))
+    for videos in loaded.batches(shard.path, bad):
+        whole.add(videos, config.batch_size)
+        count += len(videos)
+    if not count:
         raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
-    return Done(shard.number, count, _told(bad)), loaded.model.model, evaluator.metrics.state()
+    return Done(shard.number, count, _told(bad)), loaded.model.model, whole.evaluator.metrics.state()
 
 
 class _SegmentModel:
     """Cuts records into segments, and scores the segments in batches of one size.
 
     Args:
-      run: the loaded run.
+      run: the model.
       reader: cuts records into segments.
     """
 
-    def __init__(self, run: LoadedRun, reader: EverySegmentReader) -> None:
+    def __init__(self, run: GraphScorer, reader: EverySegmentReader) -> None:
         self._run, self._reader = run, reader
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self._records = tf.placeholder(tf.string, [None])
@@ -248,30 +226,26 @@ class _SegmentModel:
                 "labels": batch.labels,
             }
         self._session = cpu_session(graph)
-        dtypes = [np.dtype(feature.dtype.as_numpy_dtype) for feature in batch.features]
-        self._fed = FedModel(run.source, run.data, "infer", dtypes=dtypes)
-        self.modeler = self._fed.modeler
 
-    def scores(self, given: Input, size: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    def scores(self, videos: Videos, size: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
         """Yields the names of segments, and their scores float32 [B, C]."""
-        if isinstance(given, NumpyBatch):
-            raise RunError(loaded_model.OTHER_RANGES)
+        if isinstance(videos, NumpyBatch):
+            raise RunError(OTHER_RANGES)
         try:
-            cut = self._session.run(self._cut, {self._records: np.array([raw[0] for raw in given], object)})
+            cut = self._session.run(self._cut, {self._records: np.array([raw[0] for raw in videos], object)})
         except (tf.errors.OpError, UnicodeDecodeError) as error:
-            refuse_damage(self._reader, given)
+            refuse_damage(self._reader, videos)
             raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
         for start in range(0, len(cut["names"]), size):
             rows = slice(start, start + size)
             names = cut["names"][rows].tolist()
             features = dict(zip(self._run.data.feature_names, [one[rows] for one in cut["features"]], strict=True))
             batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
-            yield names, self._fed.scores(batch, size)[1]
+            yield names, self._run.scores(batch, size)[1]
 
     def close(self) -> None:
-        """Closes the sessions."""
+        """Closes the session."""
         self._session.close()
-        self._fed.close()
 
 
 def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:

@@ -12,6 +12,7 @@ from yt8m import options, storage
 from yt8m.command_line import flags, program
 from yt8m.commands import ground_truth
 from yt8m.commands.ensemble import joined_files
+from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.options import option
@@ -71,6 +72,7 @@ class EnsembleConfig(options.Checked):
         None, "number of classes [as many as the vocabulary by the records to --fit_on has, else 3862]", minimum=1
     )
     top_k: int = option(20, "predictions listed per video", minimum=1)
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     trust_code: bool = option(False, TRUST_HELP)
 
     def __post_init__(self) -> None:

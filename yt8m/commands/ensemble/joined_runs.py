@@ -6,15 +6,13 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from absl import logging
 
-from yt8m.commands import saved_run, workload
+from yt8m import readers
 from yt8m.commands.ensemble import EnsembleConfig
 from yt8m.config import run_dir
-from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.export import archive
 from yt8m.export.saved_model import export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
@@ -25,18 +23,13 @@ from yt8m.readers import join_features
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
+from yt8m.scoring import OpenedRun, TrainedModel, open_run
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
 # Data options that must be equal in all runs, so that one reader can feed all models.
 _SHARED = ("reader", "feature_names", "feature_sizes", "feature_ranges", "frame_features", "num_classes", "max_frames")
-
-
-class _Member(NamedTuple):
-    run: TrainConfig
-    checkpoint: str
-    parts: workload.Workload
 
 
 def export(config: EnsembleConfig) -> None:
@@ -46,70 +39,63 @@ def export(config: EnsembleConfig) -> None:
       UsageError: there is no such run, or the runs have different features or classes.
       RunError: a run has no checkpoint.
     """
+    runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
+    _check_alike(runs)
+    names = _joint_names(runs)
 
-    def find() -> list[_Member]:
-        return [_member(folder, config) for folder in config.train_dir]
+    def choose() -> list[TrainedModel]:
+        return [TrainedModel(run, run.checkpoint(config.checkpoint)) for run in runs]
 
     checkpoints.with_newer(
-        find(), find, lambda members: [one.checkpoint for one in members], lambda members: _export(config, members)
+        choose(),
+        choose,
+        lambda members: [member.weights for member in members],
+        lambda members: _export(config, members, names),
     )
 
 
-def _member(folder: str, config: EnsembleConfig) -> _Member:
-    train_dir = saved_run.find_run(folder)
-    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
-    newest = checkpoints.newest_readable(train_dir)
-    if newest is None:
-        raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --train_dir.")
-    parts = workload.create(run.data, run.model, "infer", config.top_k)
-    return _Member(run, newest, parts._replace(names=run_dir.own_names(train_dir, run.data.num_classes)))
-
-
-def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
-    _check_alike(config.train_dir, members)
-    names = _joint_names(config.train_dir, members)
-    modeler = EnsembleModeler([member.parts.modeler for member in members], config.normalised_weights())
-    first = members[0]
-    has_frames = first.run.data.frame_features
+def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Vocabulary) -> None:
+    first, reader = members[0].run, readers.reader_for(members[0].run.config.data)
+    modelers = [member.modeler(member.run.config.data, "infer", config.top_k) for member in members]
+    modeler = EnsembleModeler(modelers, config.normalised_weights())
+    has_frames = first.config.data.frame_features
+    for member in members:
+        member.log()
     with tempfile.TemporaryDirectory() as folder:
-        chosen = [member.checkpoint for member in members]
+        chosen = [member.weights for member in members]
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
-            extractors = first.run.data.extractors if _have_same_extractors(members) else ()
-            export_saved_model(config.export_dir, path, first.parts.reader, modeler, names=names, extractors=extractors)
+            extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
+            export_saved_model(config.export_dir, path, reader, modeler, names=names, extractors=extractors)
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
             write_inference_model(inner, path, modeler, frame_features=has_frames)
-            run_dir.write(inner, dataclasses.replace(first.run, train_dir=""), names)
+            run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names)
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
 
 
-def _have_same_extractors(members: Sequence[_Member]) -> bool:
-    return all(member.run.data.extractors == members[0].run.data.extractors for member in members)
-
-
-def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
-    first = members[0].run.data
-    for folder, member in zip(folders, members, strict=True):
+def _check_alike(runs: Sequence[OpenedRun]) -> None:
+    first = runs[0]
+    for run in runs:
         for name in _SHARED:
-            mine, theirs = getattr(first, name), getattr(member.run.data, name)
+            mine, theirs = getattr(first.config.data, name), getattr(run.config.data, name)
             if mine != theirs:
                 raise UsageError(
-                    f"{folder} has {name} {theirs} and {folders[0]} {mine}; one reader feeds all. "
+                    f"{run.folder} has {name} {theirs} and {first.folder} {mine}; one reader feeds all. "
                     "Join the prediction files of such runs instead (--predictions)."
                 )
 
 
-def _joint_names(folders: Sequence[str], members: Sequence[_Member]) -> Vocabulary:
+def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
     """The vocabulary that all runs share; empty if they have none. Refuses runs whose vocabularies differ."""
-    named = [(folder, one.parts.names) for folder, one in zip(folders, members, strict=True) if one.parts.names]
-    for folder, member in zip(folders, members, strict=True) if named else ():
-        names = vocabulary.of(member.run.data.num_classes, member.parts.names)
-        if names:
-            vocabulary.refuse_difference(named[0][1], named[0][0], names, folder, "Join runs of the same classes.")
-    return named[0][1] if named else vocabulary.of_names(())
+    named = [run for run in runs if run.names]
+    for run in runs if named else ():
+        if run.shown_names:
+            remedy = "Join runs of the same classes."
+            vocabulary.refuse_difference(named[0].names, named[0].folder, run.shown_names, run.folder, remedy)
+    return named[0].names if named else vocabulary.of_names(())
 
 
 class EnsembleModeler(VideoModeler):

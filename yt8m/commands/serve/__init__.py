@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from yt8m import options
 from yt8m.command_line import program
+from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds
@@ -27,7 +28,7 @@ def main(argv: list[str]) -> int:
     """
     from yt8m.command_line import flags
 
-    purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health, /ready, /metrics."
+    purpose = "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics."
     config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
     program.set_up_log()
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
@@ -39,19 +40,18 @@ def main(argv: list[str]) -> int:
 
 def _serve(config: ServeConfig) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the number of answers."""
+    from yt8m import scoring
     from yt8m.commands.serve import app, connections
     from yt8m.commands.serve.service import Service
-    from yt8m.export import saved_model
 
-    saved_model.find(config.train_dir)
     with (
         connections.LastResort(config.timeout) as last,
         connections.listening(config.host, config.port) as (socket, address),
-        saved_model.opened(config.train_dir) as model,
-        contextlib.closing(Service(model, config)) as service,
+        scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer,
+        contextlib.closing(Service(scorer, config)) as service,
     ):
         rules = connections.Rules(config.timeout, 8 * config.max_requests, service.monitor.refused)
-        connections.run(app.create(service), socket, rules, last, f"serving {model.folder} at {address}")
+        connections.run(app.create(service), socket, rules, last, f"serving {scorer.weights} at {address}")
         return service.answered
 
 
@@ -61,7 +61,9 @@ class ServeConfig(options.Checked):
 
     required = ("train_dir",)
 
-    train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
+    train_dir: str = option("", "folder of a run or of an exported model, or an archive (.tgz)", alias="model")
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    trust_code: bool = same_as(OfCheckpoint, "trust_code")
     vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; by default the model's own")
     thresholds: str = option("", thresholds.HELP)
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")

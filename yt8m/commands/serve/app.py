@@ -80,7 +80,7 @@ _REASONS = {
     400: "The body or `top_k` is not valid.",
     408: "The body did not arrive in time.",
     413: "The body is above a limit.",
-    415: "Another content type, or features for a model that takes only records.",
+    415: "Another content type.",
     500: "The service failed; its log says why.",
     503: "Too many requests are in progress (with Retry-After), or the model did not answer in time.",
 }
@@ -116,7 +116,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
     async def health() -> JSONResponse:
         """Says that the service runs, and which model it serves."""
         counts = {"at_work": service.at_work, "answered": service.answered}
-        return JSONResponse({"status": "ok", "model": service.model.folder, **counts})
+        return JSONResponse({"status": "ok", "model": service.scorer.weights, **counts})
 
     @app.get("/ready", response_model=Readiness, responses={503: _refusal_told(503, "It is not.")})
     async def ready() -> JSONResponse:
@@ -151,12 +151,10 @@ def _described(service: Service) -> dict[str, Any]:
     """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
-    config, size = service.config, service.model.feature_size
-    if size is not None:
-        features = features_body(size, BodyLimits(config.max_videos, config.max_frames)).model_json_schema()
-        video = features.pop("$defs")["Video"]
-        features["properties"]["videos"]["items"] = video
-        content[JSON] = {"schema": features}
+    config, size = service.config, service.scorer.takes.width
+    features = features_body(size, BodyLimits(config.max_videos, config.max_frames)).model_json_schema()
+    features["properties"]["videos"]["items"] = features.pop("$defs")["Video"]
+    content[JSON] = {"schema": features}
     top_k = {
         "name": "top_k",
         "in": "query",

@@ -40,13 +40,13 @@ class ParserSettings(NamedTuple):
 
     Attributes:
       max_videos, max_frames: see `BodyLimits`.
-      feature_size: numbers per frame; None if the model takes only records.
+      feature_size: numbers per frame.
       body_size: limit on the bytes of a body.
     """
 
     max_videos: int
     max_frames: int
-    feature_size: int | None
+    feature_size: int
     body_size: int
 
 
@@ -98,7 +98,6 @@ def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str,
         if kind in RECORDS:
             records = records_in(body, limits)
             return {"sizes": list(map(len, records))}, b"".join(records)
-        assert settings.feature_size is not None
         ids, found = features_in(body, settings.feature_size, limits)
         return {"ids": ids, "frames": list(map(len, found))}, np.concatenate(found).tobytes()
     except RefusedError as error:

@@ -16,16 +16,18 @@ from yt8m.commands.serve import ServeConfig
 from yt8m.commands.serve.bodies import RECORDS, RefusedError
 from yt8m.commands.serve.monitoring import Monitor
 from yt8m.commands.serve.parsing import Parsers, ParserSettings
-from yt8m.errors import RunError
-from yt8m.export.saved_model import SavedModel
-from yt8m.records import shards, thresholds, vocabulary
+from yt8m.errors import RunError, UsageError
+from yt8m.records.shards import DamagedError
+from yt8m.scoring import Scorer
+from yt8m.scoring.best_classes import ScoredClasses, best_classes, tags
+from yt8m.scoring.model_input import Videos
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
-# The answer for one video: its id, its classes and their scores, best first.
-Answer = tuple[str, NDArray[np.int32], NDArray[np.float32]]
+# The answer for one video: its id, and the scores of all classes.
+Answer = tuple[str, NDArray[np.float32]]
 
 
 class Service:
@@ -33,21 +35,18 @@ class Service:
 
     Attributes:
       config: the flags, including the limits.
-      model: the loaded model.
+      scorer: the model.
       monitor: counts what the service does.
       at_work: number of requests in progress, and of requests that were given up but whose work has not ended.
       answered: number of requests answered so far, excluding refused ones.
     """
 
-    def __init__(self, model: SavedModel, config: ServeConfig) -> None:
-        self.config, self.model = config, model
+    def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
+        self.config, self.scorer = config, scorer
         self.at_work = self.answered = 0
-        found = vocabulary.of_data(config.vocabulary, ())
-        own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
-        self._names = vocabulary.of(model.num_classes, own)
-        self._tagger = thresholds.find(model.folder, config.train_dir, model.num_classes, config.thresholds)
+        self._names, self._tagger = scorer.names_for(config.vocabulary), scorer.tagger(config.thresholds)
         self._parsers = Parsers(
-            ParserSettings(config.max_videos, config.max_frames, model.feature_size, config.body_size)
+            ParserSettings(config.max_videos, config.max_frames, scorer.takes.width, config.body_size)
         )
         self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
@@ -78,59 +77,38 @@ class Service:
 
         If the caller is cancelled, this returns only when no thread or child works on the body any more.
         """
-        if kind not in RECORDS and self.model.feature_size is None:
-            raise RefusedError(415, "this model takes only records; export it again to send features.")
         parsed = await self._parsers.parse(kind, body)
         if kind in RECORDS:
             answers = await self._records.ask(parsed.records)
         else:
-            found = await self._features.ask(parsed.features)
-            answers = [(video_id, *answer[1:]) for video_id, answer in zip(parsed.ids, found, strict=True)]
+            scored = await self._features.ask(parsed.features)
+            answers = [(video_id, scores) for video_id, (_, scores) in zip(parsed.ids, scored, strict=True)]
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 
     def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
-        video_id, classes, scores = answer
-        found = {"id": video_id, "classes": self._named(classes[:top_k], scores[:top_k])}
-        if self._tagger is not None:
-            # The thresholds were chosen among as many classes as the model gives for a record.
-            few = slice(self.model.top_k)
-            are_tags = self._tagger.are_tags(classes[few], scores[few])
-            found["tags"] = self._named(classes[few][are_tags], scores[few][are_tags])
-        return found
+        video_id, scores = answer
+        shown = {"id": video_id, "classes": self._named(best_classes(scores, top_k))}
+        return shown if self._tagger is None else {**shown, "tags": self._named(tags(scores, self._tagger))}
 
-    def _named(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> list[dict[str, Any]]:
-        best = zip(classes.tolist(), scores.tolist(), strict=True)
-        return [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
+    def _named(self, classes: ScoredClasses) -> list[dict[str, Any]]:
+        return [{"index": index, "name": self._names.name(index), "score": score} for index, score in classes]
 
     def _of_records(self, records: list[bytes]) -> list[Answer]:
-        try:
-            with self.monitor.step(len(records)):
-                found = self.model.predict(records)
-        except RunError as error:
-            raise RefusedError(400, str(error)) from error
-        if len(found.video_ids) != len(records):
-            raise RefusedError(
-                400, "this model was trained on rated segments and takes them out of records; send features."
-            )
-        ids = [shards.id_text(video_id) for video_id in found.video_ids]
-        return list(zip(ids, found.classes, _finite(found.scores), strict=True))
+        return self._scored([(record, "the body", number) for number, record in enumerate(records)])
 
     def _of_features(self, videos: list[NDArray[np.float32]]) -> list[Answer]:
-        counts = np.array([len(video) for video in videos], np.int32)
-        frames = np.zeros((len(videos), counts.max(), videos[0].shape[1]), np.float32)
-        for row, video in enumerate(videos):
-            frames[row, : len(video)] = video
-        with self.monitor.step(len(videos)):
-            scores = _finite(self.model.score(frames, counts))
-        classes = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
-        return [("", order, row[order]) for order, row in zip(classes, scores, strict=True)]
+        return self._scored(self.scorer.takes.of_joined_frames(videos))
 
-
-def _finite(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not np.isfinite(scores).all():
-        raise RefusedError(400, "the model gives no finite score for these features.")
-    return scores
+    def _scored(self, videos: Videos) -> list[Answer]:
+        try:
+            with self.monitor.step(len(videos)):
+                ids, scores = self.scorer.scores(videos)
+        except DamagedError as error:
+            raise RefusedError(400, f"record {error.record}: {error.what}.") from error
+        except (RunError, UsageError) as error:
+            raise RefusedError(400, str(error)) from error
+        return list(zip(ids, scores, strict=True))
 
 
 class _Asked(NamedTuple, Generic[T, A]):

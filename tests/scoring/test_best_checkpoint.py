@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from yt8m import storage
-from yt8m.commands.saved_run import keep_best
+from yt8m.scoring.best_checkpoint import keep_best
 
 ENDS = ("index", "meta", "data-00000-of-00001")
 

@@ -1,0 +1,79 @@
+"""Trained models: one way to run them, whatever files they lie in.
+
+`scoring.open(path)` gives a `Scorer` for the folder of a run, the folder of an export (SavedModel), or an archive
+(.tgz). Every program that runs a trained model uses it. A run is opened once, as an `OpenedRun`; a `TrainedModel` is a
+run with the weights that were chosen. Files that the runner reads by its pipeline get their graph from a
+`TrainedModel` too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from yt8m import storage
+from yt8m.config import run_dir
+from yt8m.config.programs import InferenceConfig
+from yt8m.errors import UsageError
+from yt8m.scoring import trained_model
+from yt8m.scoring.export_scorer import ExportScorer, open_export
+from yt8m.scoring.graph_scorer import GraphScorer
+from yt8m.scoring.opened_run import OpenedRun, open_run
+from yt8m.scoring.scorer import EvaluatedStep, Evaluation, EvaluationSettings, Scorer
+from yt8m.scoring.trained_model import TrainedModel
+from yt8m.storage import copies
+
+__all__ = [
+    "EvaluatedStep",
+    "Evaluation",
+    "EvaluationSettings",
+    "ExportScorer",
+    "GraphScorer",
+    "OpenedRun",
+    "Scorer",
+    "TrainedModel",
+    "open",
+    "open_run",
+]
+
+ARCHIVES = (".tgz", ".tar.gz")
+
+
+def open(
+    path: str, checkpoint: str = "last", *, trust_code: bool = False, config: InferenceConfig | None = None
+) -> Scorer:
+    """The scorer of a trained model. Close it, or use it in a `with` block.
+
+    Args:
+      path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz); local or gs://.
+      checkpoint: which checkpoint of a run: `last`, `best`, or a step. In a folder without checkpoints `last` is its
+        inference model or its newest export.
+      trust_code: import the code that the run names, even if this user did not train it on this machine.
+      config: how the model of a run reads records.
+
+    Raises:
+      UsageError: there is no such model, or it names code that is not trusted.
+      RunError: the model cannot be read.
+    """
+    if path.endswith(ARCHIVES):
+        return _open_archive(path, trust_code, config)
+    if not storage.is_dir(path):
+        raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
+    if not run_dir.is_run(path):
+        return open_export(path)
+    run = open_run(path, trust_code=trust_code)
+    if checkpoint == "last" and not trained_model.has_weights(run):
+        with contextlib.suppress(UsageError):
+            return open_export(path)
+    return trained_model.with_newer(
+        lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config)
+    )
+
+
+def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> Scorer:
+    with contextlib.ExitStack() as stack:
+        folder = os.path.join(stack.enter_context(copies.private_folder("yt8m-model-")), "model")
+        model = trained_model.of_archive(path, folder, trust_code=trust_code)
+        scorer = GraphScorer(path, model, config)
+        scorer.resources = stack.pop_all()
+        return scorer

@@ -1,0 +1,84 @@
+"""The best checkpoint of a run: a copy in best/ in the run's folder, with a note about it (best.json)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE
+from yt8m.errors import RunError
+from yt8m.runner import checkpoints
+from yt8m.storage import copies, json_text
+
+
+def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
+    """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the checkpoint kept there.
+
+    Returns:
+      Whether it was copied.
+
+    Raises:
+      NotFoundError: training has deleted the checkpoint meanwhile.
+    """
+    if _noted(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
+        return False
+    replace_best(train_dir, checkpoint, step, {"gap": gap})
+    logging.info(
+        "the best checkpoint so far is that of step %d (GAP %.4f), kept in %s/%s", step, gap, train_dir, BEST_FOLDER
+    )
+    return True
+
+
+def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[str, Any]) -> None:
+    """Copies `checkpoint` to `train_dir`/best, in place of the one that is kept there.
+
+    The folder holds a whole checkpoint at every moment: the files of the new one are added, then the note (best.json)
+    names it, then the files of the former one are removed. A copy that was interrupted is repeated by the next call.
+    Files that are no checkpoint's stay, such as those of an evaluation of this folder.
+
+    Args:
+      train_dir: the run's folder.
+      checkpoint: a path prefix.
+      step: its global step.
+      figures: what else the note says about it.
+
+    Raises:
+      NotFoundError: training has deleted the checkpoint meanwhile.
+    """
+    folder = storage.join(train_dir, BEST_FOLDER)
+    storage.makedirs(folder)
+    copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
+    if not any(name.endswith(".index") for name in copied):
+        raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
+    note = {"step": step, **figures, "checkpoint": checkpoint.rpartition("/")[2]}
+    storage.write(storage.join(folder, BEST_NOTE), json.dumps(note))
+    for name in itertools.chain(*checkpoints.files_of(folder).values()):
+        if name not in copied:
+            storage.remove(storage.join(folder, name))
+
+
+def best_step(folder: str, steps: Sequence[int]) -> int:
+    """The step that the note in best/ names, if it is one of `steps`; else the first of them, or -1."""
+    noted = _noted(folder, "step")
+    return next((step for step in steps if step == noted), steps[0] if steps else -1)
+
+
+def _noted(folder: str, key: str) -> float:
+    """A number in the note of best/; -1 if it is not there, or the note cannot be read."""
+    try:
+        return float(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))[key])
+    except (RunError, ValueError, KeyError, TypeError):
+        return -1.0
+
+
+def _copy(path: str, folder: str) -> str:
+    name = path.rpartition("/")[2]
+    with storage.write_atomic(storage.join(folder, name)) as file, storage.open_read(path) as source:
+        shutil.copyfileobj(source, file)
+    return name

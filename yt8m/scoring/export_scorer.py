@@ -1,0 +1,181 @@
+"""The scorer of an export: a SavedModel that this project wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.config import run_dir
+from yt8m.errors import RunError, UsageError
+from yt8m.export.saved_model import ABOUT, ASSETS, FILE
+from yt8m.export.small_weights import cpu_session
+from yt8m.graph.restore import warn_of_program
+from yt8m.lazy import tf
+from yt8m.readers.damage import plain_reason
+from yt8m.records import data_format, shards
+from yt8m.records.batches import Records
+from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.records.shards import DamagedError, id_text
+from yt8m.scoring.fed_graph import padded
+from yt8m.scoring.model_input import ModelInput, Videos
+from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
+from yt8m.storage import copies, json_text
+from yt8m.video.modeler import VideoModeler
+
+
+def find_export(folder: str) -> str:
+    """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
+
+    Raises:
+      UsageError: there is no SavedModel.
+    """
+    numbers = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
+    newest = [storage.join(folder, "export", max(numbers, key=int))] if numbers else []
+    for place in (folder, storage.join(folder, "saved_model"), *newest):
+        if storage.exists(storage.join(place, FILE)):
+            return place
+    raise UsageError(
+        f"{folder} is not the folder of a run, and holds no {FILE}: name the folder of a run, or of an exported model."
+    )
+
+
+def open_export(folder: str) -> ExportScorer:
+    """Loads the model that `find_export` returns; the next one if that is deleted during loading.
+
+    Raises:
+      UsageError, RunError: for the reasons of `find_export` and `ExportScorer`.
+    """
+    place = find_export(folder)
+    try:
+        return ExportScorer(folder, place)
+    except (UsageError, RunError):
+        if storage.exists(storage.join(place, FILE)) or find_export(folder) == place:
+            raise
+    logging.warning("%s was deleted during reading: taking the next", place)
+    return open_export(folder)
+
+
+class ExportScorer(Scorer):
+    """A SavedModel in a session of its own on the CPU, which gets records or features.
+
+    A SavedModel can execute any code that its graph contains, so the log warns of it.
+
+    Args:
+      path: the path that the user named.
+      folder: the folder with `saved_model.pb`.
+
+    Raises:
+      UsageError: this project did not export the model.
+      RunError: the model cannot be loaded.
+    """
+
+    def __init__(self, path: str, folder: str) -> None:
+        warn_of_program(folder)
+        self._session = cpu_session(tf.Graph())
+        try:
+            about = self._load(folder)
+            format_ = data_format.parse(about["format"])
+            takes = ModelInput(folder, format_, about["extractors"], False, about["has_own_reader"])
+            names = run_dir.own_names(storage.join(folder, ASSETS), takes.num_classes)
+        except BaseException:
+            self._session.close()
+            raise
+        super().__init__(path, takes, names)
+        self.model, self.weights, self.step = about["model"], folder, about["step"]
+        which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
+        logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, folder)
+
+    def _load(self, folder: str) -> dict[str, Any]:
+        """Loads the model into the session; returns its description."""
+        try:
+            with self._session.graph.as_default():
+                loaded = tf.saved_model.loader.load(
+                    self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
+                )
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
+            raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
+        described = loaded.collection_def[ABOUT].bytes_list.value  # a missing collection is empty
+        if not described:
+            raise UsageError(f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown.")
+        records, features = (_signature_with(name, loaded) for name in ("example_bytes", "rgb_and_audio"))
+        self._records = records.inputs["example_bytes"].name
+        self._frames, self._counts = (features.inputs[name].name for name in ("rgb_and_audio", "num_frames"))
+        self._outputs = [records.outputs["video_id"].name, features.outputs["predictions"].name]
+        about: dict[str, Any] = json_text.parse(described[0].decode())
+        return about
+
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
+        """The ids and scores of videos, with those of NaN.
+
+        Raises:
+          RunError: the model takes rated segments out of the records.
+        """
+        whole = padded(videos, rows)
+        if isinstance(videos, NumpyBatch):
+            floats = whole.dequantize().features
+            joined = np.concatenate([floats[name] for name in self.takes.format.sizes()], axis=-1)
+            frames = joined if joined.ndim == 3 else joined[:, np.newaxis]
+            fed = {self._frames: frames.astype(np.float32, copy=False), self._counts: whole.num_frames}
+            return list(videos.ids), self._session.run(self._outputs[1], fed)[: len(videos)]
+        try:
+            ids, scores = self._session.run(self._outputs, {self._records: _payloads(whole)})
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError):
+            self._refuse_damage(videos)
+            raise
+        if len(ids) != len(whole):
+            raise RunError(
+                "this model was trained on rated segments and takes them out of records; give it features, or name "
+                "its run."
+            )
+        return list(map(id_text, ids[: len(videos)])), scores[: len(videos)]
+
+    def _refuse_damage(self, raws: Sequence[Raw]) -> None:
+        """Raises `DamagedError` for the first record that the model cannot read."""
+        for raw in raws:
+            try:
+                self._session.run(self._outputs, {self._records: _payloads([raw])})
+            except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+                reason = plain_reason(str(error.message)).partition("; check --")[0]  # there are no such flags here
+                raise DamagedError(raw[1], raw[2], f"{reason}{_description(raw[0])}") from error
+
+    def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
+        """One step of an evaluation, without a loss, which an export does not have; the videos are arrays."""
+        if settings.segment_labels:
+            raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
+        if not isinstance(videos, NumpyBatch):
+            raise UsageError("an export with a reader of your own has no labels: evaluate its run.")
+        reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}
+        completed = VideoModeler(None, None, self.num_classes, settings.top_k).completed(reports)
+        return EvaluatedStep(completed, None, len(videos))
+
+    def reads(self, data: Records) -> bool:
+        """Whether the model reads the records as they are: only if a reader of the user's own does, in its graph."""
+        return self.takes.has_own_reader
+
+    def close(self) -> None:
+        """Closes the session."""
+        self._session.close()
+
+
+def _description(payload: bytes) -> str:
+    """The level and the features of a record, in brackets; empty if it cannot be parsed."""
+    try:
+        record = shards.parse(payload)
+    except ValueError:
+        return ""
+    level = "frame" if record.lists else "video"
+    return f" (it is a {level}-level record with the features {', '.join(sorted(record.features()))})"
+
+
+def _payloads(raws: Sequence[Raw]) -> Any:
+    return np.array([raw[0] for raw in raws], object)
+
+
+def _signature_with(name: str, loaded: Any) -> Any:
+    """The signature with an input of this name."""
+    return next(signature for signature in loaded.signature_def.values() if name in signature.inputs)

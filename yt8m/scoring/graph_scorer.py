@@ -1,0 +1,102 @@
+"""The scorer of a run, or of an archive: the model's graph with the weights of a checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import readers
+from yt8m.config.programs import InferenceConfig
+from yt8m.errors import UsageError
+from yt8m.records.batches import Records
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.shards import id_text
+from yt8m.scoring.fed_graph import FedGraph, padded
+from yt8m.scoring.model_input import OTHER_RANGES, Videos, input_of, types_of
+from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
+from yt8m.scoring.trained_model import TrainedModel
+
+
+class GraphScorer(Scorer):
+    """A `Scorer` with a graph for each kind of input; the first one, for records, is built at once.
+
+    Args:
+      path: the path that the user named.
+      model: the model.
+      config: how records are read: limits, and what is done with damaged ones.
+
+    Attributes:
+      trained: the argument `model`.
+      resources: closed together with the scorer.
+      data: the data config for reading records.
+    """
+
+    def __init__(self, path: str, model: TrainedModel, config: InferenceConfig | None = None) -> None:
+        run, self.trained, self._config = model.run, model, config or InferenceConfig()
+        self.data = run.data_for(self._config, "", False)
+        super().__init__(path, input_of(self.data, run.folder, is_own=run.is_own), run.names)
+        self.model, self.weights, self.step = run.config.model.model, model.weights, model.step
+        self.training_data = run.config.data
+        self.resources, self._lock, self._is_closed = contextlib.ExitStack(), threading.Lock(), False
+        self._graphs: dict[Any, FedGraph] = {}
+        model.log()
+        self._graph("infer", None, USUAL_SETTINGS)
+
+    def _graph(self, mode: str, dtypes: Any, settings: EvaluationSettings) -> FedGraph:
+        with self._lock:
+            if self._is_closed:
+                raise UsageError(f"{self.path}: this model is closed; load it again.")
+            key = mode, dtypes, settings
+            if key not in self._graphs:
+                data = self.trained.run.data_for(self._config, "", settings.segment_labels)
+                self._graphs[key] = FedGraph(self.trained, data, mode, settings.top_k, dtypes)
+            return self._graphs[key]
+
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
+        """The ids and scores of videos, with those of NaN."""
+        graph = self._graph("infer", types_of(videos), USUAL_SETTINGS)
+        values = graph.run(graph.scores, padded(videos, rows))
+        ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
+        return list(ids), values["scores"][: len(videos)]
+
+    def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
+        """One step of an evaluation; a run that was trained on rated segments is evaluated on those of records.
+
+        Rated segments, and reports that a GPU has summed over the rows, cannot be cut, so they are not padded.
+        """
+        dtypes = types_of(videos)
+        segments = settings.segment_labels or (self.training_data.segment_labels and dtypes is None)
+        graph = self._graph("eval", dtypes, settings._replace(segment_labels=segments))
+        values = graph.run(graph.reports, videos)
+        loss = float(values["loss"]) if "loss" in values else None
+        reports = values["reports"]
+        if len(videos) < rows and "all_scores" in reports and len(reports["all_scores"]) == len(videos):
+            whole = graph.run(graph.reports["reports"], padded(videos, rows))
+            reports = {name: value[: len(videos)] for name, value in whole.items()}
+        return EvaluatedStep(graph.modeler.completed(reports), loss, int(values["examples"]))
+
+    def reader(self) -> readers.Reader:
+        """The reader of the run's records."""
+        return readers.reader_for(self.data)
+
+    def refuse_other_data(self, data: Records) -> None:
+        """Refuses records that the run's reader cannot parse as they are.
+
+        Raises:
+          UsageError: features or vocabulary differ from the model's, or bytes stand for other values.
+        """
+        self.check(data)
+        if not self.reads(data):
+            raise UsageError(OTHER_RANGES)
+
+    def close(self) -> None:
+        """Closes the sessions, and removes an unpacked archive."""
+        with self._lock:
+            self._is_closed = True
+            while self._graphs:
+                self._graphs.popitem()[1].close()
+        self.resources.close()

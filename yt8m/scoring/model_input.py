@@ -1,0 +1,187 @@
+"""What a trained model takes, and the forms in which it can be given: files, records, batches of arrays, and arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.config.train_config import DataConfig
+from yt8m.errors import UsageError
+from yt8m.records.batches import Records
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
+from yt8m.records.record_parser import NumpyBatch, Raw
+
+Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
+Videos = Sequence[Raw] | NumpyBatch  # some videos in the form in which a scorer takes them
+OTHER_RANGES = (
+    "the bytes of these records stand for another range of values than those that the model was trained on, so they "
+    "cannot be read as they are: write the records again with the range of the training data."
+)
+_ROWS_AT_ONCE = 256  # rows of arrays in a batch
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What a model takes as input.
+
+    Attributes:
+      folder: the folder of the model, for messages.
+      format: level, features (names, sizes, ranges) in the order of the model, and number of classes.
+      extractors: the extractors of the features, as manifests name them; empty if they are unknown.
+      is_own: whether this user is known to have trained the model on this machine.
+      has_own_reader: whether a reader of the user's own reads the records, so that their format is not known here.
+    """
+
+    folder: str
+    format: DataFormat
+    extractors: Sequence[Mapping[str, Any]]
+    is_own: bool
+    has_own_reader: bool
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, C."""
+        return self.format.num_classes or 0
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether the model takes frames."""
+        return self.format.level == "frame"
+
+    @property
+    def width(self) -> int:
+        """D, the number of values of all features together."""
+        return sum(feature.size for feature in self.format.features)
+
+    def check(self, data: Records) -> None:
+        """Refuses records without the features of the model; raises `UsageError`."""
+        sizes = data.format.sizes()
+        fits = all(sizes.get(feature.name) == feature.size for feature in self.format.features)
+        if not self.has_own_reader and not (fits and data.format.level == self.format.level):
+            raise UsageError(f"the model takes {_names(self.format)}; these records are {_names(data.format)}.")
+
+    def reads(self, data: Records) -> bool:
+        """Whether the model can read the records as they are: their bytes have the ranges of its training data."""
+        ranges = {feature.name: feature.range for feature in data.format.features}
+        return self.has_own_reader or all(ranges[one.name] == one.range for one in self.format.features)
+
+    def arranged(self, batch: NumpyBatch) -> NumpyBatch:
+        """The batch as a scorer takes it: features in the model's order, as float32 or as bytes of the usual range.
+
+        Raises:
+          UsageError: features are missing or have other shapes, or the labels have another number of classes.
+        """
+        features = batch.features
+        if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in features):
+            batch = batch.dequantize()
+        rank = 3 if self.has_frames else 2
+        for name, size in self.format.sizes().items():
+            if name not in features or features[name].ndim != rank or features[name].shape[-1] != size:
+                shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in features.items())
+                raise UsageError(f"the model takes {_names(self.format)}; this batch has {shapes}.")
+        arrays = {feature.name: _as_fed(batch.features[feature.name]) for feature in self.format.features}
+        shape = (len(batch), self.num_classes)
+        labels = batch.labels if batch.labels.size else np.zeros(shape, np.bool_)
+        if labels.shape != shape:
+            raise UsageError(f"the labels of this batch are {list(labels.shape)}, expected {list(shape)}.")
+        return NumpyBatch(batch.ids, arrays, np.asarray(batch.num_frames, np.int32), labels)
+
+    def of_joined_frames(self, videos: Sequence[NDArray[np.float32]]) -> NumpyBatch:
+        """A batch of frames, float32 [T, D] for each video; a video-level model gets the mean of the frames."""
+        counts = np.array([len(frames) for frames in videos], np.int32)
+        if self.has_frames:
+            joined = np.zeros((len(videos), counts.max(), self.width), np.float32)
+            for row, frames in enumerate(videos):
+                joined[row, : len(frames)] = frames
+        else:
+            joined = np.stack([frames.mean(axis=0, dtype=np.float64) for frames in videos]).astype(np.float32)
+            counts = np.ones_like(counts)
+        sizes = self.format.sizes()
+        columns = np.split(joined, np.cumsum(list(sizes.values()))[:-1], axis=-1)
+        labels = np.zeros((len(videos), self.num_classes), np.bool_)
+        return NumpyBatch([""] * len(videos), dict(zip(sizes, columns, strict=True)), counts, labels)
+
+
+def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
+    """What the model of a run takes, whose data config is `data`."""
+    level = "frame" if data.frame_features else "video"
+    ranges = data.feature_ranges or tuple(usual_range(level, name) or () for name in data.feature_names)
+    features = tuple(
+        FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
+        for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
+    )
+    described = DataFormat(level, features, num_classes=data.num_classes)
+    return ModelInput(folder, described, data.extractors, is_own, bool(data.reader))
+
+
+def batches_of(data: Any) -> Iterable[NumpyBatch]:
+    """The batches in one batch, in several, or in a dict of arrays.
+
+    Raises:
+      UsageError: this is not a form of data.
+    """
+    if isinstance(data, Mapping):
+        return _of_arrays(data)
+    return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
+
+
+def types_of(videos: Videos) -> tuple[np.dtype[Any], ...] | None:
+    """The types of the features; None if these are records."""
+    return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
+
+
+def refuse_nan_in(videos: Videos) -> None:
+    """Raises `UsageError` if an array that the user gave holds NaN; the message names the array and the video."""
+    if not isinstance(videos, NumpyBatch):
+        return
+    for name, values in videos.features.items():
+        rows = np.isnan(values).reshape(len(values), -1).any(axis=1)
+        if rows.any():
+            raise UsageError(f"{name} of video {videos.ids[int(rows.argmax())]} holds NaN.")
+
+
+def _as_fed(values: Any) -> Any:
+    return values if values.dtype == np.uint8 else np.asarray(values, np.float32)
+
+
+def _of_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
+    """Batches of the rows of arrays, without labels. The ids are the numbers of the rows."""
+    arrays = {name: _as_array(values) for name, values in arrays_by_name.items()}
+    shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}
+    shape = shapes.pop() if len(shapes) == 1 else ()
+    if len(shape) not in (1, 2) or any(values.shape[:-1] != shape for values in arrays.values()):
+        listed = ", ".join(f"{name} {values.dtype} {list(values.shape)}" for name, values in arrays.items())
+        raise UsageError(
+            "expected arrays of numbers, [videos, size] or [videos, frames, size], with as many videos and frames in "
+            f"each; found {listed or 'none'}. If the videos differ in length, give yt8m.NumpyBatch with num_frames."
+        )
+    for start in range(0, shape[0], _ROWS_AT_ONCE):
+        rows = {name: values[start : start + _ROWS_AT_ONCE] for name, values in arrays.items()}
+        ids = [str(row) for row in range(start, min(start + _ROWS_AT_ONCE, shape[0]))]
+        lengths = np.full(len(ids), shape[1] if len(shape) == 2 else 1, np.int32)
+        yield NumpyBatch(ids, rows, lengths, np.zeros((len(ids), 0), np.bool_))
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return np.array(None)
+
+
+def _refuse_other(batch: Any) -> NumpyBatch:
+    if not isinstance(batch, NumpyBatch):
+        raise UsageError(
+            f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, or arrays by name; found "
+            f"a {type(batch).__name__}."
+        )
+    return batch
+
+
+def _names(described: DataFormat) -> str:
+    return f"{described.level} level with {', '.join(f'{one.name} of {one.size}' for one in described.features)}"

@@ -1,0 +1,194 @@
+"""The interface of a trained model that is ready to score videos, whatever file it comes from."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.config import data_fit
+from yt8m.config.train_config import DataConfig
+from yt8m.records import discovery, manifest, thresholds, vocabulary
+from yt8m.records.batches import Records, read_records
+from yt8m.records.record_parser import Raw
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
+from yt8m.types import Closing
+from yt8m.video.modeler import VideoEvaluator, VideoModeler
+from yt8m.video.scores import refuse_nan
+
+
+class EvaluationSettings(NamedTuple):
+    """How batches are evaluated.
+
+    Attributes:
+      top_k: number of best predictions of each video that count.
+      segment_labels: evaluate on the rated segments of frame records.
+    """
+
+    top_k: int = 20
+    segment_labels: bool = False
+
+
+USUAL_SETTINGS = EvaluationSettings()
+
+
+class EvaluatedStep(NamedTuple):
+    """One step for an evaluator: its reports, its loss (None if there is none) and its number of examples."""
+
+    reports: Mapping[str, NDArray[Any]]
+    loss: float | None
+    examples: int
+
+
+class Scorer(Closing, abc.ABC):
+    """A trained model that is ready to score videos. Several threads may call it at once.
+
+    A further kind of file is one more class: it sets the attributes, and implements `compute`, `evaluated` and `close`.
+
+    Args:
+      path: the path that the user named.
+      takes: what the model takes.
+      names: the model's own vocabulary; empty if it has none.
+
+    Attributes:
+      path, takes, names: the arguments.
+      model: the name of the model; empty if the file does not say it.
+      weights: the path of the weights.
+      step: the training step at which they were saved; 0 if the file does not say it.
+      training_data: the data that the model was trained on, as far as they are known.
+    """
+
+    model, weights, step = "", "", 0
+
+    def __init__(self, path: str, takes: ModelInput, names: Vocabulary) -> None:
+        self.path, self.takes, self.names = path, takes, names
+        self.training_data = DataConfig(num_classes=takes.num_classes)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, C."""
+        return self.takes.num_classes
+
+    @property
+    def shown_names(self) -> Vocabulary:
+        """The names to show: the model's own, or else those of YouTube-8M if it has as many classes."""
+        return vocabulary.of(self.num_classes, self.names)
+
+    def names_for(self, named: str, files: Sequence[str] = ()) -> Vocabulary:
+        """The names to show with data, whose vocabulary is in the file `named`, or by the data's `files`.
+
+        Raises:
+          UsageError: that vocabulary numbers the classes differently than the model's.
+        """
+        of_data = vocabulary.of_data(named, files)
+        own = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
+        return vocabulary.of(self.num_classes, own)
+
+    def tagger(self, named: str = "") -> thresholds.Tagger | None:
+        """Chooses tags, by the thresholds in the file `named`, or else by the model's own; None if there are none."""
+        folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
+        return thresholds.find(folder, self.path, self.num_classes, named)
+
+    def batches(self, data: Data, batch_size: int = 1024) -> Iterator[Videos]:
+        """The data in batches; records stay as they are if the model can read them so.
+
+        Args:
+          data: a file pattern, the result of `read_records`, batches, or arrays by the names of the features.
+          batch_size: that of files that are named.
+
+        Raises:
+          UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
+        """
+        if isinstance(data, str | os.PathLike):
+            data = self.records(data, batch_size)
+        if not isinstance(data, Records):
+            return map(self.takes.arranged, batches_of(data))
+        self.check(data)
+        return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
+
+    def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:
+        """Some records of `data` in the form in which the model takes them; raises like `batches`."""
+        self.check(data)
+        return raws if self.reads(data) else self.takes.arranged(data.parsed(raws))
+
+    def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int = 1024) -> Records:
+        """The records of files; raises `UsageError` if no file matches."""
+        files = manifest.shards_at(pattern)
+        if self.takes.has_own_reader or discovery.find(files) is None:  # the model's reader names what is damaged
+            return Records(files, self.takes.format, batch_size)
+        return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes)
+
+    def check(self, data: Records) -> None:
+        """Refuses records whose features or vocabulary differ from the model's; raises `UsageError`."""
+        self.names_for("", data.files)
+        self.takes.check(data)
+
+    def reads(self, data: Records) -> bool:
+        """Whether the model reads the records as they are; otherwise they are parsed into arrays."""
+        return self.takes.reads(data)
+
+    def scores(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
+        """The texts of the ids of B videos, and the scores of all classes, float32 [B, C].
+
+        Args:
+          videos: B videos.
+          rows: number of rows that the model computes, the last video repeated, so that a video's scores do not depend
+            on B; 0 for B rows.
+
+        Raises:
+          DamagedError: a record cannot be parsed; the message names file and record.
+          UsageError: an array holds NaN.
+          RunError: the model fails on the videos, or a score is NaN.
+        """
+        ids, scores = self.compute(videos, rows)
+        if np.isnan(scores).any():
+            refuse_nan_in(videos)
+        refuse_nan(scores)
+        return ids, scores
+
+    @abc.abstractmethod
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
+        """As `scores`, without the check for NaN."""
+
+    @abc.abstractmethod
+    def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
+        """One step of an evaluation; other arguments and errors are those of `scores`.
+
+        Raises:
+          UsageError: the model cannot be evaluated so.
+        """
+
+
+class Evaluation:
+    """The evaluation of a scorer on batches with labels.
+
+    Args:
+      scorer: the model.
+      settings: how batches are evaluated.
+      metric_classes: the metrics; None for the built-in ones.
+
+    Attributes:
+      evaluator: has the metrics.
+      examples: number of examples so far.
+    """
+
+    def __init__(
+        self, scorer: Scorer, settings: EvaluationSettings, metric_classes: Sequence[Any] | None = None
+    ) -> None:
+        self._scorer, self._settings, self.examples = scorer, settings, 0
+        modeler = VideoModeler(None, None, scorer.num_classes, settings.top_k)
+        modeler.metric_classes = metric_classes
+        modeler.class_counts = data_fit.training_counts(scorer.shown_names, scorer.training_data)
+        self.evaluator = VideoEvaluator(modeler)
+
+    def add(self, videos: Videos, rows: int = 0) -> None:
+        """Evaluates a batch; raises like `Scorer.evaluated`."""
+        step = self._scorer.evaluated(videos, rows, self._settings)
+        self.evaluator.accumulate(step.reports, step.loss)
+        self.examples += step.examples

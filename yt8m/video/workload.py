@@ -1,0 +1,86 @@
+"""Builds the video workload from configs: reader, inputter, model, loss and modeler."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from yt8m import losses, models, readers
+from yt8m.config import data_fit
+from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.errors import UsageError
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.video.modeler import VideoModeler
+
+
+class Workload(NamedTuple):
+    """The parts that a program works with.
+
+    Attributes:
+      reader: parses the records in an export.
+      inputter, modeler: the parts that the runner needs.
+      names: the run's own vocabulary; empty if it has none.
+    """
+
+    reader: readers.Reader
+    inputter: readers.BatchQueue
+    modeler: VideoModeler
+    names: Vocabulary = vocabulary.of_names(())
+
+
+def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
+    """The workload for one mode (train, eval or infer).
+
+    Raises:
+      UsageError: a value in the config is not valid.
+    """
+    modeler = create_modeler(data, model, mode, top_k)
+    return Workload(readers.reader_for(data), readers.BatchQueue.for_config(data, mode), modeler)
+
+
+def create_modeler(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> VideoModeler:
+    """The modeler for one mode (train, eval or infer); raises like `create`."""
+    return VideoModeler(
+        create_model(model, data),
+        create_loss(model, data if mode == "train" else None) if mode != "infer" else None,
+        data.num_classes,
+        top_k,
+        data.feature_sizes,
+    )
+
+
+def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
+    """An instance of the label loss.
+
+    Args:
+      model: the config, which names the loss.
+      data: those of a training. If the loss has the hyper-parameter `class_counts`, and it is not set, it is set to
+        their counts. None to leave it unset: an evaluation needs no counts, because predictions are not adjusted.
+
+    Raises:
+      UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.
+    """
+    values = dict(model.loss_hyper_parameters)
+    if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
+        values["class_counts"] = tuple(values.get("class_counts", ())) or _class_counts(model.label_loss, data)
+    return losses.create(model.label_loss, values)
+
+
+def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
+    found = vocabulary.of_data(data.vocabulary, ())
+    counts = data_fit.training_counts(vocabulary.of(data.num_classes, found.names if found else None), data)
+    if counts is None:
+        raise UsageError(
+            f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "
+            "column count) nor the manifest of the training data (its positives) has: name a vocabulary with that "
+            "column by --vocabulary, or give --class_counts=N,N,..."
+        )
+    return tuple(counts.tolist())
+
+
+def create_model(model: ModelConfig, data: DataConfig) -> Any:
+    """An instance of the model; `feature_sizes` is set from the data if the model has that hyper-parameter."""
+    values = dict(model.hyper_parameters)
+    if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
+        values["feature_sizes"] = data.feature_sizes
+    return models.create(model.model, values)
