@@ -129,7 +129,7 @@ def test_verify_compares_the_records_with_the_manifest(
     assert verify.main([pattern, "--deep"]) == 1
     assert [line.strip() for line in capfd.readouterr().out.splitlines()[1:]] == [
         "record 0: video f: labels has 3; expected 0..2",
-        "record 0: video f: it is a frame-level record, but the manifest says video level",
+        "record 0: video f: it is a frame-level record, expected video level",
         "record 0: video f: feature clip, frame 0, has 15 values, expected 16",
         "record 0: video f: feature a_sound is missing",
     ]

@@ -184,7 +184,7 @@ GOOD = {"id": [b"x"], "labels": [1], "mean_rgb": np.zeros(8), "mean_audio": np.z
         ({"id": None}, "record 3: it has no id: neither 'id' nor 'video_id' is there"),
         ({"mean_rgb": None}, "record 3: video x: feature mean_rgb is missing"),
         ({"mean_rgb": np.zeros(9)}, "record 3: video x: feature mean_rgb has 9 values, expected 8"),
-        ({"mean_rgb": [b"12345678"]}, "record 3: video x: mean_rgb is not a feature of float values, as expected"),
+        ({"mean_rgb": [b"12345678"]}, "record 3: video x: feature mean_rgb holds values of type bytes, expected float"),
         (
             {"mean_audio": [0.0, np.nan, np.inf]},
             "record 3: video x: feature mean_audio has 2 values that are NaN, infin",
@@ -208,7 +208,7 @@ def test_uneven_frames_and_records_of_another_level_are_named(tmp_path: pathlib.
     video = video_record(id=[b"w"], rgb=np.zeros(4), audio=np.zeros(2))
     for bad, problem in (
         (uneven, "video u: unequal numbers of frames: "),
-        (video, "video w: audio is not a feature list"),
+        (video, "video w: it is a video-level record, expected frame level"),
     ):
         path = write_shard(tmp_path / "a.tfrecord", [*frames(2), bad])
         with pytest.raises(DamagedError, match=f"record 2: {problem}"):

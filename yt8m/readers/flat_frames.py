@@ -18,6 +18,7 @@ from yt8m.lazy import tf
 from yt8m.readers import base
 from yt8m.readers.base import ZeroedCount
 from yt8m.records.data_format import PUBLISHED
+from yt8m.records.shards import LATEST_START
 
 
 def list_features(floats: Mapping[str, bool]) -> dict[str, Any]:
@@ -179,9 +180,6 @@ def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
 # Lists of equal length in the context of a record, one entry per rating.
 CONTEXT = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
 
-# Later starts are refused as implausible. Below this limit, (record, start) fits one int64.
-_LATEST = 1 << 31
-
 
 class Segments(NamedTuple):
     """The R rated segments of N records.
@@ -211,7 +209,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
     ]
     checks += [
         base.require_of_video(
-            tf.logical_and(times.values >= 0, times.values < _LATEST),
+            tf.logical_and(times.values >= 0, times.values <= LATEST_START),
             base.id_of_value(times, ids),
             lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected a second from 0"),
         ),

@@ -1,12 +1,16 @@
-"""Checks the content of records: id, labels, ratings, and the sizes and values of features."""
+"""Checks the content of records: id, labels, ratings, and the types, sizes and values of features.
+
+A record that is sound here is one that the readers of the graph (`yt8m.readers`) accept; a law of the tests compares
+both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from yt8m.records import shards
-from yt8m.records.data_format import DataFormat
-from yt8m.records.shards import Feature, Record, id_text
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.shards import LATEST_START, Feature, Record, id_text
 
 
 class DeepCheck:
@@ -33,6 +37,7 @@ class DeepCheck:
         sizes, num_classes = self._given
         self._level = said and said.level
         self._sizes = dict(sizes) or (said.sizes() if said else {})
+        self._kinds = {feature.name: _kind(feature) for feature in said.features} if said else {}
         self._num_classes = num_classes or (said and said.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
@@ -51,6 +56,10 @@ class DeepCheck:
         return [f"video {name}: {problem}" if name else problem for problem in found]
 
     def _id(self, record: Record, where: str) -> Iterator[str]:
+        for key in ("id", "video_id"):
+            feature = record.context.get(key, _ABSENT)
+            if feature.kind and (feature.kind != "bytes" or len(feature.value) != 1):
+                yield f"{key} holds {len(feature.value)} values of type {feature.kind}; expected one of type bytes"
         name = record.id()
         if not name:
             yield "it has no id: neither 'id' nor 'video_id' is there"
@@ -59,37 +68,66 @@ class DeepCheck:
 
     def _labels(self, record: Record) -> Iterator[str]:
         for name in ("labels", "segment_labels"):
+            if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
+                yield f"{name} holds values of type {kind}; expected whole numbers"
+                continue
             for label in record.values(name):
-                if not isinstance(label, int):
-                    yield f"{name} holds {label!r}; expected whole numbers"
-                elif label < 0 or (self._num_classes is not None and label >= self._num_classes):
+                if label < 0 or (self._num_classes is not None and label >= self._num_classes):
                     end = "" if self._num_classes is None else f"..{self._num_classes - 1}"
                     yield f"{name} has {label}; expected 0{end or ' or more'}"
 
     def _features(self, record: Record) -> Iterator[str]:
         there, level = record.features(), "frame" if record.lists else "video"
-        if self._level not in (None, level):
-            yield f"it is a {level}-level record, but the manifest says {self._level} level"
-        if not self._sizes:
-            self._sizes = {name: len(frames[0].numbers()) for name, frames in there.items() if frames}
+        self._level = self._level or level
+        if self._level != level:
+            yield f"it is a {level}-level record, expected {self._level} level"
+        self._learn(there)
         for name, size in self._sizes.items():
             if name not in there:
                 yield f"feature {name} is missing"
             else:
-                yield from _wrong_values(name, there[name], size)
+                yield from _wrong_values(name, there[name], size, self._kinds.get(name, "float"))
         lengths = {name: len(record.lists[name]) for name in self._sizes if name in record.lists}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{count} of {name}" for name, count in lengths.items())
             yield f"unequal numbers of frames: {told}"
 
+    def _learn(self, there: Mapping[str, list[Feature]]) -> None:
+        """Takes sizes and types that are not known yet from this record, as a training does without a manifest."""
+        frames = {name: steps[0] for name, steps in there.items() if steps}
+        types = ("bytes", "float") if self._level == "frame" else ("float",)
+        if not self._sizes:
+            # Context of another type is no feature (timestamps, say), unless its name says that it is one.
+            self._sizes = {
+                name: len(frame.numbers())
+                for name, frame in frames.items()
+                if frame.kind in types or name in _PUBLISHED_FEATURES
+            }
+        for name in self._sizes.keys() & frames.keys() - self._kinds.keys():
+            self._kinds[name] = frames[name].kind if frames[name].kind in types else types[0]
 
-def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
-    """Yields problems of one feature: the first frame of a wrong size, and the number of invalid values."""
+
+_ABSENT = Feature("", ())
+_PUBLISHED_FEATURES = {"mean_rgb", "mean_audio", "rgb", "audio"}
+
+
+def _kind(feature: FeatureFormat) -> str:
+    return "bytes" if feature.range else "float"
+
+
+def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Iterator[str]:
+    """Yields problems of one feature: the first frame of a wrong type or size, and the number of invalid values."""
     arrays = [frame.numbers() for frame in frames]
-    for index, values in enumerate(arrays):
+    for index, (frame, values) in enumerate(zip(frames, arrays, strict=True)):
+        place = f", frame {index}," if len(arrays) > 1 else ""
+        if frame.kind not in ("", kind):
+            yield f"feature {name}{place} holds values of type {frame.kind}, expected {kind}"
+            return
         if len(values) != size:
-            place = f", frame {index}," if len(arrays) > 1 else ""
             yield f"feature {name}{place} has {len(values)} values, expected {size}"
+            break
+        if kind == "bytes" and len(frame.value) != 1:
+            yield f"feature {name}{place} has {len(frame.value)} strings of bytes, expected 1"
             break
     count = sum(shards.unfit_values(values) for values in arrays)
     if count:
@@ -100,3 +138,9 @@ def _ratings(record: Record) -> Iterator[str]:
     counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; these numbers must be equal"
+    for name, kind, below in (("segment_start_times", "int64", LATEST_START), ("segment_scores", "float", 1)):
+        feature = record.context.get(name, _ABSENT)
+        if feature.kind not in ("", kind):
+            yield f"{name} holds values of type {feature.kind}, expected {kind}"
+        elif wrong := [value for value in feature.value if not 0 <= value <= below]:
+            yield f"{name} has {wrong[0]}; expected 0 to {below}"

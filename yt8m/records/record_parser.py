@@ -145,21 +145,19 @@ class RecordParser:
     def by_protobuf(self, raw: Raw) -> Example:
         """The example in a record that is encoded in an unusual way; raises like `batch`."""
         self.refuse_damage(raw)
-        record, has_frames = shards.parse(raw[0]), self.format.level == "frame"
-        found = []
-        for feature in self.format.features:
-            frames = record.lists.get(feature.name) if has_frames else [record.context.get(feature.name)]
-            kind = "bytes" if feature.range else "float"
-            if frames is None or any(frame is None or frame.kind != kind for frame in frames):
-                what = f"{feature.name} is not a feature {'list ' if has_frames else ''}of {kind} values, as expected"
-                raise DamagedError(*raw[1:], f"video {id_text(record.id())}: {what}; check the level of the records")
-            arrays = [frame.numbers() for frame in frames if frame is not None]
-            found.append(np.array(arrays).reshape(-1, feature.size))
-        return Example(record.id(), np.array(record.values("labels"), np.int64), found)
+        record = shards.parse(raw[0])
+        frames = record.features()
+        values = [
+            np.array([frame.numbers() for frame in frames[feature.name]]).reshape(-1, feature.size)
+            for feature in self.format.features
+        ]
+        return Example(record.id(), np.array(record.values("labels"), np.int64), values)
 
     def refuse_damage(self, raw: Raw) -> None:
         """Raises `DamagedError` if a check of the whole record finds something wrong."""
-        problems = DeepCheck(self.format.sizes(), self._classes).problems(raw[0], "")
+        check = DeepCheck({}, self._classes)
+        check.begin_shard(self.format)
+        problems = check.problems(raw[0], "")
         if problems:
             raise DamagedError(*raw[1:], problems[0])
 

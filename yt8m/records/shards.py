@@ -28,6 +28,7 @@ from yt8m.errors import RunError
 Values = list[bytes] | list[int] | list[float]
 
 RATING_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
+LATEST_START = (1 << 31) - 1  # later starts of segments are implausible; up to here (record, start) fits one int64
 # Entries of a record's context that are not features.
 NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 
