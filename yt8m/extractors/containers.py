@@ -19,6 +19,12 @@ ENDINGS = (
     *(".mp3", ".m4a", ".wav", ".flac", ".ogg", ".opus"),
 )
 
+# Endings of further videos and sounds, which are taken from folders only if a pattern or a table names them.
+OTHER_ENDINGS = (
+    *(".gif", ".m2ts", ".mts", ".y4m", ".vob", ".m2v", ".m1v", ".asf", ".rm", ".rmvb", ".mxf", ".dv", ".ogm", ".divx"),
+    *(".f4v", ".3g2", ".qt", ".wma", ".aac", ".ac3", ".aiff", ".au", ".amr", ".mka", ".oga"),
+)
+
 # FFmpeg's names of the formats whose durations are written by the muxer, not guessed from the size of the file.
 STATES_DURATION = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "wav", "asf", "mp4", "mov", "flac", "flv")
 

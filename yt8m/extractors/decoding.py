@@ -111,6 +111,8 @@ def decode(request: Request) -> Iterator[Message]:
     """
     av = import_av()
     try:
+        if storage.is_special(request.path):
+            raise DecodeError("it is no file but a pipe or a device")
         with storage.open_read(request.path) as file:
             states_length = containers.states_length(file, DecodeError)
         if request.start >= _SEEK_FROM:

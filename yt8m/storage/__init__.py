@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from yt8m.errors import UsageError
+from yt8m.storage import local
 from yt8m.storage.base import Locked as Locked
 from yt8m.storage.base import NotFoundError as NotFoundError
 from yt8m.storage.base import Stamp
@@ -132,6 +133,11 @@ def exists(path: Path) -> bool:
 def is_dir(path: Path) -> bool:
     """Whether `path` is a folder."""
     return _store(path).is_dir(os.fspath(path))
+
+
+def is_special(path: Path) -> bool:
+    """Whether `path` is a pipe, terminal or device of this machine, which may never end."""
+    return not is_remote(path) and local.is_special(os.fspath(path))
 
 
 def open_read(path: Path) -> AbstractContextManager[BinaryIO]:

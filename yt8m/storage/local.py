@@ -70,7 +70,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
-        if _is_special(path):
+        if is_special(path):
             with named("write", path), _open(path, mode) as file:
                 yield file
             return
@@ -150,7 +150,7 @@ class LocalStore:
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         found: dict[str, Stamp] = {}
         for path in paths:
-            with contextlib.suppress(NotFoundError), named("read", path):
+            with contextlib.suppress(RunError), named("read", path):  # a link may lead to itself
                 status = os.stat(path)
                 found[path] = Stamp(status.st_size, status.st_mtime_ns)
         return found
@@ -248,7 +248,7 @@ def _open(path: str, mode: str) -> IO[Any]:
     return open(path, mode, encoding="utf-8", newline="\n")
 
 
-def _is_special(path: str) -> bool:
+def is_special(path: str) -> bool:
     """Whether `path` is a pipe, terminal or device, which a rename would replace."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path)

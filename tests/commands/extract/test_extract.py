@@ -404,3 +404,27 @@ def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
         extract.main(words)
     (tmp_path / "b.mp4").unlink()
     assert extract.main(words) == 0
+
+
+@pytest.mark.promise("X7")
+def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
+    clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "clips" / "disc"
+    folder.mkdir(parents=True)
+    for name in ("a.mp4", "b\nc.mp4", "still.gif", "raw.y4m", "other.gif", "notes.txt"):
+        (folder / name).write_bytes((clips / "square" / "0.mp4").read_bytes())
+    os.symlink("loop.mp4", folder / "loop.mp4")
+    os.mkfifo(folder / "pipe.mp4")
+    words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1"]
+    with pytest.raises(RunError, match="of 4 videos are bad"):
+        extract.main(words)
+    assert extract.main([*words, "--max_bad_videos=3"]) == 0
+    assert "a pattern names them: 2 .gif, 1 .y4m" in capsys.readouterr().out
+    lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
+    reasons = {os.path.basename(line["path"]): line["reason"] for line in lines}
+    assert reasons.keys() == {"b\nc.mp4", "loop.mp4", "pipe.mp4"}
+    assert "line break" in reasons["b\nc.mp4"]
+    assert "symbolic links" in reasons["loop.mp4"]
+    assert "a pipe" in reasons["pipe.mp4"]
+    assert records(f"{tmp_path}/data/video/*/*.tfrecord").keys() == {"a.mp4"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shlex
+import zipfile
 
 import numpy as np
 import pytest
@@ -56,3 +58,22 @@ def test_each_feature_has_its_own_range(tmp_path: pathlib.Path) -> None:
     records = [one for path in tmp_path.glob("o/video/train/*.tfrecord") for one in shards.read_shard(str(path))]
     (record,) = [found for found in map(shards.parse, records) if found.id() == b"c"]
     np.testing.assert_array_equal(np.array(record.context["exact"].values(), np.float32), arrays["exact"][2])
+
+
+def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+    os.mkfifo(tmp_path / "pipe.npy")
+    bomb = zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED)
+    with bomb, bomb.open("features.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 27, 1)})
+        for _ in range(1 << 9):
+            file.write(bytes(1 << 20))
+    os.symlink(tmp_path / "loop.npy", tmp_path / "loop.npy")
+    names = ("good.npy", "pipe.npy", "bomb.npz", "loop.npy")
+    table = write_table(tmp_path / "table.csv", [(name, name, "cat") for name in names])
+    summary = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=3))
+    reasons = summary["rows left out"]
+    assert reasons.keys() == {"2", "3", "4"}
+    assert "is no file but a pipe or a device" in reasons["2"]
+    assert "unpack to 512 MB" in reasons["3"]
+    assert "Too many levels of symbolic links" in reasons["4"]

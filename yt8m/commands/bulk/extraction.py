@@ -78,9 +78,8 @@ class _Distributed(Extraction):
     def _fill(self, left: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         extractor.close()  # the workers open their own
         sums = [one.sha256 for one in self._weights]
-        settings = _Settings(
-            self._bulk, self._given, sums, journal.inputs, extractor.making, self._allowed_bad() - len(journal.bad())
-        )
+        allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
+        settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
         tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(left.items())]
         job = BeamJob(
             self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"

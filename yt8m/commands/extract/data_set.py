@@ -59,6 +59,7 @@ class Extraction:
         self._splits = Splits(config.splits)
         self._known = known_vocabulary(config.vocabulary, config.out)
         table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
+        self._left_out, self._passed_over = table.left_out, table.passed_over
         names = set(self._known.names) if self._known else set()
         rule = LabelRule(config.label_separator, names, bool(config.vocabulary), config.label_names)
         bad = BadRows(config.videos, 0, " of the table")
@@ -187,34 +188,46 @@ class Extraction:
         journal.remove()
 
     def _refuse_many_bad(self, journal: Journal) -> None:
-        bad, allowed = journal.bad(), self._allowed_bad()
+        bad = [*self._left_out.items()]
+        bad += [(self._rows[number - 1].clip.path, why) for number, why in journal.bad().items()]
+        allowed = self._allowed_bad()
         if len(bad) > allowed:
-            number, why = list(bad.items())[-1]
-            path = self._rows[number - 1].clip.path
+            path, why = bad[-1]
             raise RunError(
-                f"{len(bad)} of {len(self._rows)} videos are bad, the last one {path}: {why}. {allowed} are allowed; "
-                f"{storage.join(self._config.out, REPORT)} lists them. Mend the files, or allow more by "
+                f"{len(bad)} of {self._count_videos()} videos are bad, the last one {path}: {why}. {allowed} are "
+                f"allowed; {storage.join(self._config.out, REPORT)} lists them. Mend the files, or allow more by "
                 "--max_bad_videos=N; finished shards are kept."
             )
 
     def _allowed_bad(self) -> int:
         most = self._config.max_bad_videos
-        return len(self._rows) // 10 if most is None else most
+        return self._count_videos() // 10 if most is None else most
+
+    def _count_videos(self) -> int:
+        return len(self._rows) + len(self._left_out)
+
+    def _lines(self, journal: Journal) -> list[Mapping[str, Any]]:
+        """The lines of extract.jsonl."""
+        left_out = [{"path": path, "state": "left out", "reason": why} for path, why in self._left_out.items()]
+        return [*left_out, *journal.lines()]
 
     def _report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:
-            for told in journal.lines():
+            for told in self._lines(journal):
                 file.write(json.dumps(told, ensure_ascii=False) + "\n")
 
     def _tell_notes(self, journal: Journal) -> None:
         counts: dict[str, int] = {}
-        for told in journal.lines():
+        for told in self._lines(journal):
             for note in told.get("notes", ["left out"]):
                 counts[note] = counts.get(note, 0) + 1
         for note, count in sorted(counts.items(), key=lambda item: -item[1]):
             print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")
         if counts:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
+        if self._passed_over:
+            endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._passed_over.items()))
+            print(f"  passed over, because files with such endings are only taken if a pattern names them: {endings}")
 
 
 def _clip(cells: Mapping[str, Sequence[Any]], place: int) -> Clip:

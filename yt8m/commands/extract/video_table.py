@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
 from yt8m.command_line import flags
-from yt8m.commands.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows, Table
+from yt8m.commands.make_records.rows import CONTROL
+from yt8m.commands.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows
 from yt8m.errors import UsageError
-from yt8m.extractors.containers import ENDINGS
+from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 
+_UNUSABLE = "its path holds a line break or another control character"
 _TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
 
 
-def open_videos(videos: str, labels: str, more: Sequence[str]) -> Table:
+def open_videos(videos: str, labels: str, more: Sequence[str]) -> _OfTable | _OfFiles:
     """The table of the videos; each row has an id, labels and a path that can be opened.
 
     Args:
@@ -39,6 +42,8 @@ class _OfTable:
     """A table, with paths relative to its own folder; the id is the path if there is no column of ids."""
 
     features: Sequence[str] = ()
+    left_out: Mapping[str, str] = {}
+    passed_over: Mapping[str, int] = {}
 
     columns: Sequence[str]
 
@@ -73,16 +78,26 @@ class _OfTable:
 
 
 class _OfFiles:
-    """Video files, sorted by path; the id is the path from the folder that all of them lie in."""
+    """Video files, sorted by path; the id is the path from the folder that all of them lie in.
+
+    Attributes:
+      left_out: {path: why it is not in the table}.
+      passed_over: {ending of files that may be videos, but are not taken from folders: their number}.
+    """
 
     features: Sequence[str] = ()
 
     def __init__(self, videos: str, has_folders: bool, more: Sequence[str]) -> None:
         self.path, self._has_folders = videos, has_folders
+        self.passed_over: Counter[str] = Counter()
         if more:
             raise UsageError(f"--group_by={more[0]}: a pattern of files has no columns; name a table as --videos.")
         with flags.about_flags(f"--videos={videos}: "):
-            self._paths = sorted(storage.named_files(videos, _videos_among, "video file"))
+            paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
+        self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
+        self._paths = [path for path in paths if path not in self.left_out]
+        if not self._paths:
+            raise UsageError(f"--videos={videos}: {_UNUSABLE} (of each of the {len(paths)} videos). Rename them.")
         self._above = len(_common_folder(self._paths))
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
@@ -94,21 +109,23 @@ class _OfFiles:
             ids = [path[self._above :].lstrip("/") for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
 
+    def _videos_among(self, paths: Sequence[str]) -> list[str]:
+        """The files among the paths, and those with the ending of a video at any depth of the folders among them."""
+        files: list[str] = []
+        for path in paths:
+            if not storage.is_dir(path):
+                files.append(path)
+                continue
+            names = storage.names_in(path)
+            endings = (os.path.splitext(name)[1].lower() for name in names)
+            self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
+            inner = [storage.join(path, name) for name in names]
+            files += self._videos_among([one for one in inner if one.lower().endswith(ENDINGS) or storage.is_dir(one)])
+        return files
+
 
 def _common_folder(paths: Sequence[str]) -> str:
     """The longest path of a folder that all of these paths begin with; gs:// paths are compared as texts too."""
     first, last = paths[0].split("/")[:-1], paths[-1].split("/")[:-1]  # they are sorted
     same = list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
     return "/".join(part for part, _ in same)
-
-
-def _videos_among(paths: Sequence[str]) -> list[str]:
-    """The files among the paths, and those with the ending of a video at any depth of the folders among them."""
-    files: list[str] = []
-    for path in paths:
-        if not storage.is_dir(path):
-            files.append(path)
-            continue
-        inner = [storage.join(path, name) for name in storage.names_in(path)]
-        files += _videos_among([one for one in inner if one.lower().endswith(ENDINGS) or storage.is_dir(one)])
-    return files

@@ -22,6 +22,7 @@ from yt8m.records.data_format import FeatureFormat, Range
 
 Arrays = dict[str, NDArray[Any]]
 _FILES_AT_ONCE = 8192  # rows whose paths are in memory together
+_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
 LEARNED = "learned"  # a range that the values of the training videos give
 
 
@@ -261,12 +262,15 @@ class FeatureReader:
 
     def _of_file(self, written: str) -> Arrays:
         path = self._path(written)
+        if storage.is_special(path):
+            raise BadRowError(f"{path} is no file but a pipe or a device")
         try:
             with storage.open_read(path) as file:
                 loaded = np.load(file, allow_pickle=False)
                 if isinstance(loaded, np.ndarray):
                     there: Arrays = {NAMELESS: loaded}
                 else:
+                    _refuse_bomb(path, loaded.zip)
                     there = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
@@ -309,6 +313,15 @@ class FeatureReader:
         """The number of the first frame at or after the time (in seconds) in a cell; None for an empty cell."""
         second = second_in(rows.cells, column, place)
         return None if second is None else math.ceil(second * self._rule.per_second)
+
+
+def _refuse_bomb(path: str, archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
+    if size > max(_BOMB_BYTES, _BOMB_FACTOR * packed):
+        raise BadRowError(
+            f"{path} has {packed} bytes that unpack to {size >> 20} MB; write the arrays without compression"
+        )
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from yt8m.config.train_config import MOST_CLASSES
 from yt8m.errors import RunError, UsageError, suggestion
 
 _BATCH = 8192
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NO_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
 _SPLIT_NAME = re.compile(r"[\w-]+")
 
@@ -277,7 +277,7 @@ class RowReader:
             for number, text in enumerate(ids, rows.first):
                 if not text:
                     self._bad.add(number, "its id is empty")
-                elif _CONTROL.search(text.decode("utf-8", "replace")):
+                elif CONTROL.search(text.decode("utf-8", "replace")):
                     told = repr(text.decode("utf-8", "replace")[:60])
                     self._bad.add(number, f"its id {told} holds a line break or another control character")
         return _digests(ids)
@@ -337,7 +337,7 @@ class RowReader:
         )
 
     def _label_problem(self, name: str) -> str:
-        if _CONTROL.search(name):
+        if CONTROL.search(name):
             return f"its label {name[:60]!r} holds a control character"
         if NUMBER.fullmatch(name) or name in self._rule.known:
             return ""
