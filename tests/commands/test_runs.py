@@ -101,7 +101,7 @@ def test_how_each_ended_is_known(found: dict[str, runs.ListedRun], folder: pathl
     last = max(int(path.stem.rpartition("-")[2]) for path in (folder / "c").glob("model.ckpt-*.index"))
     assert states["c"] == ("stopped", last, "stopped by a signal")
     assert 3 <= last < 12
-    assert states["deep/er/killed"] == ("stopped", 7, "it noted no end: killed, or of an earlier version")
+    assert states["deep/er/killed"] == ("stopped", 7, "it noted no end: killed")
     assert states["damaged"][0] == "damaged"
     assert "config.json is cut short or damaged" in states["damaged"][2]
 

@@ -65,10 +65,22 @@ def edited(**changes):
 
 
 @pytest.mark.promise("F2")
-def test_an_older_file_takes_the_defaults_for_what_it_lacks():
+def test_a_file_takes_the_defaults_for_what_it_lacks():
     old = json.dumps({"config": {"data": {"num_classes": 10}, "seed": 3}})
     expected = TrainConfig(data=DataConfig(num_classes=10), seed=3)
     assert run_dir.from_json(old, "config.json") == expected
+
+
+@pytest.mark.promise("F2")
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(2, "config.json has format 2, and this version of yt8m reads formats up to 1: use"), ("1", "format is '1'")],
+)
+def test_a_file_of_a_newer_format_is_refused_by_its_number(number, expected):
+    whole = json.loads(run_dir.to_json(TrainConfig()))
+    assert whole["format"] == 1
+    with pytest.raises(RunError, match=expected):
+        run_dir.from_json(json.dumps(whole | {"format": number, "new_part": 3}), "config.json")
 
 
 @pytest.mark.promise("F2")
@@ -150,12 +162,6 @@ def test_lists_at_any_depth_of_hyper_parameters_are_tuples():
     whole = edited(model__hyper_parameters={"parts": {"sizes": [1, [2, 3]]}})
     found = run_dir.from_json(whole, "config.json").model.hyper_parameters
     assert found == {"parts": {"sizes": (1, (2, 3))}}
-
-
-def test_validation_data_of_a_cluster_move_to_their_present_section():
-    old = json.dumps({"config": {"distributed": {"eval_data_pattern": "a*", "exchange": "all-reduce"}}})
-    found = run_dir.from_json(old, "config.json")
-    assert (found.validation.eval_data_pattern, found.distributed.exchange) == ("a*", "all-reduce")
 
 
 def test_versions_of_a_run_are_read_if_they_can_be(tmp_path):

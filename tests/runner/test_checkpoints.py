@@ -140,7 +140,7 @@ def test_a_clock_that_goes_back_changes_nothing(
 def test_what_a_clock_that_went_back_has_left_is_deleted(
     train: Callable, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state file that goes back in time, as an earlier version wrote it: a restart clears up."""
+    """A state file that goes back in time, as another program may write it: a restart clears up."""
     run = tmp_path / "run"
     train(max_steps=40, checkpoints={"save_checkpoint_steps": 1, "keep_checkpoints": 50})
     times = [1.7e9 + 60 * step - 86400 * (step >= 20) for step in range(41)]

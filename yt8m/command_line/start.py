@@ -87,7 +87,7 @@ def start_named_in(words: Sequence[str]) -> Start:
 
     Raises:
       UsageError: there is no such file.
-      RunError: the file is damaged, or of a version with other keys.
+      RunError: the file is damaged, has unknown keys, or has a newer format.
     """
     path = storage.expanded(find_word("config", words))
     if not path:

@@ -25,7 +25,7 @@ from yt8m.runner import checkpoints, metric_files, validation_history
 from yt8m.storage import json_text
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
-_KILLED = "it noted no end: killed, or of an earlier version"
+_KILLED = "it noted no end: killed"
 EVALUATION, TRAINING = "evaluation", "training batch"
 _NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")
 # Options that are not compared: paths that differ between any two runs, and options with a column of their own.
@@ -244,9 +244,8 @@ def _in_file(path: str, take: Callable[[Any], Figures]) -> list[Figures]:
 
 
 def _of_report(told: Any) -> Figures:
-    # The file describes its metrics, which may be the user's own. A file of an earlier version has no descriptions.
-    described = told.get("metrics", [metric.described()._asdict() for metric in metrics.all()])
-    by_name = {str(row["name"]): told.get(row["key"]) for row in described}
+    # The file describes its metrics, which may be the user's own.
+    by_name = {str(row["name"]): told.get(row["key"]) for row in told["metrics"]}
     return Figures(EVALUATION, int(told["global_step"]), _numbers(by_name))
 
 

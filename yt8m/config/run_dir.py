@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 import yt8m
-from yt8m import options, registry, storage
+from yt8m import formats, options, registry, storage
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import vocabulary
@@ -33,39 +33,31 @@ from yt8m.storage import json_text, own_runs
 
 def to_json(config: TrainConfig) -> str:
     """The text of config.json."""
-    whole = {"versions": versions(), "config": dataclasses.asdict(config)}
+    whole = {"format": formats.CONFIG, "versions": versions(), "config": dataclasses.asdict(config)}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str, path: str) -> TrainConfig:
-    """Reads the text that `to_json` of this or another version wrote.
+    """Reads the text that `to_json` wrote.
 
-    A missing key (older file) takes its default. An unknown key (newer file, typing error) is refused, because it may
-    change the model.
+    A missing key takes its default, as an option that was added later does. An unknown key (a typing error, say) is
+    refused, because it may change the model.
 
     Args:
       text: the content of the file.
       path: the path of the file, for the error message.
 
     Raises:
-      RunError: the text is not a valid config.json; the message names the key and what to do.
+      RunError: the text is not a valid config.json, or has a newer format; the message says what to do.
     """
     whole = _object(text, path)
+    formats.refuse_newer(path, whole.get("format", formats.CONFIG), formats.CONFIG)
     written = whole.get("versions", {})
     by = f"yt8m {written.get('yt8m', 'of unknown version')}" if isinstance(written, Mapping) else "yt8m"
     config = whole.get("config")
     if not isinstance(config, Mapping):
         raise RunError(f"{path} has no config: it is not the config.json of a run. {_REMEDY}")
-    return typing.cast("TrainConfig", _section(TrainConfig, _with_moved(config), "config", f"{path} (by {by})"))
-
-
-def _with_moved(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The config with each option in its present section: eval_data_pattern was once among those of a cluster."""
-    distributed = config.get("distributed")
-    if not isinstance(distributed, Mapping) or "eval_data_pattern" not in distributed:
-        return config
-    rest = {name: value for name, value in distributed.items() if name != "eval_data_pattern"}
-    return {"validation": {"eval_data_pattern": distributed["eval_data_pattern"]}, **config, "distributed": rest}
+    return typing.cast("TrainConfig", _section(TrainConfig, config, "config", f"{path} (by {by})"))
 
 
 def model_flags_to_json(config: TrainConfig) -> str:
@@ -317,7 +309,7 @@ def forget_end(train_dir: str) -> None:
 
 
 def ended(train_dir: str) -> Ended | None:
-    """How the last start of the run ended; None if it still runs, was killed, or an older version wrote the run.
+    """How the last start of the run ended; None if it still runs, was or was killed.
 
     Raises:
       RunError: the file is damaged.

@@ -77,6 +77,7 @@ def export_saved_model(
     def build() -> dict[str, Any]:
         step = max(checkpoints.step_of(checkpoint), 0)
         about = {"step": step, "is_averaged": moving_average_decay > 0, "extractors": list(extractors)}
+        collections.publish_format()
         signatures = _signatures(reader, modeler, about)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 

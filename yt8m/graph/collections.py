@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from yt8m import formats
 from yt8m.errors import RunError
 from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
@@ -35,6 +36,7 @@ _INPUT_SAVER = "input_saver"
 _TEACHER_SAVER = "teacher_saver"
 _REPORTS = "reports"
 _TEXTS = "run_texts"
+_FORMAT = "yt8m_format"
 
 
 def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
@@ -63,6 +65,7 @@ def publish_eval(ops: EvalOps) -> None:
 def publish_predict(ops: PredictOps) -> None:
     """Puts the feed points and predictions of a graph without an input into collections."""
     _add(_PREDICT, ops)
+    publish_format()
 
 
 def recover_train() -> TrainOps:
@@ -129,8 +132,24 @@ def teacher_saver() -> tf.SaverDef:
     return tf.train.SaverDef.FromString(tf.get_collection(_TEACHER_SAVER)[0])
 
 
+def publish_format() -> None:
+    """Puts the number of the format into a collection of the current graph."""
+    tf.add_to_collection(_FORMAT, formats.GRAPH)
+
+
+def refuse_newer(meta_graph: tf.MetaGraphDef, path: str) -> None:
+    """Refuses a meta-graph, read from `path`, whose format is newer than this version. Published ones have no format.
+
+    Raises:
+      RunError: the format is newer.
+    """
+    if _FORMAT in meta_graph.collection_def:
+        number = next(iter(meta_graph.collection_def[_FORMAT].int64_list.value), None)
+        formats.refuse_newer(path, number, formats.GRAPH)
+
+
 def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str, tf.Tensor]) -> None:
-    _add(_PREDICT, predict)
+    publish_predict(predict)
     _add(_INPUT, inputs)
     tf.add_to_collection(_INPUT_SAVER, inputs.saver_def)
     for tensor in reports.values():
@@ -138,7 +157,7 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
 
 
 def _first_of(names: Mapping[str, str]) -> dict[str, Any]:
-    """The first item of each collection; None for an empty collection, as in a graph of an earlier version."""
+    """The first item of each collection; None for an empty collection: the graph lacks what is optional."""
     return {field: (tf.get_collection(name) or [None])[0] for field, name in names.items()}
 
 

@@ -240,7 +240,7 @@ class InputOps:
       begun: int64 scalar, the number of shards to skip at the start of the run's sequence (epoch by epoch, each
         in its order); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
       last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples.
-      shards: int64 [B], the shard number of each example; None if shards have no numbers or the graph is older.
+      shards: int64 [B], the shard number of each example; None if shards have no numbers.
     """
 
     initializer: tf.Operation

@@ -26,8 +26,14 @@ def signature_of(meta_path: str) -> dict[str, Any] | None:
 
 
 def read_meta_graph(path: str) -> tf.MetaGraphDef:
-    """The MetaGraphDef in a `.meta` file, local or gs://."""
-    return tf.MetaGraphDef.FromString(storage.read_bytes(path))
+    """The MetaGraphDef in a `.meta` file, local or gs://.
+
+    Raises:
+      RunError: its format is newer than this version.
+    """
+    meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
+    collections.refuse_newer(meta_graph, path)
+    return meta_graph
 
 
 def warn_of_program(path: str) -> None:
@@ -42,7 +48,7 @@ def restore_train(meta_path: str) -> TrainOps:
       RunError: the file has no training graph of this project.
     """
     warn_of_program(meta_path)
-    tf.train.import_meta_graph(_here(meta_path))
+    tf.train.import_meta_graph(read_meta_graph(meta_path))
     return collections.recover_train()
 
 
@@ -58,13 +64,8 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
       RunError: the graph was not made for inference.
     """
     warn_of_program(meta_path)
-    saver = tf.train.import_meta_graph(_here(meta_path), clear_devices=True)
+    saver = tf.train.import_meta_graph(read_meta_graph(meta_path), clear_devices=True)
     return collections.recover_predict(), saver
-
-
-def _here(meta_path: str) -> str:
-    """The path of the file on this machine: its local copy if it is in a bucket."""
-    return f"{copies.copy_of(meta_path.removesuffix('.meta'))}.meta"
 
 
 class Restorer:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from yt8m import storage
+from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, shards
 from yt8m.records.data_format import DataFormat as DataFormat
@@ -33,7 +33,8 @@ from yt8m.records.data_format import FeatureFormat as FeatureFormat
 from yt8m.records.shards import DamagedError
 from yt8m.storage import json_text
 
-NAME, FORMAT = "manifest.json", "yt8m manifest 1"
+NAME, _KIND = "manifest.json", "yt8m manifest"
+FORMAT = f"{_KIND} {formats.MANIFEST}"
 AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
 _CHUNK, _HEADER = 1 << 18, 64
 _LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
@@ -78,14 +79,16 @@ def read(path: str) -> Manifest:
     """The manifest in a file.
 
     Raises:
-      RunError: the file is not a valid manifest.
+      RunError: the file is not a valid manifest, or has a newer format.
       NotFoundError: there is no such file.
     """
     folder = os.path.dirname(path)
     try:
         written = json_text.parse(storage.read_text(path))
-        if written["format"] != FORMAT:
+        kind, _, number = written["format"].rpartition(" ")
+        if kind != _KIND:
             raise ValueError(f"its format is {written['format']!r}")
+        formats.refuse_newer(path, int(number), formats.MANIFEST)
         shards = {
             storage.absolute(storage.join(folder, name)): Shard(
                 int(values["records"]), int(values["bytes"]), str(values["crc32c"])

@@ -16,6 +16,7 @@ from absl import logging
 from yt8m import deploy, graph, options, storage
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.formats import NewerFormatError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
 from yt8m.graph.restore import Started, read_meta_graph, signature_of, table_of_starts, warm_start
 from yt8m.lazy import tf
@@ -174,6 +175,8 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> s
         return "it has no .meta"
     try:
         stored = signature_of(meta)
+    except NewerFormatError:
+        raise
     except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:

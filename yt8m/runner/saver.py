@@ -317,7 +317,7 @@ class Position(_PositionFile):
         def restore(found: Mapping[str, Any]) -> None:
             if "data" not in found:
                 raise RunError(f"{path}.json has no digest of the data that it belongs to")
-            if found.get("sizes", self._sizes) != self._sizes:  # files of earlier versions have no such entry
+            if found.get("sizes") != self._sizes:
                 raise RunError("a shard was rewritten since: it has another size")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")

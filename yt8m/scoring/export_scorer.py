@@ -14,6 +14,7 @@ from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
+from yt8m.graph import collections
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers.damage import plain_reason
@@ -99,6 +100,7 @@ class ExportScorer(Scorer):
                 )
         except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
+        collections.refuse_newer(loaded, folder)
         described = loaded.collection_def[ABOUT].bytes_list.value  # a missing collection is empty
         if not described:
             raise UsageError(f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown.")

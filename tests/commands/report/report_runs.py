@@ -10,7 +10,7 @@ from evaluated_videos import by_metrics, drawn, kept_videos
 
 from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
-from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util import EvaluationMetrics, metrics
 from yt8m.eval_util.evaluation_metrics import best_f1
 from yt8m.records import vocabulary
 from yt8m.records.thresholds import OperatingPoints
@@ -62,6 +62,7 @@ def make_run(
         "loss": None,
         "classes": [{"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows],
         "versions": {"yt8m": "0"},
+        "metrics": [metric.described()._asdict() for metric in metrics.load()],
     }
     videos = kept_videos(scores, labels, CLASSES)
     videos.ids[0] = HOSTILE.encode()

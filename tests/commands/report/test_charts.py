@@ -9,7 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from yt8m.commands.report import charts
-from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.loading import Curve
 from yt8m.commands.report.measures import ClassFigure
 
@@ -35,7 +34,7 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
             name="run",
             curves={"loss": Curve(one)},
             colour="black",
-            samples=EvalSamples({}, None, 3, 0),
+            samples=types.SimpleNamespace(described=list),
             validations={},
             evaluations={},
         )

@@ -87,11 +87,3 @@ def test_points_are_where_they_are_drawn(run):
     assert falls == pytest.approx([falls[0]] * 5, abs=2e-4)
     assert min(*steps, *falls) > 0.05
     assert all(0 <= value <= 1 for place in places.values() for value in place)
-
-
-def test_without_a_history_the_last_evaluation_is_shown(tmp_path):
-    report_runs.make_run(tmp_path, 1)
-    (run,) = load([str(tmp_path)], 10, 0)
-    gap = run.samples.figures["gap"]
-    (found,) = (one for one in charts.training([run]) if one.caption.startswith("GAP"))
-    assert json.loads(found.points)[-1][2] == f"evaluation, step 90: {gap:.4g}"

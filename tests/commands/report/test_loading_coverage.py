@@ -13,6 +13,7 @@ from yt8m.commands.report import loading
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.loading import Run
 from yt8m.eval_util.resampling import resample
+from yt8m.records.thresholds import OperatingPoints
 
 FIGURES = ("hit_at_one", "perr", "gap", "loss", "map")
 
@@ -48,7 +49,8 @@ def figures_of(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 def evaluated(scores: np.ndarray, labels: np.ndarray, resamples: int) -> Run:
     videos, classes = kept_videos(scores, labels, min(20, scores.shape[1])), scores.shape[1]
-    samples = EvalSamples(figures_of(scores, labels), videos, classes, len(videos))
+    points = OperatingPoints(*np.zeros([len(OperatingPoints._fields), classes]))
+    samples = EvalSamples(figures_of(scores, labels), videos, classes, len(videos), points)
     return Run("run", "", "", "", samples, {}, {}, {}, *resample(videos, classes, resamples, 0))
 
 

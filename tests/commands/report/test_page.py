@@ -153,16 +153,6 @@ def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path
         assert (row.positives, row.average_precision, row.interval, row.recall, row.is_own) == ("0", *["—"] * 3, False)
 
 
-def test_an_evaluation_of_an_earlier_version_has_no_thresholds(tmp_path: pathlib.Path) -> None:
-    pages.make_run(tmp_path, 1)
-    whole = eval_samples.read(str(tmp_path))
-    eval_samples.write(str(tmp_path), whole._replace(points=None))
-    (run,) = load([str(tmp_path)], 10, 0)
-    row = class_rows(run, pages.hostile_vocabulary())[3]
-    assert row[6:] == (*["—"] * 4, True)
-    assert row.interval != "—"
-
-
 def with_loss(folder: pathlib.Path, loss: float, seen: int = pages.VIDEOS) -> loading.Run:
     """A run whose evaluation of `seen` videos has this loss."""
     pages.make_run(folder, 1, seen=seen)

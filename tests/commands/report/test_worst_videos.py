@@ -14,6 +14,7 @@ from yt8m.commands.report import eval_samples, worst_videos
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.worst_videos import WorstVideo, worst, write_labels_to_check
 from yt8m.records import vocabulary
+from yt8m.records.thresholds import OperatingPoints
 
 VIDEOS, CLASSES = 60, 9
 SCORES, LABELS = drawn(21, VIDEOS, CLASSES)
@@ -143,7 +144,8 @@ def test_what_is_kept_of_videos_is_read_again(tmp_path: pathlib.Path):
     """Ids of any bytes too."""
     videos = kept_videos(SCORES, LABELS, 3)
     videos.ids[:4] = [b"a\x00", b'\xff\n,"', b"x" * 1000, "\u00fc".encode()]
-    eval_samples.write(str(tmp_path), EvalSamples({}, videos, CLASSES, VIDEOS))
+    points = OperatingPoints(*np.zeros([len(OperatingPoints._fields), CLASSES]))
+    eval_samples.write(str(tmp_path), EvalSamples({"metrics": []}, videos, CLASSES, VIDEOS, points))
     again = eval_samples.read(str(tmp_path)).videos
     for field in dataclasses.fields(videos):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(videos, field.name), err_msg=field.name)

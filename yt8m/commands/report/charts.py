@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import measures
-from yt8m.commands.report.loading import Curve, Run, figure
+from yt8m.commands.report.loading import Curve, Run
 from yt8m.commands.report.measures import ClassFigure, VerticalFigure
 from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.metrics import Loss, names_of_details
+from yt8m.eval_util.metrics import names_of_details
 
 WIDTH = 4.2  # inches; about the width of a phone, so that text is not shrunk on one
 INK = "#20242c"
@@ -291,16 +291,8 @@ def training(runs: Sequence[Run]) -> list[Picture]:
 
 
 def _series(run: Run) -> tuple[Mapping[str, Curve], Mapping[str, Curve], Mapping[str, Curve]]:
-    """The curves of training, validations and evaluated checkpoints.
-
-    If an earlier version evaluated the run, there is only its last evaluation, without the loss, which differs.
-    """
-    if run.evaluations:
-        return run.curves, run.validations, run.evaluations
-    known = {one.name: figure(run, one.key) for one in run.samples.described() if one.key != Loss.key}
-    step = figure(run, "global_step")
-    last = {name: Curve({step: value}) for name, value in known.items() if value is not None and name in run.curves}
-    return run.curves, run.validations, last
+    """The curves of training, validations and evaluated checkpoints."""
+    return run.curves, run.validations, run.evaluations
 
 
 def _curve(name: str, runs: Sequence[Run]) -> Picture:

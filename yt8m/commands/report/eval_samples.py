@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.eval_util.metrics import Description, metrics
+from yt8m.eval_util.metrics import Description
 from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import OperatingPoints
 from yt8m.storage import json_text
@@ -35,19 +35,17 @@ class EvalSamples(NamedTuple):
       videos: the sampled videos with their predictions.
       num_classes: number of classes.
       seen: number of all evaluated videos.
-      points: the thresholds of the classes; None if an earlier version wrote the file.
+      points: the thresholds of the classes.
     """
 
     figures: Mapping[str, Any]
     videos: Videos
     num_classes: int
     seen: int
-    points: OperatingPoints | None = None
+    points: OperatingPoints
 
     def described(self) -> list[Description]:
-        """The metrics of `figures`; the built-in ones if an earlier version wrote the file without descriptions."""
-        if "metrics" not in self.figures:
-            return [metric.described() for metric in metrics.all()]
+        """The metrics of `figures`."""
         return [Description(**row) for row in self.figures["metrics"]]
 
 
@@ -71,7 +69,7 @@ def path_in(train_dir: str) -> str:
 def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
     told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
-    points = {} if samples.points is None else {f"{_POINTS}{k}": v for k, v in samples.points._asdict().items()}
+    points = {f"{_POINTS}{name}": values for name, values in samples.points._asdict().items()}
     videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
     ids = [bytes(one) for one in samples.videos.ids]
     videos |= {"ids": np.frombuffer(b"".join(ids), np.uint8), "id_sizes": np.array([len(one) for one in ids], np.int64)}
@@ -94,10 +92,7 @@ def read(train_dir: str) -> EvalSamples:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             told = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
-            of_classes = {
-                name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields if f"{_POINTS}{name}" in arrays
-            }
-        points = OperatingPoints(**of_classes) if of_classes else None
+            points = OperatingPoints(**{name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields})
         samples = EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]), points)
         samples.described()
         return samples

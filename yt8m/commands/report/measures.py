@@ -214,8 +214,7 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
 
     The AP of a class with fewer than ENOUGH labels has no interval, because so few labels say nothing about other
     videos; nor has one whose AP is the same in all resamples. AP of few labels is too high, so an interval may lie
-    below it. The columns of thresholds are UNDEFINED if an earlier
-    version made the evaluation.
+    below it.
     """
     count = run.samples.num_classes
     aps, positives = np.full(count, np.nan), np.zeros(count, np.int64)
@@ -224,10 +223,8 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     low, high = class_intervals(run, aps)
     low[(positives < ENOUGH) | (low == high)] = np.nan
     points = run.samples.points
-    nothing = np.full(count, np.nan)
-    shares = [nothing] * 4 if points is None else [points.precision, points.recall, points.f1, points.thresholds]
-    is_own = np.ones(count, np.bool_) if points is None else points.is_own
-    columns = zip(positives, aps, low, high, *shares, is_own, strict=True)
+    shares = points.precision, points.recall, points.f1, points.thresholds
+    columns = zip(positives, aps, low, high, *shares, points.is_own, strict=True)
     return [
         ClassRow(
             number,

@@ -112,7 +112,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         enough=ENOUGH,
         fewest=FEWEST,
         fewest_labels=LABELS_FOR_MEANS,
-        has_common=any(run.samples.points is not None and not run.samples.points.is_own.all() for run in runs),
+        has_common=any(not run.samples.points.is_own.all() for run in runs),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
         least=ranked[0][2],
