@@ -200,3 +200,25 @@ def test_a_separator_that_was_not_given_is_warned_of(
     found = capsys.readouterr().err
     assert found.count("\n") == bool(told)
     assert told in found
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "told"),
+    [
+        (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there are 2025 classes"),
+        (["1999", "2004", "2024"], {"label_names": True}, ""),
+        (["0", "3", "7"], {}, ""),
+        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ in case or blanks alone"),
+        (["sea  lion", "dog", "sea lion"], {}, "with --vocabulary=FILE"),
+        (["cat", "dog", "sea lion"], {}, ""),
+    ],
+)
+def test_labels_that_seem_to_mean_other_classes_are_warned_of(
+    labels: list[str], given: dict[str, Any], told: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    table = write_table(tmp_path / "t.csv", [(f"v{place}", "a.npy", label) for place, label in enumerate(labels)])
+    make(RecordsConfig(table=table, out=str(tmp_path / "out"), **given))
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == bool(told)
+    assert told in warning

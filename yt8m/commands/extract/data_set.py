@@ -20,7 +20,7 @@ from yt8m.commands.extract.computing import Chosen, Clip, described
 from yt8m.commands.extract.journal import Journal, ProgressLine
 from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, coded, os_text, ranges_of, settings_of
 from yt8m.commands.extract.video_table import open_videos
-from yt8m.commands.make_records.classes import known_vocabulary, number_labels, with_other_levels
+from yt8m.commands.make_records.classes import known_vocabulary, number_labels, warn_of_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED
 from yt8m.commands.make_records.output import Output, inputs_hash, newest_version
 from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, RowReader, Splits, second_in
@@ -121,6 +121,7 @@ class Extraction:
                 output.begin(inputs, [])
         journal = Journal(config.out, inputs, ["frame"] if LEARNED in self._ranges else list(wanted))
         if wanted:
+            warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             self._extract(journal, wanted)
         summaries = {
             level: output.summary(self._classes, {int(row): why for row, why in output.progress.bad.items()})

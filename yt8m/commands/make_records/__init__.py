@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from yt8m import options, storage
 from yt8m.command_line import flags
 from yt8m.commands.make_records import forked
-from yt8m.commands.make_records.classes import Classes, joined_names, known_vocabulary, number_labels, with_other_levels
+from yt8m.commands.make_records.classes import (
+    Classes,
+    known_vocabulary,
+    number_labels,
+    warn_of_labels,
+    with_other_levels,
+)
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash, newest_version
 from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
@@ -184,8 +190,7 @@ class _Work:
             else:
                 output.begin(inputs, self._stored_formats(), newest)
             self._features.formats = output.progress.formats()
-            if not config.vocabulary and (told := joined_names(self._scan.names, config.label_separator)):
-                print(f"Warning: {told}", file=sys.stderr)
+            warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             try:
                 self._write_by_processes(output)
                 write = self._write_videos if config.level == "video" else self._write_frames

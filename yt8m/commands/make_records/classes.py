@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 _SEPARATORS = ";,|"  # that tables have between labels
+_FEW_CLASSES, _MOST_GAPS = 100, 10  # classes that are too few for a warning, and classes for each label
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -133,7 +135,38 @@ def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
     return Classes({name: int(name) for name in names if int(name) < count}, known, count)
 
 
-def joined_names(names: Collection[str], separator: str) -> str:
+def warn_of_labels(names: Collection[str], classes: Classes, separator: str, has_vocabulary: bool) -> None:
+    """Prints a warning if the labels seem to mean other classes; none if the user has named all classes."""
+    problems = () if has_vocabulary else (_joined_names(names, separator), _similar_names(names), _gaps(names, classes))
+    for problem in filter(None, problems):
+        print(f"Warning: {problem}", file=sys.stderr)
+
+
+def _similar_names(names: Collection[str]) -> str:
+    """A warning if two names differ in case or blanks alone; empty if none do."""
+    first: dict[str, str] = {}
+    for name in sorted(names):
+        other = first.setdefault(" ".join(name.casefold().split()), name)
+        if other != name:
+            return (
+                f"the labels {other[:60]!r} and {name[:60]!r} differ in case or blanks alone, and are two classes. If "
+                "they mean one, write them alike, and start with a new folder as --out; with --vocabulary=FILE, labels "
+                "that are not in the file are refused."
+            )
+    return ""
+
+
+def _gaps(names: Collection[str], classes: Classes) -> str:
+    """A warning if the labels are numbers, and few of the classes up to the largest one have a video."""
+    if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_GAPS * len(names)):
+        return ""
+    return (
+        f"the labels are {len(names)} numbers, so there are {classes.size} classes, up to the largest number. If the "
+        "numbers are names, such as years, add --label_names, and start with a new folder as --out."
+    )
+
+
+def _joined_names(names: Collection[str], separator: str) -> str:
     """A warning if a name seems to be several names with another separator between them; empty if none does.
 
     A name may contain a comma. So a name is suspected only if a part of it after the first is itself a class.
