@@ -144,6 +144,21 @@ STATES_NOTHING = {"mpg", "mpeg", "ts"}
 PERHAPS_CUT = "perhaps cut: its container does not say how long it is"
 
 
+def test_the_interpolation_can_be_chosen(tmp_path: pathlib.Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    path = made_videos.write(tmp_path / "clip.mkv", lambda _: noise, None, 1.0)
+    kinds = ("area", "bilinear", "bicubic", "lanczos", "spline")
+    messages = decoded(path, pictures=tuple(Scaling(8, 0, kind) for kind in kinds))
+    pictures = {
+        kind: one.values.astype(float) for kind, one in zip(kinds, messages, strict=False) if one.values is not None
+    }
+    blocks = noise.reshape(8, 4, 8, 4, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(pictures["area"], blocks, atol=1.5)
+    sharpness = {kind: picture.std() for kind, picture in pictures.items()}
+    assert len(set(sharpness.values())) == len(kinds)
+    assert sharpness["bilinear"] < sharpness["bicubic"] < sharpness["lanczos"]
+
+
 @pytest.mark.promise("X7")
 @pytest.mark.parametrize("ending", [*made_videos.CODECS, *made_videos.SOUND_CODECS])
 def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str) -> None:

@@ -39,6 +39,9 @@ class PublishedFile(NamedTuple):
     sha256: str = ""
 
 
+INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos", "spline")
+
+
 class Scaling(NamedTuple):
     """How a picture is scaled before an extractor gets it.
 
@@ -46,10 +49,12 @@ class Scaling(NamedTuple):
       size: height and width in pixels of the square that the extractor takes.
       shorter_side: the picture is scaled until its shorter side has this length, and the square is cut out of its
         middle; 0 scales the whole picture to the square, which changes its proportions.
+      interpolation: one of `INTERPOLATIONS`, which FFmpeg's swscale computes.
     """
 
     size: int
     shorter_side: int = 0
+    interpolation: str = "bicubic"
 
 
 def weights(help: str, source: PublishedFile | None = None) -> Any:

@@ -376,10 +376,11 @@ class _Picture:
         return self._made[scaling]
 
     def _convert(self, scaling: Scaling | None) -> NDArray[np.uint8]:
-        width, height = self.frame.width, self.frame.height
+        width, height, interpolation = self.frame.width, self.frame.height, "bicubic"
         if scaling is not None:
             width, height = _scaled_size(width, height, scaling)
-        converted = self.frame.reformat(width, height, "rgb24", interpolation="BICUBIC")
+            interpolation = scaling.interpolation
+        converted = self.frame.reformat(width, height, "rgb24", interpolation=interpolation.upper())
         picture = np.rot90(converted.to_ndarray(), round(self.frame.rotation / 90))
         if scaling is not None:
             top, left = ((side - scaling.size) // 2 for side in picture.shape[:2])

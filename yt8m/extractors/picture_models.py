@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
-from yt8m.extractors.base import Compute, Extractor, Scaling, named, weights
+from yt8m.extractors.base import INTERPOLATIONS, Compute, Extractor, Scaling, named, weights
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.options import option
@@ -43,6 +43,9 @@ class PictureModel(Extractor):
         "0 scales whole pictures to the square",
         minimum=0,
     )
+    interpolation: str = option(
+        "bicubic", "how pictures are scaled to --picture_size or --shorter_side, by FFmpeg", choices=INTERPOLATIONS
+    )
     output: str = option("", "name of the model's output that is the feature [the first one]")
     pooling: str = option(
         "first",
@@ -67,7 +70,7 @@ class PictureModel(Extractor):
     @property
     def scaling(self) -> Scaling | None:
         """See `Extractor`."""
-        return Scaling(self.picture_size, self.shorter_side) if self.picture_size else None
+        return Scaling(self.picture_size, self.shorter_side, self.interpolation) if self.picture_size else None
 
     @abc.abstractmethod
     def open(self, weights: Mapping[str, str]) -> contextlib.AbstractContextManager[Compute]:
