@@ -43,7 +43,7 @@ def test_a_saved_model_gets_pictures_as_they_are(tmp_path: pathlib.Path) -> None
     expected = PICTURES.astype(np.float64).mean(axis=(1, 2)) @ stand_ins.PROJECTION
     np.testing.assert_allclose(compute("saved_model", path), expected, rtol=1e-4, atol=1e-2)
     assert extractors.create(f"saved_model:{path}").scaling is None
-    assert extractors.create(f"saved_model:{path}", {"picture_size": 32}).scaling == (32, 0)
+    assert extractors.create(f"saved_model:{path}", {"picture_size": 32}).scaling == extractors.Scaling(32)
 
 
 def test_names_of_features_and_scaling() -> None:
