@@ -130,7 +130,7 @@ def test_verify_compares_the_records_with_the_manifest(
     assert [line.strip() for line in capfd.readouterr().out.splitlines()[1:]] == [
         "record 0: video f: labels has 3; expected 0..2",
         "record 0: video f: it is a frame-level record, expected video level",
-        "record 0: video f: feature clip, frame 0, has 15 values, expected 16",
+        "record 0: video f: feature clip, frame 0, holds values of type bytes, expected float",
         "record 0: video f: feature a_sound is missing",
     ]
     for flags, actual in ((["--num_classes=5"], "3"), (["--feature_names=clip", "--feature_sizes=15"], "16")):

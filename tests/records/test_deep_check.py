@@ -89,6 +89,7 @@ def test_sound_records_are_sound_for_both(readers: dict[str, RecordCheck]) -> No
         assert problems(level, payload) == []
 
 
+@pytest.mark.promise("I4")
 @given(st.sampled_from(LEVELS), st.lists(CHANGES, min_size=1, max_size=3))
 @examples(150)
 def test_a_changed_record_that_is_sound_can_be_read(
