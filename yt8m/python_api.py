@@ -9,6 +9,7 @@ for video in model.predict("data/video/test/*.tfrecord", top_k=3):
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dataclasses
 import os
@@ -69,8 +70,8 @@ class Model(Closing):
       num_classes: number of classes, C.
     """
 
-    def __init__(self, path: str, scorer: Scorer) -> None:
-        self.path, self._scorer = path, scorer
+    def __init__(self, path: str, scorer: Scorer, *, trust_code: bool = False) -> None:
+        self.path, self._scorer, self._trusts_code = path, scorer, trust_code
         self.num_classes, self.vocabulary = scorer.num_classes, scorer.shown_names
         self._close = weakref.finalize(self, scorer.close)
 
@@ -152,7 +153,7 @@ class Model(Closing):
           top_k: number of classes.
           extractors: the extractors of a model that does not name its own.
           trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
-            train the model on this machine.
+            train the model on this machine. If you gave it to `load`, it holds here too.
           **settings: paths of weights by the names of their flags, such as `vggish_model="..."`.
 
         Raises:
@@ -160,8 +161,12 @@ class Model(Closing):
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
-        whole = storage.expanded(os.fspath(path))
-        with video_features.for_model(self._scorer.takes, settings, extractors, trust_code=trust_code) as source:
+        takes, whole = self._scorer.takes, storage.expanded(os.fspath(path))
+        is_trusted = trust_code or self._trusts_code
+        with (
+            _errors_of_python(),
+            video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source,
+        ):
             (found,) = video_predictions.predict(self._scorer, source, [whole])
         if found.bad:
             raise RunError(f"{whole}: {found.bad}.")
@@ -193,8 +198,15 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
       RunError: the model cannot be read.
     """
     whole = os.path.expanduser(os.fspath(path)).rstrip("/")
+    with _errors_of_python():
+        return Model(whole, scoring.open(whole, checkpoint, trust_code=trust_code), trust_code=trust_code)
+
+
+@contextlib.contextmanager
+def _errors_of_python() -> Iterator[None]:
+    """Errors of the block name the argument trust_code in place of the flag."""
     try:
-        return Model(whole, scoring.open(whole, checkpoint, trust_code=trust_code))
+        yield
     except UsageError as error:
         raise UsageError(str(error).replace("add --trust_code", "give trust_code=True")) from error
 

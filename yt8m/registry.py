@@ -39,6 +39,14 @@ def distrust(names: Iterable[str], path: str) -> None:
     _distrusted.update(dict.fromkeys(names, path))
 
 
+def set_trust(names: Iterable[str], path: str, *, is_trusted: bool) -> None:
+    """Allows or forbids the import of these names, which `path` holds; the last call for a name counts."""
+    if is_trusted:
+        trust(names)
+    else:
+        distrust(names, path)
+
+
 def trust(names: Iterable[str]) -> None:
     """Undoes `distrust` for these names."""
     for name in names:

@@ -91,7 +91,7 @@ def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: worklo
         describe=lambda _, parameters: counts.append(parameters),
         **shared,
     )
-    shared["extractors"] = run.data.extractors
+    shared |= {"extractors": run.data.extractors, "is_own": model.run.is_own}
     export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, default=config.signature, **shared)
     return counts[0]
 

@@ -72,6 +72,7 @@ class Exporter:
             moving_average_decay=self._config.optimizer.moving_average_decay,
             names=self._parts.names,
             extractors=self._config.data.extractors,
+            is_own=True,
             describe=model_card.describing(self._config, self._parts.names, self._config.train_dir, step),
         )
         logging.info("exported step %d to %s", step, folder)

@@ -119,8 +119,9 @@ def for_model(
         entries, chosen, found = _named(takes, names, given)
     else:
         entries = _wanted(takes, takes.extractors)
-        if not (trust_code or takes.is_own):
-            registry.distrust(registry.names_of_code(list(entries)), takes.folder)
+        is_trusted = trust_code or takes.is_own
+        registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
+        if not is_trusted:
             _refuse_saved_models(takes, entries, given)
         chosen = [_again(one, given) for one in entries]
         found = [weights.find(one.extractor, one.name) for one in chosen]

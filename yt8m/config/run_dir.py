@@ -221,10 +221,7 @@ def _read(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool)
     text = _text(path)
     config = parse(text, path)
     code = registry.names_of_code(dataclasses.asdict(config))
-    if trust_code or own_runs.is_noted(text):
-        registry.trust(code)
-    else:
-        registry.distrust(code, path)
+    registry.set_trust(code, path, is_trusted=trust_code or own_runs.is_noted(text))
     return config
 
 
@@ -272,7 +269,7 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
-        _note(train_dir, to_json(config))
+        note_own(train_dir, to_json(config))
     if names:
         vocabulary.write(storage.join(train_dir, vocabulary.NAME), names)
     for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
@@ -371,14 +368,15 @@ def lock(train_dir: str) -> AbstractContextManager[None]:
     return storage.lock(storage.join(train_dir, LOCK))
 
 
-def _note(train_dir: str, text: str) -> None:
+def note_own(folder: str, content: str | bytes) -> None:
+    """Remembers a run by the text of its config, or an export by its graph; a failure is logged only."""
     try:
-        own_runs.note(text)
+        own_runs.note(content)
     except RunError as error:
         logging.warning(
-            "%s is not noted as a run of yours (%s). Later commands will warn of its graph. "
+            "%s is not noted as yours (%s). Later commands will warn of its graph. "
             "If it names code of your own, they will need --trust_code",
-            train_dir,
+            folder,
             error,
         )
 

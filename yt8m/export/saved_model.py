@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
+from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
@@ -47,6 +48,7 @@ def export_saved_model(
     names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
     extractors: Sequence[Mapping[str, Any]] = (),
+    is_own: bool = False,
 ) -> str:
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
@@ -69,6 +71,7 @@ def export_saved_model(
       describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
       extractors: what computed the features, as manifests name it; the model carries it along.
+      is_own: whether this user trained the model here. Then the export is remembered as this user's own.
 
     Returns:
       `folder`.
@@ -85,6 +88,8 @@ def export_saved_model(
         _save(model.session, part, model.built, names)
         if describe is not None:
             describe(part, model.parameters)
+        if is_own:
+            run_dir.note_own(folder, storage.read_bytes(os.path.join(part, FILE)))
     return folder
 
 

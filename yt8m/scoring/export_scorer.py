@@ -25,7 +25,7 @@ from yt8m.records.shards import DamagedError, id_text
 from yt8m.scoring.fed_graph import padded
 from yt8m.scoring.model_input import ModelInput, Videos
 from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
-from yt8m.storage import copies, json_text
+from yt8m.storage import copies, json_text, own_runs
 from yt8m.video.modeler import VideoModeler
 
 
@@ -64,7 +64,8 @@ def open_export(folder: str) -> ExportScorer:
 class ExportScorer(Scorer):
     """A SavedModel in a session of its own on the CPU, which gets records or features.
 
-    A SavedModel can execute any code that its graph contains, so the log warns of it.
+    A SavedModel can execute any code that its graph contains, so the log warns of it, unless this user is known to have
+    exported it here from a run of this user's own.
 
     Args:
       path: the path that the user named.
@@ -76,12 +77,15 @@ class ExportScorer(Scorer):
     """
 
     def __init__(self, path: str, folder: str) -> None:
-        warn_of_program(folder)
+        local_folder = copies.folder_copy(folder)
+        is_own = own_runs.is_noted(storage.read_bytes(storage.join(local_folder, FILE)))
+        if not is_own:
+            warn_of_program(folder)
         self._session = cpu_session(tf.Graph())
         try:
-            about = self._load(folder)
+            about = self._load(folder, local_folder)
             format_ = data_format.parse(about["format"])
-            takes = ModelInput(folder, format_, about["extractors"], False, about["has_own_reader"])
+            takes = ModelInput(folder, format_, about["extractors"], is_own, about["has_own_reader"])
             names = run_dir.own_names(storage.join(folder, ASSETS), takes.num_classes)
         except BaseException:
             self._session.close()
@@ -91,13 +95,11 @@ class ExportScorer(Scorer):
         which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
         logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, folder)
 
-    def _load(self, folder: str) -> dict[str, Any]:
-        """Loads the model into the session; returns its description."""
+    def _load(self, folder: str, local_folder: str) -> dict[str, Any]:
+        """Loads the model in `folder` from its local copy into the session; returns its description."""
         try:
             with self._session.graph.as_default():
-                loaded = tf.saved_model.loader.load(
-                    self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
-                )
+                loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)
         except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
         collections.refuse_newer(loaded, folder)

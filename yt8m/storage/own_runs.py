@@ -1,4 +1,6 @@
-"""Remembers the runs that this user trained on this machine, by a hash of each run's config, outside of their folders.
+"""Remembers the runs that this user trained on this machine, and the exports of these runs, outside of their folders.
+
+A run is known by a hash of its config, an export by a hash of its graph.
 
 A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
 one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
@@ -18,8 +20,8 @@ from yt8m.storage.local import named
 MOST = 10_000  # number of notes that are kept; older ones are removed
 
 
-def note(config: str) -> None:
-    """Writes the note for the run whose config.json has the text `config`.
+def note(content: str | bytes) -> None:
+    """Writes the note for the run whose config.json has this text, or for the export whose graph has these bytes.
 
     Raises:
       RunError: the note cannot be written: there is no home folder, no permission or no space.
@@ -29,17 +31,17 @@ def note(config: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_private(folder):
             raise RunError(f"{folder} is not this user's alone: others own it or may write to it")
-        path = os.path.join(folder, _hash(config))
+        path = os.path.join(folder, _hash(content))
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         os.utime(path)
         _drop_oldest(folder, path)
 
 
-def is_noted(config: str) -> bool:
-    """Whether there is a note for a run whose config.json has exactly this text."""
+def is_noted(content: str | bytes) -> bool:
+    """Whether there is a note for a run whose config.json, or an export whose graph, has exactly this content."""
     try:
         folder = _folder()
-        return _is_private(folder) and _is_private(os.path.join(folder, _hash(config)))
+        return _is_private(folder) and _is_private(os.path.join(folder, _hash(content)))
     except (OSError, RunError):
         return False
 
@@ -54,8 +56,8 @@ def _folder() -> str:
     return os.path.join(base, "yt8m", "own-runs")
 
 
-def _hash(config: str) -> str:
-    return hashlib.sha256(config.encode()).hexdigest()
+def _hash(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def _is_private(path: str) -> bool:

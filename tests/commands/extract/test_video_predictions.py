@@ -15,7 +15,6 @@ import pytest
 import stand_ins
 
 import yt8m
-from yt8m import registry
 from yt8m.commands import extract, predict, video_features
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
@@ -68,20 +67,33 @@ def test_a_video_gets_the_scores_of_its_record(world: World, level: str) -> None
 
 
 @pytest.mark.parametrize("level", ["frame", "video"])
-def test_an_export_carries_its_extractors_and_needs_trust(
-    world: World, level: str, capsys: pytest.CaptureFixture[str]
+def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
+    world: World,
+    level: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     video = str(next(world.clips.rglob("*.mp4")))
     assert predict.main([f"--model={world.runs[level]}", video]) == 0
-    of_run = capsys.readouterr().out
-    name = "own_extractors:Bands"
-    try:
-        with pytest.raises(UsageError, match=r"names code, the extractor 'own_extractors:Bands'.*add --trust_code"):
-            predict.main([f"--model={world.export(level)}", video])
-    finally:
-        registry.trust([name])
+    of_run, program_warning = capsys.readouterr(), "a model is a program"
+    assert predict.main([f"--model={world.export(level)}", video]) == 0  # of a run of one's own
+    of_export = capsys.readouterr()
+    assert scores_in(of_export.out) == pytest.approx(scores_in(of_run.out), abs=2e-3)
+    assert program_warning not in of_run.err + of_export.err
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as if it were exported elsewhere
+    with pytest.raises(UsageError, match=r"names code, the extractor 'own_extractors:Bands'.*add --trust_code"):
+        predict.main([f"--model={world.export(level)}", video])
+    assert program_warning in capsys.readouterr().err
     assert predict.main([f"--model={world.export(level)}", video, "--trust_code"]) == 0
-    assert scores_in(capsys.readouterr().out) == pytest.approx(scores_in(of_run), abs=2e-3)
+    with yt8m.load(world.export(level)) as model:
+        with pytest.raises(UsageError, match=r"'own_extractors:Bands'.*give trust_code=True"):
+            model.predict_video(video)
+        expected = model.predict_video(video, trust_code=True)
+        with pytest.raises(UsageError, match="give trust_code=True"):
+            model.predict_video(video)
+    with yt8m.load(world.export(level), trust_code=True) as model:
+        assert model.predict_video(video) == expected
 
 
 def scores_in(told: str) -> dict[str, float]:

@@ -66,7 +66,10 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
             extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
-            export_saved_model(config.export_dir, path, reader, modeler, names=names, extractors=extractors)
+            is_own = all(member.run.is_own for member in members)
+            export_saved_model(
+                config.export_dir, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
+            )
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
