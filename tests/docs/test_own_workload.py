@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
+import sys
+import types
 
 import pytest
 
@@ -24,7 +27,7 @@ def body_lines(code):
 def test_the_workload_of_the_page_trains_on_two_towers_and_evaluates(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in blocks():
+    for block in blocks()[:2]:
         exec(compile(block, str(PAGE), "exec"), names)
     assert (names["trained"].exit_code, names["trained"].global_step) == (0, 200)
     assert names["evaluated"].results["figures"]["Avg_Loss"] < 1e-4
@@ -33,6 +36,29 @@ def test_the_workload_of_the_page_trains_on_two_towers_and_evaluates(tmp_path, m
     assert reader.get_tensor("offset") == pytest.approx(1, abs=0.02)
     more = names["RunnerConfig"](**{**vars(names["run"]), "max_steps": 210})
     assert names["Runner"](more, names["Points"](), names["Line"]()).run().global_step == 210
+
+    without_package(blocks()[2], tmp_path)
+    ported(names, blocks()[3], monkeypatch)
+
+
+def without_package(code, folder):
+    """A step of the training's meta-graph in a process that cannot import this package."""
+    blocked = "import sys\nsys.modules['yt8m'] = None\n"
+    done = subprocess.run([sys.executable, "-c", blocked + code], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "201"), done.stderr
+
+
+def ported(names, code, monkeypatch):
+    """The pattern of Lambda's demo, as the page ports it."""
+    exec(compile(code, str(PAGE), "exec"), names)
+    module = types.ModuleType("my_callbacks")
+    module.MeanError = names["MeanError"]
+    monkeypatch.setitem(sys.modules, "my_callbacks", module)
+    outcome = names["Runner"](names["ported"], names["Points"](), names["ReportedLine"](), names["callbacks"]).run()
+    assert (outcome.exit_code, outcome.global_step) == (0, 50)
+    means = outcome.results["means"]
+    assert len(means) == 5
+    assert means[-1] < means[0] / 10
 
 
 def test_inputter_and_modeler_are_ten_lines():
