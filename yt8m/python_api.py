@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, progress_bar, registry, runner, scoring, storage
+from yt8m import options, registry, runner, scoring, storage
 from yt8m.command_line import flag_parsing, flags, program
 from yt8m.commands import evaluation, training, video_features, video_predictions
 from yt8m.commands.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util import metrics as metrics_of
 from yt8m.eval_util import top_k as best_of
 from yt8m.runner import metric_files
 from yt8m.scoring import EvaluationSettings, Scorer
@@ -125,13 +124,8 @@ class Model(Closing):
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
         registry.set_command_line_names(metrics)
-        metric_classes = metrics_of.load(tuple(metrics), evaluation.RESERVED_KEYS)
-        whole = scoring.Evaluation(self._scorer, EvaluationSettings(top_k, segment_labels), metric_classes)
-        for videos in progress_bar.with_bar(self._scorer.batches(data), "evaluating"):
-            whole.add(videos)
-        results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
-        outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._scorer.step, "evaluated", results=results)
-        done = evaluation.evaluated(self._scorer.weights, outcome, self.vocabulary)
+        settings = EvaluationSettings(top_k, segment_labels)
+        done = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
         return evaluation.report_json(done, self._scorer.model)
 
     def predict_video(

@@ -178,6 +178,33 @@ def test_an_export_is_used_where_its_own_folder_is_named(states: dict[str, State
         assert scores == pytest.approx(reference[video], rel=1e-5)
 
 
+def test_evaluation_and_inference_take_an_export(states: dict[str, State], tmp_path: pathlib.Path) -> None:
+    path = states["resumed"].folder / "export/4"
+    check(by_inference(path, "last"), "{:g}".format, by_load(path, "last"))
+    words = [f"--train_dir={path}", f"--eval_data_pattern={DATA}", f"--eval_dir={tmp_path}"]
+    assert cli.main(["eval", *words]) == 0
+    with yt8m.load(path) as model:
+        assert model.evaluate(DATA) == json.loads((tmp_path / "eval/report.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["eval", f"--eval_data_pattern={DATA}", "--report"], "--report needs a run, and .* is an export"),
+        (["eval"], "--eval_data_pattern is missing"),
+        (["eval", f"--eval_data_pattern={DATA}", "--checkpoint=best"], "--checkpoint=best chooses among the check"),
+        (["inference", f"--input_data_pattern={DATA}"], "--output_file is missing"),
+        (["inference", f"--input_data_pattern={DATA}", "--output_model_tgz=m.tgz"], "--output_model_tgz needs a run"),
+        (["predict", DATA, "--checkpoint=4"], "--checkpoint=4 chooses among the checkpoints of a run"),
+    ],
+)
+def test_what_only_runs_can_do_is_refused_for_an_export(
+    states: dict[str, State], words: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, f"--train_dir={states['resumed'].folder}/export/4"]) == 2
+    assert re.search(what, capsys.readouterr().err)
+
+
 @pytest.mark.parametrize("choice", ["newest", "1.5", "-4"])
 def test_a_choice_that_names_no_checkpoint_is_refused(states: dict[str, State], choice: str) -> None:
     with pytest.raises(yt8m.UsageError, match=f"--checkpoint={choice}: expected last, best, or a step"):
@@ -198,16 +225,13 @@ def served(folder: pathlib.Path, choice: str) -> Iterator[str]:
 @pytest.mark.heavy
 @pytest.mark.parametrize("choice", ["last", "best"])
 def test_processes_and_files_made_of_a_run_agree(states: dict[str, State], tmp_path: pathlib.Path, choice: str) -> None:
-    """The service itself, a job of Beam, an archive, an export, and an ensemble of a run with itself."""
+    """The service itself, an archive, an export, and an ensemble of a run with itself."""
     folder = states["resumed"].folder
     expected = by_load(folder, choice)
     with served(folder, choice) as url:
         body, headers = pathlib.Path(DATA).read_bytes(), {"Content-Type": "application/octet-stream"}
         answer = requests.post(f"{url}/predict?top_k={CLASSES}", body, headers=headers, timeout=60)
         assert of_answer(answer.json()) == expected
-    job = ["bulk", "infer", f"--model={folder}", f"--input={DATA}", f"--output={tmp_path}/bulk", "--workers=1"]
-    assert cli.main([*job, f"--checkpoint={choice}", f"--top_k={CLASSES}", f"--batch_size={VIDEOS}"]) == 0
-    check(of_csv(tmp_path / "bulk/test.csv"), "{:g}".format, expected)
     packed = ["inference", f"--train_dir={folder}", f"--input_data_pattern={DATA}", f"--output_file={tmp_path}/p.csv"]
     assert cli.main([*packed, f"--checkpoint={choice}", f"--output_model_tgz={tmp_path}/model.tgz"]) == 0
     assert cli.main(["export", f"--run={folder}", f"--checkpoint={choice}", f"--out={tmp_path}/out"]) == 0
@@ -216,3 +240,12 @@ def test_processes_and_files_made_of_a_run_agree(states: dict[str, State], tmp_p
     for path in ("model.tgz", "out", "out/saved_model", "twice"):
         for video, scores in by_load(tmp_path / path, "last").items():
             assert scores == pytest.approx(expected[video], rel=1e-5)
+
+
+@pytest.mark.heavy
+def test_a_job_of_beam_agrees(states: dict[str, State], tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("apache_beam")
+    folder = states["resumed"].folder
+    job = ["bulk", "infer", f"--model={folder}", f"--input={DATA}", f"--output={tmp_path}/bulk", "--workers=1"]
+    assert cli.main([*job, "--checkpoint=best", f"--top_k={CLASSES}", f"--batch_size={VIDEOS}"]) == 0
+    check(of_csv(tmp_path / "bulk/test.csv"), "{:g}".format, by_load(folder, "best"))

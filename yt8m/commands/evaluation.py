@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import readers, runner, storage
+from yt8m import progress_bar, readers, runner, scoring, storage
+from yt8m.command_line import program
 from yt8m.commands import input_check, report
 from yt8m.commands.input_check import Walked, check_input
 from yt8m.commands.report import eval_samples, media_links
@@ -37,8 +38,9 @@ from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
-from yt8m.scoring import OpenedRun, TrainedModel, open_run
+from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
 from yt8m.scoring.best_checkpoint import keep_best
+from yt8m.scoring.model_input import Videos
 from yt8m.scoring.opened_run import find_folder
 from yt8m.storage import copies, local, sending
 from yt8m.video import workload
@@ -102,6 +104,8 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
       UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
+    if scoring.is_export(config.train_dir):
+        return _evaluate_export(config)
     run, task = prepare(config)
     folder = config.eval_dir or run.folder
     deleted: set[str] = set()
@@ -117,6 +121,42 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
             elif outcome.signal:
                 return 128 + outcome.signal
     return 0
+
+
+def _evaluate_export(config: EvalConfig) -> int:
+    """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
+    for name in ("report", "segment_labels", "keep_best", "max_bad_records"):
+        if getattr(config, name):
+            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+    if not config.eval_data_pattern:
+        raise UsageError("--eval_data_pattern is missing: an export does not say which data it takes.")
+    folder = config.eval_dir or config.train_dir
+    _refuse_read_only(folder)
+    with (
+        program.terminable(),
+        scoring.open(config.train_dir, config.checkpoint) as scorer,
+        contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
+    ):
+        batches = scorer.batches(config.eval_data_pattern, config.batch_size)
+        done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
+        write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, scorer.model)
+        _add_to_history(folder, done)
+        _write_summaries(events, done)
+        _write_names(config, folder, scorer.names)
+    return 0
+
+
+def evaluate_with(
+    scorer: scoring.Scorer, batches: Iterator[Videos], settings: EvaluationSettings, metric_names: Sequence[str]
+) -> Evaluated:
+    """The metric values of a scorer on batches with labels; raises like `Scorer.evaluated` and `evaluated`."""
+    metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
+    whole = scoring.Evaluation(scorer, settings, metric_classes)
+    for videos in progress_bar.with_bar(batches, "evaluating"):
+        whole.add(videos)
+    results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
+    outcome = runner.Outcome(runner.Status.OUT_OF_DATA, scorer.step, "evaluated", results=results)
+    return evaluated(scorer.weights, outcome, scorer.shown_names)
 
 
 def _evaluated(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import readers, runner, storage
+from yt8m import progress_bar, readers, runner, scoring, storage
 from yt8m.command_line.program import terminable
 from yt8m.commands import input_check, segment_inference
 from yt8m.commands.segment_inference import SegmentRanking
@@ -23,6 +23,7 @@ from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import OpenedRun, TrainedModel, open_run, trained_model
+from yt8m.scoring.predictions import write_predictions
 from yt8m.storage import copies
 from yt8m.video.modeler import VideoModeler
 
@@ -40,6 +41,8 @@ def infer(config: InferenceConfig) -> int:
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
+    if scoring.is_export(config.train_dir):
+        return _infer_with_export(config)
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
             return _infer(config, trained_model.of_archive(config.input_model_tgz, folder))
@@ -47,6 +50,25 @@ def infer(config: InferenceConfig) -> int:
     return trained_model.with_newer(
         lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer(config, model)
     )
+
+
+def _infer_with_export(config: InferenceConfig) -> int:
+    """Predicts with an exported model, which is fed with records; returns the exit status."""
+    for name in ("segment_labels", "output_model_tgz", "max_bad_records"):
+        if getattr(config, name):
+            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+    for name in ("input_data_pattern", "output_file"):
+        if not getattr(config, name):
+            raise UsageError(f"--{name} is missing: {config.train_dir} is an export, which has no folder for files.")
+    storage.discard_orphans(config.output_file)
+    _announce_replacement(config.output_file)
+    with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
+        batches = scorer.batches(config.input_data_pattern, config.batch_size)
+        with storage.write_atomic(config.output_file, "w") as file:
+            writer = PredictionWriter(file, config.top_k)
+            write_predictions(writer, scorer, progress_bar.with_bar(batches, "predicting"))
+    logging.info("%d predictions are in %s", writer.count, config.output_file)
+    return 0
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ class PredictionWriter:
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
-        self._file, self._top_k = file, top_k
+        self._file, self.top_k = file, top_k
         self.count = 0
         self._file.write(HEADER_LINE)
 
@@ -111,7 +111,7 @@ class PredictionWriter:
         Raises:
           RunError: an id is empty.
         """
-        classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
+        classes, scores = (reports[name][:, : self.top_k] for name in ("classes", "scores"))
         # Formatting a whole row at once takes half the time of formatting each pair.
         form = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])

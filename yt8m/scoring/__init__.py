@@ -16,7 +16,7 @@ from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
 from yt8m.scoring import trained_model
-from yt8m.scoring.export_scorer import ExportScorer, open_export
+from yt8m.scoring.export_scorer import ExportScorer, is_export, open_export
 from yt8m.scoring.graph_scorer import GraphScorer
 from yt8m.scoring.opened_run import OpenedRun, open_run
 from yt8m.scoring.scorer import EvaluatedStep, Evaluation, EvaluationSettings, Scorer
@@ -32,6 +32,7 @@ __all__ = [
     "OpenedRun",
     "Scorer",
     "TrainedModel",
+    "is_export",
     "open",
     "open_run",
 ]
@@ -55,11 +56,14 @@ def open(
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: the model cannot be read.
     """
+    is_run = not path.endswith(ARCHIVES) and run_dir.is_run(path)
+    if checkpoint != "last" and not is_run:
+        raise UsageError(f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run.")
     if path.endswith(ARCHIVES):
         return _open_archive(path, trust_code, config)
     if not storage.is_dir(path):
         raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
-    if not run_dir.is_run(path):
+    if not is_run:
         return open_export(path)
     run = open_run(path, trust_code=trust_code)
     if checkpoint == "last" and not trained_model.has_weights(run):

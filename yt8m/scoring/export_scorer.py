@@ -45,6 +45,11 @@ def find_export(folder: str) -> str:
     )
 
 
+def is_export(folder: str) -> bool:
+    """Whether this is the folder of a SavedModel itself."""
+    return folder != "" and storage.exists(storage.join(folder, FILE))
+
+
 def open_export(folder: str) -> ExportScorer:
     """Loads the model that `find_export` returns; the next one if that is deleted during loading.
 

@@ -22,12 +22,10 @@ from yt8m.commands.bulk import PARTS, BulkConfig, Done, EvalBulk, RankBulk, Shar
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util.arrays import Keys
 from yt8m.eval_util.evaluation_metrics import State
-from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.readers.damage import END, RecordCheck, sound_block
 from yt8m.readers.pipeline import cpu_session
-from yt8m.records import shards
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
@@ -35,6 +33,7 @@ from yt8m.records.shards import DamagedError
 from yt8m.scoring import Evaluation, EvaluationSettings, GraphScorer
 from yt8m.scoring.fed_graph import refuse_damage
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
+from yt8m.scoring.predictions import write_predictions
 from yt8m.storage import json_text
 
 T = TypeVar("T")
@@ -152,16 +151,11 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
     if storage.exists(shard.output):
         return noted(config, shard)
     storage.discard_orphans(shard.output)
-    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    loaded, bad = _model_of(config), list[DamagedError]()
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
-        for videos in loaded.batches(shard.path, bad):
-            ids, scores = loaded.model.scores(videos, config.batch_size)
-            best, names = best_classes(scores, config.top_k), np.empty(len(ids), object)
-            names[:] = [shards.id_bytes(video_id.encode()) for video_id in ids]
-            writer({"video_ids": names, "classes": best.classes, "scores": best.scores})
-            count += len(videos)
-        done = Done(shard.number, count, _told(bad))
+        write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), config.batch_size)
+        done = Done(shard.number, writer.count, _told(bad))
         # before the predictions appear
         storage.write(_note(config, shard), json.dumps(done))
     return done
