@@ -14,7 +14,6 @@ from small_run import evaluate, run, weights
 from yt8m import storage
 from yt8m.command_line import flags
 from yt8m.commands import runs
-from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import shards, vocabulary
@@ -166,15 +165,6 @@ def test_in_a_bucket_the_shards_show_where_an_epoch_ends(
     for end in ends:
         name = f"model.ckpt-{best['step']}.{end}"
         assert storage.read_bytes(f"{bucket}/run/best/{name}") == storage.read_bytes(f"{bucket}/run/{name}")
-
-
-def test_the_config_of_an_earlier_version_is_read() -> None:
-    config = flags.train_config([on_test(), "--eval_every_n_epochs=2"])
-    told = json.loads(run_dir.to_json(config))
-    told["config"]["distributed"]["eval_data_pattern"] = told["config"].pop("validation")["eval_data_pattern"]
-    old = run_dir.from_json(json.dumps(told), "config.json")
-    assert old.validation.eval_data_pattern == config.validation.eval_data_pattern
-    assert old.validation.eval_every_n_epochs is None
 
 
 @pytest.mark.parametrize(
