@@ -108,14 +108,14 @@ class ExportScorer(Scorer):
         except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
         collections.refuse_newer(loaded, folder)
-        described = loaded.collection_def[ABOUT].bytes_list.value  # a missing collection is empty
-        if not described:
+        descriptions = loaded.collection_def[ABOUT].bytes_list.value  # a missing collection is empty
+        if not descriptions:
             raise UsageError(f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown.")
         records, features = (_signature_with(name, loaded) for name in ("example_bytes", "rgb_and_audio"))
         self._records = records.inputs["example_bytes"].name
         self._frames, self._counts = (features.inputs[name].name for name in ("rgb_and_audio", "num_frames"))
         self._outputs = [records.outputs["video_id"].name, features.outputs["predictions"].name]
-        about: dict[str, Any] = json_text.parse(described[0].decode())
+        about: dict[str, Any] = json_text.parse(descriptions[0].decode())
         return about
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:

@@ -68,7 +68,7 @@ class ModelInput:
     def reads(self, data: Records) -> bool:
         """Whether the model can read the records as they are: their bytes have the ranges of its training data."""
         ranges = {feature.name: feature.range for feature in data.format.features}
-        return self.has_own_reader or all(ranges[one.name] == one.range for one in self.format.features)
+        return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
 
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """The batch as a scorer takes it: features in the model's order, as float32 or as bytes of the usual range.
@@ -115,8 +115,8 @@ def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
         FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
         for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
     )
-    described = DataFormat(level, features, num_classes=data.num_classes)
-    return ModelInput(folder, described, data.extractors, is_own, bool(data.reader))
+    data_format = DataFormat(level, features, num_classes=data.num_classes)
+    return ModelInput(folder, data_format, data.extractors, is_own, bool(data.reader))
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
@@ -183,5 +183,7 @@ def _refuse_other(batch: Any) -> NumpyBatch:
     return batch
 
 
-def _names(described: DataFormat) -> str:
-    return f"{described.level} level with {', '.join(f'{one.name} of {one.size}' for one in described.features)}"
+def _names(data_format: DataFormat) -> str:
+    return (
+        f"{data_format.level} level with {', '.join(f'{name} of {size}' for name, size in data_format.sizes().items())}"
+    )

@@ -137,11 +137,11 @@ class OpenedRun:
         return names
 
 
-def open_run(train_dir: str, given: PassConfig | None = None, *, trust_code: bool = False) -> OpenedRun:
+def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: bool = False) -> OpenedRun:
     """Opens the run in `train_dir`, or the newest run under runs/ if none is named.
 
-    A run of the published code has only model_flags.json. Its hyper-parameters come from the flags `given`, and its
-    number of classes from these flags, from a meta-graph in the folder, or from the vocabulary that the flags name.
+    A run of the published code has only model_flags.json. Its hyper-parameters come from `flags`, and its
+    number of classes from them, from a meta-graph in the folder, or from the vocabulary that the flags name.
     `run_dir.read` says when code that the run names is imported.
 
     Raises:
@@ -149,7 +149,7 @@ def open_run(train_dir: str, given: PassConfig | None = None, *, trust_code: boo
       UsageError: there is no such folder, the model has no such hyper-parameter, or its code is not trusted.
     """
     folder = find_folder(train_dir)
-    config = config_of(folder, given or PassConfig(), trust_code)
+    config = config_of(folder, flags or PassConfig(), trust_code)
     return OpenedRun(folder, config, run_dir.own_names(folder, config.data.num_classes), run_dir.is_own(folder))
 
 
@@ -183,19 +183,19 @@ def _step(choice: str) -> int:
     return int(choice)
 
 
-def config_of(folder: str, given: PassConfig, trust_code: bool) -> TrainConfig:
-    """The config of the run in a folder, completed by the flags `given`; raises like `open_run`."""
+def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
+    """The config of the run in a folder, completed by `flags`; raises like `open_run`."""
     saved = run_dir.read(folder, trust_code=trust_code)
     if saved is None:
         raise RunError(
             f"{folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
         )
     config = saved.config
-    if given.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
-        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, given.hyper_parameters))
-    of_flag = vocabulary.of_data(given.vocabulary, ())
-    num_classes = vocabulary.class_count(given.num_classes, of_flag) if saved.published else given.num_classes
-    if saved.published and given.num_classes is None:
+    if flags.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
+        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
+    of_flag = vocabulary.of_data(flags.vocabulary, ())
+    num_classes = vocabulary.class_count(flags.num_classes, of_flag) if saved.published else flags.num_classes
+    if saved.published and flags.num_classes is None:
         num_classes = _classes_in_meta_graph(folder) or num_classes
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))

@@ -80,20 +80,20 @@ class Scorer(Closing, abc.ABC):
         """The names to show: the model's own, or else those of YouTube-8M if it has as many classes."""
         return vocabulary.of(self.num_classes, self.names)
 
-    def names_for(self, named: str, files: Sequence[str] = ()) -> Vocabulary:
-        """The names to show with data, whose vocabulary is in the file `named`, or by the data's `files`.
+    def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
+        """The names to show with data, whose vocabulary is in `vocabulary_file`, or by the data's `files`.
 
         Raises:
           UsageError: that vocabulary numbers the classes differently than the model's.
         """
-        of_data = vocabulary.of_data(named, files)
-        own = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
-        return vocabulary.of(self.num_classes, own)
+        of_data = vocabulary.of_data(vocabulary_file, files)
+        names = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
+        return vocabulary.of(self.num_classes, names)
 
-    def tagger(self, named: str = "") -> thresholds.Tagger | None:
-        """Chooses tags, by the thresholds in the file `named`, or else by the model's own; None if there are none."""
+    def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
+        """Chooses tags, by the thresholds in `thresholds_file`, or else by the model's own; None if there are none."""
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
-        return thresholds.find(folder, self.path, self.num_classes, named)
+        return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
 
     def batches(self, data: Data, batch_size: int = 1024) -> Iterator[Videos]:
         """The data in batches; records stay as they are if the model can read them so.

@@ -109,8 +109,8 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
-            described = inner if run_dir.read(inner) else folder
-            config = config_of(described, PassConfig(num_classes=classes), trust_code)
+            config_folder = inner if run_dir.read(inner) else folder
+            config = config_of(config_folder, PassConfig(num_classes=classes), trust_code)
             run = OpenedRun(folder, config, run_dir.own_names(inner, classes), is_own=False)
             return TrainedModel(run, prefix, is_file=True)
     raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")

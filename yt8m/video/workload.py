@@ -67,8 +67,8 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
 
 def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
-    found = vocabulary.of_data(data.vocabulary, ())
-    counts = data_fit.training_counts(vocabulary.of(data.num_classes, found.names if found else None), data)
+    of_data = vocabulary.of_data(data.vocabulary, ())
+    counts = data_fit.training_counts(vocabulary.of(data.num_classes, of_data.names if of_data else None), data)
     if counts is None:
         raise UsageError(
             f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "
