@@ -75,10 +75,9 @@ def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
 
 @pytest.mark.promise("X7")
 def test_limits_on_time_and_memory(videos: list[str], tmp_path: pathlib.Path) -> None:
-    os.mkfifo(tmp_path / "pipe.mp4")  # opening it waits for a writer that never comes
-    with DecoderPool(1, Limits(seconds=1.0)) as pool:
-        (slow,) = [outcome(one) for one in pool.decode([request(tmp_path / "pipe.mp4")])]
-    assert slow == "decoding takes longer than 1 seconds"
+    with DecoderPool(1, Limits(seconds=0.001)) as pool:
+        (slow,) = [outcome(one) for one in pool.decode([request(videos[0])])]
+    assert slow == "decoding takes longer than 0.001 seconds"
     with DecoderPool(1, GENEROUS) as pool:
         (after,) = [outcome(one) for one in pool.decode([request(tmp_path / "no")])]
     assert "no" in after  # there is no such file

@@ -149,16 +149,19 @@ def shards_at(patterns: storage.Patterns) -> list[str]:
     """The sorted files that match the patterns a user gave, each once, without manifests, which lie beside the shards.
 
     Raises:
-      UsageError: no pattern is given, one of them matches no file, or one matches a folder.
+      UsageError: no pattern is given, one of them matches no file, or one matches nothing but a folder.
     """
     return sorted(storage.named_files(patterns, shards_among))
 
 
 def shards_among(paths: list[str]) -> list[str]:
-    """The paths that are not manifests; raises `UsageError` if one is a folder."""
+    """The paths of one pattern that are not manifests; raises `UsageError` if it matches nothing but a folder.
+
+    A folder among files is damage, which whoever reads them counts.
+    """
     # Paths in buckets are not checked: each check would be a request.
-    if folder := next((path for path in paths if not storage.is_remote(path) and storage.is_dir(path)), ""):
-        raise UsageError(f"{folder} is a folder; name the files in it: {patterns_in(folder)}.")
+    if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
+        raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns_in(paths[0])}.")
     return [path for path in paths if os.path.basename(path) != NAME]
 
 
