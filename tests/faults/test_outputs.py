@@ -26,7 +26,6 @@ rename = os.rename
 if moment == "between the renames":
     os.rename = lambda source, target: rename(source, target) if source == folder else die()
 with replaced_folder(folder) as part:
-    os.makedirs(part)
     pathlib.Path(part, "variables").write_text("new")
     if moment == "midway":
         die()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import storage
 from yt8m.command_line import flags, program
 from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
@@ -88,7 +87,6 @@ def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names:
     """Averages the checkpoints in `paths` and writes `--out`, whole or not at all."""
     step = max(map(checkpoints.step_of, paths))
     with replaced_folder(config.out.rstrip("/")) as part:
-        storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, dataclasses.replace(run.config, train_dir=config.out), run.names, is_own=run.is_own)

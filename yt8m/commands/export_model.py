@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from yt8m import readers, runner, storage
+from yt8m import readers, runner
 from yt8m.command_line import flags, program
 from yt8m.config import run_dir
 from yt8m.config.programs import ExportConfig
@@ -58,7 +58,6 @@ def _export(config: ExportConfig, model: TrainedModel) -> None:
     model.log()
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
-        storage.makedirs(part)
         # Read the checkpoint first, because training may delete it at any time.
         parameters = _write(part, config, model, parts)
         for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone

@@ -257,7 +257,6 @@ def _write(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]
     """Writes the folder of the run, whole or not at all."""
     step = found.step()
     with replaced_folder(config.train_dir.rstrip("/")) as part:
-        storage.makedirs(part)
         _save(checkpoints.path_of(part, step), config, found, named)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, config, names, is_own=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import secrets
 import shutil
 import tarfile
 import zlib
@@ -14,6 +13,7 @@ from typing import BinaryIO
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.storage.local import LocalStore
 
 MAX_BYTES = 8 << 30
 MAX_MEMBERS = 10_000
@@ -62,24 +62,17 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
       RunError: the archive is damaged, or the disk is full.
     """
     _refuse_used_folder(folder)
-    target = os.path.realpath(folder)
-    beside = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     names: list[str] = []
     with _damage_named(tgz_path), storage.open_read(tgz_path) as raw:
-        for _ in _members(raw, tgz_path, beside, max_bytes, max_members):
+        for _ in _members(raw, tgz_path, os.path.realpath(folder), max_bytes, max_members):
             pass  # the loop checks every member before anything is written
         if not raw.seekable():
             raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
         raw.seek(0)
-        storage.makedirs(beside)
-        try:
-            for archive, member, name in _members(raw, tgz_path, beside, max_bytes, max_members):
-                _put(archive, member, os.path.join(beside, name))
+        with LocalStore().replaced_folder(os.path.realpath(folder)) as part:
+            for archive, member, name in _members(raw, tgz_path, part, max_bytes, max_members):
+                _put(archive, member, os.path.join(part, name))
                 names += [name] if member.isreg() else []
-            storage.rename(beside, target)
-        except BaseException:
-            storage.remove_tree(beside)
-            raise
     return names
 
 

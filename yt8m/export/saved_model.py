@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from yt8m.records.data_format import DataFormat, FeatureFormat, usual_range
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import sending
+from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
@@ -205,7 +205,6 @@ def write_inference_model(
         tf.train.get_or_create_global_step()
 
     with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
-        os.makedirs(part)
         tf.train.Saver().save(model.session, os.path.join(part, INFERENCE_MODEL))
         _relative_state(part)
         if names:
@@ -233,15 +232,16 @@ def refuse_used(out: str) -> None:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """Yields the path of a new folder to write to; if that succeeds, the new folder is renamed to `folder`.
+    """Yields the path of a new, empty folder to write to; if that succeeds, the new folder is renamed to `folder`.
 
-    A reader sees the old folder or the new one whole. Leftovers of an earlier, killed call are removed first.
+    A reader sees the old folder or the new one whole, also after a power cut. Leftovers of an earlier, killed call are
+    removed first.
     For a bucket, complete files are uploaded at the end (see `sending.replaced_folder`).
 
     Raises:
       RunError: the disk is full, or TensorFlow cannot write for another reason.
     """
-    replaced = sending.replaced_folder if storage.is_remote(folder) else _replaced_here
+    replaced = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
     try:
         with replaced(folder) as part:
             yield part
@@ -249,22 +249,3 @@ def replaced_folder(folder: str) -> Iterator[str]:
         raise RunError(
             f"cannot write {folder}: {first_line(error)}. An earlier folder of that name is unchanged."
         ) from error
-
-
-@contextlib.contextmanager
-def _replaced_here(folder: str) -> Iterator[str]:
-    partial, old = f"{folder}.partial", f"{folder}.old"
-    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
-    if os.path.isdir(old) and not os.path.isdir(folder):
-        os.rename(old, folder)  # an earlier call was killed between its two renames
-    for left in (partial, old):
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        yield partial
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    if os.path.isdir(folder):
-        os.rename(folder, old)
-    os.rename(partial, folder)
-    shutil.rmtree(old, ignore_errors=True)

@@ -19,7 +19,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
-_UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
+_UNFINISHED = re.compile(
+    rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})"
+    rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"  # under this name a checkpoint is written
+)
 KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one per quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(index|meta|json|data-\d+-of-\d+)")
 
@@ -255,7 +258,7 @@ def _passed(times: Mapping[int, float]) -> dict[int, float]:
 
 
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
-    """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
+    """Syncs the files of `step` to the disk, points the file `checkpoint` to it, then deletes what is no longer kept.
 
     Only checkpoints up to `step` count: a newer one is damaged and was skipped.
 
@@ -280,6 +283,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
         [times[found] for found in kept],
         preserved,
     )
+    storage.sync(storage.join(model_dir, name) for name in files[step])
     storage.write(storage.join(model_dir, STATE), str(state))
     for found in doomed:
         _delete(model_dir, files[found])

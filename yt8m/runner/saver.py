@@ -91,8 +91,7 @@ class RunSaver:
         if self._position is not None:
             self._position.save(session, folder, step)
         with session.graph.as_default():
-            name = os.path.join(folder, checkpoints.NAME)
-            self._saver.save(session, name, global_step=step, write_state=False)
+            self._save_variables(session, folder, step)
         if folder != self._model_dir:
             self._send(folder, step)
         now = time.monotonic()
@@ -102,6 +101,15 @@ class RunSaver:
         sending.send_growing()
         storage.refuse_lost_lock(self._model_dir)  # otherwise the run would end with status 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
+
+    def _save_variables(self, session: tf.Session, folder: str, step: int) -> None:
+        """Writes the data, the index and the meta-graph; each gets its name once it is on the disk, in this order."""
+        name = os.path.basename(checkpoints.path_of(folder, step))
+        self._saver.save(session, os.path.join(folder, f".{name}"), write_meta_graph=False, write_state=False)
+        hidden = [file for file in os.listdir(folder) if file.startswith(f".{name}.")]
+        for file in sorted(hidden, key=lambda file: file.endswith(".index")):
+            storage.rename(os.path.join(folder, file), os.path.join(folder, file[1:]))
+        storage.write(os.path.join(folder, f"{name}.meta"), self._saver.export_meta_graph().SerializeToString())
 
     def _send(self, folder: str, step: int) -> None:
         """Uploads a checkpoint to a bucket, in this order: position, data, index, meta-graph.
@@ -125,7 +133,7 @@ class RunSaver:
         """Removes the partial files of a failed save; in a bucket, the next save overwrites them."""
         if storage.is_remote(self._model_dir):
             return
-        stems = (f"{checkpoints.NAME}-{step}.", f"{checkpoints.INPUT_NAME}-{step}.")
+        stems = tuple(f"{stem}-{step}." for stem in (checkpoints.NAME, f".{checkpoints.NAME}", checkpoints.INPUT_NAME))
         for name in storage.names_in(self._model_dir):
             if name.startswith(stems):
                 checkpoints.remove(self._model_dir, name, "a part of a checkpoint stays")
@@ -309,6 +317,7 @@ class Position(_PositionFile):
         path = self._path(model_dir, step)
         self._write(path, sizes=self._sizes)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
+        storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Starts the iterator, and restores `input-N`."""

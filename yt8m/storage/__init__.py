@@ -235,9 +235,22 @@ def truncate(path: Path, size: int) -> None:
     """Cuts a local file to its first `size` bytes.
 
     Raises:
-      RunError: the file cannot be written.
+      RunError: the file has fewer bytes, or cannot be written.
     """
     LocalStore().truncate(os.fspath(path), size)
+
+
+def sync(paths: Iterable[str]) -> None:
+    """Writes files, and folders with everything in them, to the disk, so that they survive a power cut.
+
+    Call it for files that other libraries write, before a name or a file promises that they are complete. What this
+    module writes whole or renames is synced already. Buckets need no syncing.
+
+    Raises:
+      NotFoundError: there is no such file.
+      RunError: the disk has failed.
+    """
+    LocalStore().sync(path for path in paths if not is_remote(path))
 
 
 def makedirs(path: Path) -> None:
@@ -294,7 +307,8 @@ def remove_tree(path: Path) -> None:
 def rename(source: Path, target: Path) -> None:
     """Moves a file or folder within one store and replaces an existing file.
 
-    This is atomic on a local file system. In a bucket each object is copied, then deleted.
+    This is atomic on a local file system, and what gets the new name is synced to the disk before. In a bucket each
+    object is copied, then deleted.
 
     Raises:
       NotFoundError: the source does not exist.

@@ -1,6 +1,7 @@
 """Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Atomic writing: the content goes into `.NAME.PID.HOST.tmp` beside the file, is synced to the disk, and is renamed.
+Atomic writing: the content goes into a hidden file beside the file (see `unfinished`), is synced to the disk (see
+`durable`), and is renamed. Folders are replaced in the same way.
 A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases it when its holder
 dies. The holder removes the file before it releases the lock.
 """
@@ -11,13 +12,9 @@ import contextlib
 import errno
 import fcntl
 import glob
-import hashlib
 import itertools
 import os
-import re
-import secrets
 import shutil
-import socket
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +23,9 @@ from typing import IO, Any, BinaryIO
 from absl import logging
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
+from yt8m.storage import durable, unfinished
+from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
 
-# Identifies this machine in the names of temporary files, because other machines may write into a shared folder.
-_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
 
@@ -75,34 +71,58 @@ class LocalStore:
                 yield file
             return
         target = os.path.realpath(path)
-        folder, name = os.path.split(target)
+        folder = os.path.dirname(target)
         self.makedirs(folder)
-        temporary = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
+        unfinished.sweep_once(folder)
+        temporary = unfinished.temporary_path(target)
         with named("write", path):
             file = _open(temporary, mode.replace("w", "x"))
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unfinished.lock_until_closed(file.fileno())
         try:
             yield from _fill(file, path)
             with named("write", path):
                 os.replace(temporary, target)
-                sync_folder(folder)
+                durable.sync_folder(folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
 
+    @contextlib.contextmanager
+    def replaced_folder(self, path: str) -> Iterator[str]:
+        target = os.path.abspath(path)
+        folder, old, temporary = os.path.dirname(target), f"{target}.old", unfinished.temporary_path(target)
+        self.makedirs(folder)
+        unfinished.sweep_once(folder)
+        with named("write", path):
+            if os.path.isdir(old) and not os.path.isdir(target):
+                os.rename(old, target)  # an earlier call was killed between its two renames
+            shutil.rmtree(old, ignore_errors=True)
+            os.mkdir(temporary)
+            descriptor = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        unfinished.lock_until_closed(descriptor)
+        try:
+            yield temporary
+            with named("write", path):
+                durable.sync_tree(temporary)
+                if os.path.isdir(target):
+                    os.rename(target, old)
+                os.rename(temporary, target)
+                durable.sync_folder(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        finally:
+            os.close(descriptor)
+        shutil.rmtree(old, ignore_errors=True)
+
     def discard_unfinished(self, path: str) -> None:
         with named("clean up beside", path):
-            for left, _, _ in _unfinished(path):
-                os.unlink(left)
+            for orphan in unfinished.unfinished_in(*os.path.split(os.path.realpath(path))):
+                unfinished.discard(orphan.path)
 
     def discard_orphans(self, path: str) -> None:
-        for left, pid, host in _unfinished(path):
-            # The file stays if another user owns it, or if the file system has no locks.
-            with contextlib.suppress(OSError):
-                if host == _HOST and not process_lives(pid) and _is_unlocked(left):
-                    os.unlink(left)
+        unfinished.discard_orphans(*os.path.split(os.path.realpath(path)))
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
@@ -121,11 +141,22 @@ class LocalStore:
 
     def truncate(self, path: str, size: int) -> None:
         with named("truncate", path):
+            if os.path.getsize(path) < size:  # the system would add zeros
+                raise OSError(errno.EINVAL, f"it has fewer than {size} bytes")
             os.truncate(path, size)
 
     def makedirs(self, path: str) -> None:
         with named("make the folder", path):
-            os.makedirs(path, exist_ok=True)
+            durable.make_folders(path)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        folders = set()
+        for path in paths:
+            folders.add(os.path.dirname(os.path.abspath(path)))
+            with named("sync", path):
+                durable.sync_tree(path)
+        for folder in folders:
+            durable.sync_folder(folder)
 
     def listdir(self, path: str) -> list[str]:
         with named("list", path):
@@ -165,7 +196,10 @@ class LocalStore:
 
     def rename(self, source: str, target: str) -> None:
         with named("rename", source):
+            durable.sync_tree(source)
             os.replace(source, target)
+            for path in (target, source):
+                durable.sync_folder(os.path.dirname(os.path.abspath(path)))
 
     def size(self, path: str) -> int:
         with named("read", path):
@@ -196,7 +230,7 @@ class LocalStore:
     def is_locked(self, path: str) -> bool:
         try:
             with named("read", path):
-                return not _is_unlocked(path)
+                return not unfinished.is_unlocked(path)
         except NotFoundError:
             return False
 
@@ -212,34 +246,8 @@ class LocalStore:
                 )
 
 
-def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
-    """(path, process, host) of each temporary file of `path`."""
-    folder, name = os.path.split(os.path.realpath(path))
-    form = re.compile(re.escape(_hidden(name)) + r"\.(\d+)\.([0-9a-f]{8})?[0-9a-f]{8}\.tmp")
-    try:
-        found = filter(None, map(form.fullmatch, os.listdir(folder)))
-    except FileNotFoundError:
-        return []
-    return [(os.path.join(folder, each[0]), int(each[1]), each[2]) for each in found]
-
-
-def _is_unlocked(path: str) -> bool:
-    """Whether no process has locked the file. Unlike a process number, a lock is visible from other containers."""
-    with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
 def _log_unlisted(error: OSError) -> None:
     logging.warning("%s is left out, since it cannot be listed: %s", error.filename, error.strerror)
-
-
-def _hidden(name: str) -> str:
-    """The prefix of the names of temporary files for `name`. It begins with a dot, so patterns do not match them."""
-    return f".{name[:100]}"
 
 
 def _open(path: str, mode: str) -> IO[Any]:
@@ -271,14 +279,6 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
     finally:
         with contextlib.suppress(OSError):  # `close` flushes again, which fails again if the flush above failed
             file.close()
-
-
-def sync_folder(folder: str) -> None:
-    """Writes the folder to the disk, so that a rename in it survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
-        os.fsync(descriptor)
-    os.close(descriptor)
 
 
 def _acquire(path: str) -> int:
@@ -329,7 +329,7 @@ class PartialFile:
     def __init__(self, path: str) -> None:
         self.path = path
         with named("write", path):
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            durable.make_folders(os.path.dirname(path) or ".")
             self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`
             self.size = os.fstat(self._file.fileno()).st_size
 
@@ -360,7 +360,7 @@ class PartialFile:
         with named("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
-            sync_folder(os.path.dirname(target) or ".")
+            durable.sync_folder(os.path.dirname(target) or ".")
 
     def discard(self) -> None:
         """Removes the file."""

@@ -48,13 +48,14 @@ def local_folder_for(folder: str) -> str:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """Yields a local path that does not exist yet; after success its files replace those of the remote `folder`.
+    """Yields the path of a new local folder; after success its files replace those of the remote `folder`.
 
     A bucket cannot rename a folder. So a reader sees the old files, then a folder without the file that marks a model
     (`saved_model.pb`), then all new files.
     """
     with tempfile.TemporaryDirectory(dir=workspace()) as beside:
         part = os.path.join(beside, os.path.basename(folder.rstrip("/")))
+        os.mkdir(part)
         yield part
         _send_folder(part, folder.rstrip("/"))
 

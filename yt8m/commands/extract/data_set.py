@@ -123,6 +123,7 @@ class Extraction:
         if wanted:
             warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             self._extract(journal, wanted)
+        journal.remove()  # also if an earlier start was killed before it came here
         summaries = {
             level: output.summary(self._classes, {int(row): why for row, why in output.progress.bad.items()})
             for level, output in outputs.items()
@@ -186,7 +187,6 @@ class Extraction:
             journal.fill(output, level, of_level[level])
             output.progress.bad = {str(number): why for number, why in bad.items()}
             output.finish(self._classes, bad, self._described(ranges))
-        journal.remove()
 
     def _refuse_many_bad(self, journal: Journal) -> None:
         bad = [*self._left_out.items()]

@@ -29,7 +29,7 @@ class Finished:
     Attributes:
       inputs: hash of all inputs that determine the records.
       written: the levels for which the videos were extracted.
-      levels: {level: [number of records, size in bytes, checksum]}; empty if no video was good.
+      levels: {level: the values of a `WrittenShard`}; empty if no video was good.
       positives: {class: number of videos}.
       frames: number of frames.
       longest: the largest number of frames of a video.
@@ -41,7 +41,7 @@ class Finished:
 
     inputs: str
     written: list[str]
-    levels: dict[str, list[int]] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     positives: dict[str, int] = field(default_factory=dict)
     frames: int = 0
     longest: int = 0
@@ -55,7 +55,8 @@ class Journal:
     """The finished shards of the folder `out`."""
 
     def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
-        self._folder, self.inputs, self._levels = storage.join(out, _FOLDER), inputs, list(levels)
+        self._out, self._folder = out, storage.join(out, _FOLDER)
+        self.inputs, self._levels = inputs, list(levels)
         self.finished: dict[str, Finished] = {}
 
     def begun(self, newest: int) -> Finished:
@@ -96,8 +97,9 @@ class Journal:
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:
-        """Removes the files, after all records are in their places."""
-        if storage.exists(self._folder):
+        """Removes the files, unless the records of a level are not in their place yet."""
+        is_making = any(name.endswith(".making") for name in storage.names_in(self._out))
+        if storage.exists(self._folder) and not is_making:
             storage.remove_tree(self._folder)
 
     def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
@@ -107,7 +109,7 @@ class Journal:
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:
-                done.shards[shard] = list(entry.levels[level])
+                done.shards[shard] = entry.levels[level]
             counts = done.positives.setdefault(split, [])
             for index, count in entry.positives.items():
                 counts += [0] * (int(index) + 1 - len(counts))

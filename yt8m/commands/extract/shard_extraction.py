@@ -23,7 +23,7 @@ from yt8m.commands.extract.computing import Chosen, Clip, Computer, Features, Se
 from yt8m.commands.extract.journal import Finished, Journal
 from yt8m.commands.extract.weights import Weights
 from yt8m.commands.make_records.features import LEARNED, learn_ranges, parse_ranges
-from yt8m.commands.make_records.output import Output
+from yt8m.commands.make_records.output import Output, WrittenShard
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
@@ -145,13 +145,13 @@ class ShardFiles:
       ranges: the range of the bytes of each feature at frame level; None for floats.
 
     Attributes:
-      levels: {level: [number of records, size in bytes, checksum]} after the block; empty without a video.
+      levels: {level: what was written of its shard} after the block; empty without a video.
     """
 
     def __init__(self, paths: Mapping[str, str], features: Sequence[str], ranges: Sequence[Range | None]) -> None:
         self._paths, self._features, self._ranges = paths, features, ranges
         self._files, self._writers = contextlib.ExitStack(), dict[str, Any]()
-        self.levels: dict[str, list[int]] = {}
+        self.levels: dict[str, WrittenShard] = {}
 
     def __enter__(self) -> ShardFiles:
         with contextlib.ExitStack() as opening:
@@ -196,8 +196,8 @@ class ShardFiles:
     def _write(self, level: str, records: NDArray[np.uint8]) -> None:
         content = records.tobytes()
         self._writers[level].write(content)
-        count, size, crc = self.levels.get(level, [0, 0, 0])
-        self.levels[level] = [count + len(records), size + len(content), google_crc32c.extend(crc, content)]
+        before = self.levels.get(level, WrittenShard())
+        self.levels[level] = before.extended(len(records), len(content), google_crc32c.value(content))
 
 
 def coded(

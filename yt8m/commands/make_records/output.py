@@ -1,8 +1,9 @@
 """The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
 
 `OUT/.video.making/` becomes `OUT/video/`. This has `summary.json` and a folder for each split, with the shards and
-their manifest. `.progress.json` says which rows are done and how long each shard was at that time. The next start after
-a kill cuts the shards to these lengths and continues with the next row.
+their manifest. `.progress.json` says which rows are done and how long each shard was at that time; the shards are
+synced to the disk before it is written. The next start after a kill or a power cut compares the shards with it, cuts
+them to these lengths and continues with the next row.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -33,8 +35,49 @@ from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
+_PAUSE = 10  # and at least so many times as long as the last one took
 _WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
 _AHEAD_OF_PROCESSES = 24  # number of parts that may wait for processes; they hold no features
+
+
+class WrittenShard(NamedTuple):
+    """What was written of a shard. Journals of earlier versions lack the last two.
+
+    Attributes:
+      records: number of records.
+      size: bytes of all records.
+      crc: their checksum (CRC-32C).
+      last_place: where the last part begins, in bytes.
+      last_crc: checksum of the last part.
+    """
+
+    records: int = 0
+    size: int = 0
+    crc: int = 0
+    last_place: int = 0
+    last_crc: int | None = None
+
+    def extended(self, records: int, size: int, crc: int) -> WrittenShard:
+        """The same with a further part."""
+        whole = shards.joined_crc(self.crc, crc, size)
+        return WrittenShard(self.records + records, self.size + size, whole, self.size, crc)
+
+    def damage(self, path: str, is_growing: bool) -> str:
+        """How the file differs from what was written, by its size and its last part; empty if it does not.
+
+        Args:
+          path: the file.
+          is_growing: whether more may have been written since.
+        """
+        size = storage.size(path) if storage.exists(path) else 0
+        if size < self.size or (size > self.size and not is_growing):
+            return f"{path} has {size} bytes, and {self.size} were written"
+        if self.last_crc is None:
+            return ""
+        with storage.open_read(path) as file:
+            file.seek(self.last_place)
+            last = file.read(self.size - self.last_place)
+        return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
 
 
 @dataclass
@@ -46,7 +89,7 @@ class RecordsProgress:
       features: the features and, for bytes, their ranges.
       rows: number of rows of the table that are done.
       begun: number of videos of each split that were begun; some of them may have been bad.
-      shards: {path in the folder: number of records, size in bytes, and checksum}.
+      shards: {path in the folder: the values of a `WrittenShard`}.
       positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
@@ -59,7 +102,7 @@ class RecordsProgress:
     features: list[Any]
     rows: int = 0
     begun: list[int] = field(default_factory=list)
-    shards: dict[str, list[int]] = field(default_factory=dict)
+    shards: dict[str, Sequence[Any]] = field(default_factory=dict)
     positives: dict[str, list[int]] = field(default_factory=dict)
     frames: dict[str, int] = field(default_factory=dict)
     longest: int = 0
@@ -71,6 +114,14 @@ class RecordsProgress:
     def is_of(self, inputs: str, newest: int) -> bool:
         """Whether these are the records of `inputs`, and no file of a video was rewritten since."""
         return self.inputs == inputs and (self.newest is None or newest <= self.newest)
+
+    def damage(self, folder: str) -> str:
+        """How the shards in `folder` differ from what was written; empty if they do not."""
+        found = (
+            WrittenShard(*values).damage(storage.join(folder, shard), is_growing=not self.complete)
+            for shard, values in self.shards.items()
+        )
+        return next(filter(None, found), "")
 
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features."""
@@ -92,7 +143,8 @@ class Output:
         self.final, self.making = storage.join(out, level), storage.join(out, f".{level}.making")
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
-        self._noted = time.monotonic()
+        self._noted, self._pause = time.monotonic(), _SECONDS
+        self._unsynced: set[str] = set()  # shards that were written since the progress was saved
         self._writers = ThreadPoolExecutor(_WRITERS)
         self._pending = deque[
             tuple[list[str], Future[list[list[int]]] | SubmittedJob]
@@ -108,14 +160,21 @@ class Output:
           newest: the newest version of the videos' files now.
 
         Raises:
-          UsageError: the folder holds other records.
+          UsageError: the folder holds other records, or damaged ones.
         """
-        there = _read_progress(self.final)
+        there, damage = _read_progress(self.final), ""
         if there is not None and there.complete and there.is_of(inputs, newest):
             if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
                 storage.rename(self.making, self.final)
-            self.progress = there
-            return "made"
+            damage = there.damage(self.final)
+            if not damage:
+                self.progress = there
+                return "made"
+        if damage and not overwrite:
+            raise UsageError(
+                f"{self.final} was made from this table and with these flags, but {damage}. Add --overwrite to make it "
+                "again, or name another folder as --out."
+            )
         if storage.exists(self.final) and not overwrite:
             raise UsageError(
                 f"{self.final} is there already, and was made from another table, from other files or with other "
@@ -123,8 +182,11 @@ class Output:
             )
         begun = _read_progress(self.making)
         if begun is not None and begun.is_of(inputs, newest):
-            self.progress = begun
-            return "begun"
+            damage = begun.damage(self.making)
+            if not damage:
+                self.progress = begun
+                return "begun"
+            logging.warning("the interrupted start cannot be continued: %s. All records are made again.", damage)
         if storage.exists(self.making):
             storage.remove_tree(self.making)
         return ""
@@ -134,7 +196,7 @@ class Output:
         for split in self._videos:
             folder = storage.join(self.making, split)
             for name in storage.listdir(folder) if storage.exists(folder) else ():
-                path, (_, size, _) = storage.join(folder, name), self._written(f"{split}/{name}")
+                path, size = storage.join(folder, name), self._written(f"{split}/{name}").size
                 storage.truncate(path, size) if size else storage.remove(path)
 
     def begin(self, inputs: str, features: Sequence[FeatureFormat], newest: int | None = None) -> None:
@@ -202,7 +264,7 @@ class Output:
 
     def _next_place(self, shard: str, size: int) -> int:
         """The end of a shard after all parts so far, to which `size` bytes are added."""
-        place = self._ends.get(shard, self._written(shard)[1])
+        place = self._ends.get(shard, self._written(shard).size)
         self._ends[shard] = place + size
         return place
 
@@ -225,12 +287,11 @@ class Output:
         while len(self._pending) > most:
             written, parts = self._pending.popleft()
             for shard, (count, size, crc) in zip(written, parts.result(), strict=True):
-                records, end, before = self._written(shard)
-                self.progress.shards[shard] = [records + count, end + size, shards.joined_crc(before, crc, size)]
+                self.progress.shards[shard] = self._written(shard).extended(count, size, crc)
+                self._unsynced.add(shard)
 
-    def _written(self, shard: str) -> list[int]:
-        """The number, size and checksum of the records that the shard has."""
-        return self.progress.shards.get(shard, [0, 0, 0])
+    def _written(self, shard: str) -> WrittenShard:
+        return WrittenShard(*self.progress.shards.get(shard, ()))
 
     def close(self) -> None:
         """Stops the writers. Parts that still wait are dropped; a later start writes them."""
@@ -248,13 +309,17 @@ class Output:
     def done(self, rows: int) -> None:
         """Saves, every few seconds, that all rows up to this one are written."""
         self.progress.rows = rows
-        if time.monotonic() > self._noted + _SECONDS:
+        if time.monotonic() > self._noted + self._pause:
             self._note()
 
     def _note(self) -> None:
         self.wait()
+        begun = time.monotonic()
+        storage.sync(storage.join(self.making, shard) for shard in sorted(self._unsynced))
+        self._unsynced.clear()
         storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
         self._noted = time.monotonic()
+        self._pause = max(_SECONDS, _PAUSE * (self._noted - begun))
 
     def finish(self, classes: Classes, bad: Mapping[int, str], extractors: Sequence[Mapping[str, Any]] = ()) -> None:
         """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
@@ -291,8 +356,8 @@ class Output:
 
     def _write_manifest(self, split: str, count: int, extractors: Sequence[Mapping[str, Any]]) -> None:
         found = {
-            storage.join(self.making, name): Shard(records, size, f"{crc:08x}")
-            for name, (records, size, crc) in self.progress.shards.items()
+            storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
+            for name, values in self.progress.shards.items()
             if name.startswith(f"{split}/")
         }
         if found:

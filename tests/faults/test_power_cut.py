@@ -1,0 +1,140 @@
+"""The power fails while a command writes: no name promises more than the disk holds, and training goes on."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+
+import made_videos
+import numpy as np
+import pytest
+from commands.download import shard_server
+from faults.power_cuts import OUTCOMES, Files, Recording, build, promises, record, write_files, yt8m_words
+from golden_data import golden
+from own_clips import write_clips
+from small_run import FEATURES, ROOT, train_words, weights
+
+from yt8m import train
+from yt8m.runner import checkpoints
+
+TRAIN = ["--save_checkpoint_steps=4", "--keep_checkpoints=2", "--max_steps=12"]
+MODELS = {
+    "train": train_words(pathlib.Path("run"), *TRAIN),
+    "export": ["--train_dir=run", "--out=export"],
+    "average-checkpoints": ["--train_dir=run", "--last=2", "--out=averages"],
+    "inference": ["--train_dir=run", "--input_data_pattern={test}", "--output_file=p.csv", "--output_model_tgz=m.tgz"],
+    "eval": ["--train_dir=run", "--eval_data_pattern={test}", "--run_once", "--report"],
+    "report": ["run", "--output=page.html"],
+    "import-checkpoint": [
+        *("--from=google", "--checkpoint={starter}", "--out=imported", "--model=LogisticModel"),
+        *FEATURES[:2],
+    ],
+}
+DATA = {
+    "make-records": ["--table={clips}/clips.csv", "--out=made", "--level=frame", "--shards=2"],
+    "extract": [
+        *("--videos={videos}", "--labels=folder", "--out=extracted", "--shards=2", "--jobs=1"),
+        "--extractors=own_extractors:Colours",
+    ],
+    "download": ["--partition=2/frame/train", "--dest=shards", "--plan_url={url}", "--mirror_url={url}"],
+}
+POINTS = [10, pytest.param(200, marks=pytest.mark.heavy)]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return build(tmp_path_factory.mktemp("recorder"))
+
+
+@pytest.fixture(scope="module")
+def models(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A run is trained, and everything is made of it that can be made."""
+    data = {"test": golden("checkpoint_logistic/test.tfrecord"), "starter": golden("checkpoint_logistic/train_dir")}
+    commands = {name: [name, *(word.format(**data) for word in words)] for name, words in MODELS.items()}
+    return record(library, tmp_path_factory.mktemp("models"), yt8m_words(commands))
+
+
+@pytest.fixture(scope="module")
+def data(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Records are made of arrays and of videos, and others are downloaded."""
+    clips, videos = tmp_path_factory.mktemp("clips"), tmp_path_factory.mktemp("videos")
+    write_clips(clips)
+    made_videos.write_kinds(videos, 6)
+    shards = {f"{name}.tfrecord": os.urandom(20_000) for name in ("trainaa", "trainab", "trainbF")}
+    with shard_server.serving(shards) as server:
+        places = {"clips": clips, "videos": videos, "url": server.url}
+        commands = [
+            yt8m_words({name: [name, *(word.format(**places) for word in words)]}) for name, words in DATA.items()
+        ]
+        own_code = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        return record(library, tmp_path_factory.mktemp("data"), *commands, **own_code)
+
+
+def check(recording: Recording, command: str, count: int) -> None:
+    """No name is taken as finished that misses a byte; and at the end of the command all names are on the disk."""
+    promised = promises(recording)
+    points = recording.points(count, command)
+    for point, disk in recording.replay(points):
+        for outcome in OUTCOMES:
+            files = disk.after_power_cut(outcome)
+            assert promised.broken(files) == [], f"{command}, after call {point}, {outcome}"
+            if point == points[-1]:
+                assert promised.files.keys() & disk.files().keys() <= files.keys(), f"{command}, {outcome}"
+
+
+def unlike(files: Files, folder: str, step: int, whole: Mapping[str, bytes]) -> list[str]:
+    """The files of a checkpoint and of its position that are not as they were when they were complete."""
+    there = {path for path in whole if path.startswith((f"{folder}/model.ckpt-{step}.", f"{folder}/input-{step}."))}
+    return sorted(path for path in there if files.get(path) != whole[path])
+
+
+@pytest.mark.promise("C11")
+@pytest.mark.long
+@pytest.mark.parametrize("count", POINTS)
+def test_training_goes_on_from_a_whole_checkpoint(models: Recording, tmp_path: pathlib.Path, count: int) -> None:
+    """The checkpoint that is named is whole, and so is the one that the next start chooses, which is no older."""
+    whole = {call.target: call.content for call in models.calls if call.operation == "rename" and call.content}
+    newest, steps = 0, set()
+    for point, disk in models.replay(models.points(count, "train")):
+        for number, outcome in enumerate(OUTCOMES):
+            files = disk.after_power_cut(outcome)
+            run = write_files(tmp_path / f"{point}-{number}", files) / "run"
+            state = checkpoints.read_state(str(run)) if run.exists() else None
+            pointed = checkpoints.step_of(state.model_checkpoint_path) if state else 0
+            chosen = checkpoints.step_of(checkpoints.newest_readable(str(run)) or "-0") if run.exists() else 0
+            assert newest <= pointed <= chosen, f"after call {point}, {outcome}"
+            for step in {pointed, chosen} - {0}:
+                assert unlike(files, "run", step, whole) == [], f"after call {point}, {outcome}"
+            newest, steps = max(newest, pointed if not outcome.names else 0), steps | {chosen}
+    assert steps == {0, 4, 8, 12}
+
+
+@pytest.mark.promise("C11")
+@pytest.mark.long
+@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.heavy)])
+def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathlib.Path, count: int) -> None:
+    whole = {path: content for path, (_, content) in models.after.items() if content is not None}
+    expected = weights(write_files(tmp_path / "whole", whole) / "run", 12)
+    for point, disk in models.replay(models.points(2 * count, "train")[::2]):
+        outcome = OUTCOMES[point % len(OUTCOMES)]
+        folder = write_files(tmp_path / str(point), disk.after_power_cut(outcome))
+        assert train.main(train_words(folder / "run", *TRAIN)) == 0, f"after call {point}, {outcome}"
+        for name, values in weights(folder / "run", 12).items():
+            np.testing.assert_array_equal(values, expected[name], f"{name}, after call {point}, {outcome}")
+
+
+@pytest.mark.promise("C11")
+@pytest.mark.long
+@pytest.mark.parametrize("count", POINTS)
+@pytest.mark.parametrize("command", MODELS)
+def test_what_is_made_of_models(models: Recording, command: str, count: int) -> None:
+    check(models, command, count)
+
+
+@pytest.mark.promise("C11")
+@pytest.mark.long
+@pytest.mark.parametrize("count", POINTS)
+@pytest.mark.parametrize("command", DATA)
+def test_what_is_made_of_data(data: Recording, command: str, count: int) -> None:
+    check(data, command, count)
