@@ -33,7 +33,6 @@ _MODULE = "yt8m.train"
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
 _IN_A_BUCKET = re.compile(r"gs://[^/]")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
-_EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/tf-{}.2-17.py310:latest"
 
 
 def main(argv: list[str]) -> int:
@@ -89,10 +88,7 @@ class CloudJobConfig(options.Checked):
     ps_machine: str = option("n1-standard-8", "machine type of the parameter servers")
     image: str = option("", "container image that has yt8m in it (the Dockerfile makes one)")
     package: str = option("", "source distribution of yt8m on gs://, in place of an image")
-    executor_image: str = option(
-        "",
-        f"prebuilt image that --package or this folder is installed in [{_EXECUTOR.format('cpu')}; tf-gpu with GPUs]",
-    )
+    executor_image: str = option("", "image with Python 3.11 to 3.13 that --package or this folder is installed in")
     output_dir: str = option("", "gs:// folder of the job: checkpoints, logs and the model go there")
     service_account: str = option("", "account that the job runs as; by default the project's own")
     config_file: str = option("yt8m-job.yaml", "name of the job's configuration file in the printed commands")
@@ -111,6 +107,11 @@ class CloudJobConfig(options.Checked):
             )
         if self.image and (self.package or self.executor_image):
             raise UsageError("--image has the code in it already; leave out --package and --executor_image.")
+        if not (self.image or self.executor_image):
+            raise UsageError(
+                "--image is missing: build an image by the Dockerfile and name it, or name one with Python 3.11 to "
+                "3.13 by --executor_image. Vertex AI's prebuilt TensorFlow images have Python 3.10 only."
+            )
         if self.package and not self.package.startswith("gs://"):
             raise UsageError(
                 f"--package={self.package}: expected a source distribution on gs://; make one by "
@@ -118,11 +119,6 @@ class CloudJobConfig(options.Checked):
             )
         if self.output_dir and not _IN_A_BUCKET.match(self.output_dir):
             raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://, with its bucket.")
-
-    @property
-    def executor(self) -> str:
-        """The container image: gcloud installs `--package` or the code of this folder in it."""
-        return self.executor_image or _EXECUTOR.format("gpu" if self.accelerator else "cpu")
 
     @property
     def is_packed_here(self) -> bool:
@@ -220,7 +216,10 @@ def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
     if not config.is_packed_here:
         kind, code = "containerSpec", {"imageUri": config.image, "command": ["python", "-m", _MODULE]}
         if config.package:
-            kind, code = "pythonPackageSpec", {"executorImageUri": config.executor, "packageUris": [config.package]}
+            kind, code = (
+                "pythonPackageSpec",
+                {"executorImageUri": config.executor_image, "packageUris": [config.package]},
+            )
             code["pythonModule"] = _MODULE
         spec["workerPoolSpecs"] = [pool and {**pool, kind: {**code, "args": list(args)}} for pool in config.pools()]
     if config.output_dir:
@@ -238,7 +237,7 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
         words.append(f"--config={config_file}")
     if config.is_packed_here:
         # Only the first pool names the code; gcloud uses it for all pools.
-        code = [f"executor-image-uri={config.executor}", "local-package-path=.", f"python-module={_MODULE}"]
+        code = [f"executor-image-uri={config.executor_image}", "local-package-path=.", f"python-module={_MODULE}"]
         for number, pool in enumerate(config.pools()):
             parts = [*_as_flag(pool), *([] if number else code)]
             words.append(f"--worker-pool-spec={','.join(parts)}")

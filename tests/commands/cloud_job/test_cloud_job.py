@@ -22,6 +22,8 @@ TRAIN = [
 ]
 IMAGE = "--image=us-docker.pkg.dev/my-project/yt8m/yt8m:1"
 OUTPUT = "--output_dir=gs://bucket/runs/1"
+EXECUTOR = "--executor_image=us-docker.pkg.dev/my-project/python/python3.12:1"
+PACKAGE = "--package=gs://bucket/yt8m-0.1.0.tar.gz"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict, dict[str, list[str]]]:
@@ -63,10 +65,10 @@ def test_an_image_on_one_machine(capsys):
     ("words", "counts"),
     [([], [1]), (["--workers=3", "--ps=2"], [1, 3, 2]), (["--ps=2"], [1, None, 2]), (["--workers=3"], [1, 3])],
 )
-@pytest.mark.parametrize("code", [IMAGE, "--package=gs://bucket/yt8m-0.1.0.tar.gz"])
+@pytest.mark.parametrize("code", [[IMAGE], [PACKAGE, EXECUTOR]])
 def test_a_cluster_has_its_pools_in_order(capsys, words, counts, code):
     gpus = ["--accelerator=NVIDIA_TESLA_T4", "--accelerator_count=2", "--ps_machine=n1-highmem-4"]
-    spec, _ = printed(capsys, *TRAIN, OUTPUT, code, *words, *gpus)
+    spec, _ = printed(capsys, *TRAIN, OUTPUT, *code, *words, *gpus)
     check_job(spec)
     pools = spec["workerPoolSpecs"]
     assert [pool.get("replicaCount") for pool in pools] == counts
@@ -82,16 +84,16 @@ def test_a_cluster_has_its_pools_in_order(capsys, words, counts, code):
 
 
 def test_a_package_names_its_module_and_image(capsys):
-    spec, _ = printed(capsys, *TRAIN, OUTPUT, "--package=gs://b/yt8m-0.1.0.tar.gz", "--accelerator=NVIDIA_L4")
+    spec, _ = printed(capsys, *TRAIN, OUTPUT, PACKAGE, EXECUTOR, "--accelerator=NVIDIA_L4")
     code = spec["workerPoolSpecs"][0]["pythonPackageSpec"]
-    assert code["packageUris"] == ["gs://b/yt8m-0.1.0.tar.gz"]
+    assert code["packageUris"] == ["gs://bucket/yt8m-0.1.0.tar.gz"]
     assert code["pythonModule"] == "yt8m.train"
-    assert code["executorImageUri"].startswith("us-docker.pkg.dev/vertex-ai/training/tf-gpu.")
+    assert code["executorImageUri"] == "us-docker.pkg.dev/my-project/python/python3.12:1"
 
 
 @pytest.mark.parametrize("cluster", [[], ["--workers=2", "--ps=1"], ["--ps=1"]])
 def test_code_of_this_folder_goes_by_the_command_line(capsys, cluster):
-    spec, command = printed(capsys, *TRAIN, OUTPUT, *cluster)
+    spec, command = printed(capsys, *TRAIN, OUTPUT, EXECUTOR, *cluster)
     check_message("GcsDestination", spec.pop("baseOutputDirectory"))
     assert spec == {}
     pools = command["worker-pool-spec"]
@@ -102,7 +104,7 @@ def test_code_of_this_folder_goes_by_the_command_line(capsys, cluster):
 
 
 def test_without_an_output_folder_there_is_no_file(capsys):
-    spec, command = printed(capsys, "--train_dir=gs://bucket/run", "--model=MoeModel")
+    spec, command = printed(capsys, EXECUTOR, "--train_dir=gs://bucket/run", "--model=MoeModel")
     assert spec == {}
     assert list_of(command["args"][0]) == ["--train_dir=gs://bucket/run", "--model=MoeModel"]
 
@@ -131,6 +133,8 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
         ([OUTPUT, "--project=x"], "--project=x"),
         ([OUTPUT, "--accelerator=T4"], "such as NVIDIA_TESLA_T4"),
         ([OUTPUT, IMAGE, "--package=gs://b/x.tar.gz"], "--image has the code in it already"),
+        ([OUTPUT], "--image is missing"),
+        ([OUTPUT, PACKAGE], "--image is missing"),
         ([OUTPUT, "--package=x.tar.gz"], "python -m build --sdist"),
         ([OUTPUT, "--segment_labels"], "needs --frame_features"),
         ([OUTPUT, "--model=DbofModel"], "add --frame_features"),
@@ -141,7 +145,8 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
 def test_what_cannot_be_is_refused_before_it_costs(capsys, words, part):
     given = {word.partition("=")[0] for word in words}
     job = [word for word in JOB if word.partition("=")[0] not in given]
-    assert cli.main(["cloud-job", "train", *job, *words]) == 2
+    code = [] if IMAGE in words or part == "--image is missing" else [EXECUTOR]
+    assert cli.main(["cloud-job", "train", *job, *code, *words]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert part in shown.err
