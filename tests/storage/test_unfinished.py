@@ -61,6 +61,7 @@ def test_the_next_process_that_writes_removes_what_dead_ones_left(tmp_path: path
     assert sorted(os.listdir(tmp_path)) == [".user.tmp", "first", "living", "second"]
 
 
+@pytest.mark.promise("O4")
 def test_what_another_machine_or_container_fills_stays(tmp_path: pathlib.Path) -> None:
     assert run(KILLED, tmp_path) == -9
     (name,) = [path.name for path in tmp_path.iterdir() if ".export." in path.name]

@@ -283,7 +283,8 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
         [times[found] for found in kept],
         preserved,
     )
-    storage.sync(storage.join(model_dir, name) for name in files[step])
+    # The folder may have been moved away since the save; then there is nothing to sync, and writing the state says so.
+    storage.sync(storage.join(model_dir, name) for name in files.get(step, ()))
     storage.write(storage.join(model_dir, STATE), str(state))
     for found in doomed:
         _delete(model_dir, files[found])

@@ -58,6 +58,7 @@ def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.promise("C11")
 def test_an_interrupted_start_over_lost_bytes_begins_again(
     run: Run, making: pathlib.Path, tmp_path: pathlib.Path, loss: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -80,6 +81,7 @@ def test_an_interrupted_start_over_whole_shards_goes_on(
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.promise("C11")
 def test_finished_records_that_lack_bytes_are_not_there_already(run: Run, tmp_path: pathlib.Path, loss: str) -> None:
     made = run(level="frame")
     whole = records(made)
