@@ -66,8 +66,7 @@ def test_rows_of_other_rates_and_parts(tmp_path: pathlib.Path) -> None:
     assert windows(part).shape == (3, 15600)
     late = decoded(path, start=15.0)  # sought
     np.testing.assert_allclose(levels(late), [120, 128, 136, 144, 152, 159], atol=2)
-    # The resampler knows no sound before the part, which shows in the first few samples.
-    np.testing.assert_allclose(windows(late)[:4].ravel()[8:], windows(decoded(path))[15:19].ravel()[8:], atol=0.02)
+    np.testing.assert_allclose(windows(late)[:4], windows(decoded(path))[15:19], atol=0.02)
     with pytest.raises(DecodeError, match="no frame and no sound could be decoded in the wanted part"):
         decoded(path, start=100.0)
 

@@ -49,7 +49,7 @@ PROGRAMS = {
         ["--input_data_pattern={data}", "--output_file={out}/p.csv", "--output_model_tgz={out}/m.tgz"],
         "/run/inference_model",
     ),
-    "export": (functools.partial(run_main, "yt8m export", export_model.main), ["--out={out}/exported"], "exported"),
+    "export": (functools.partial(run_main, "yt8m export", export_model.main), ["--out={out}/exported"], "/exported"),
 }
 
 

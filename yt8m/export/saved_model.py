@@ -242,10 +242,12 @@ def replaced_folder(folder: str) -> Iterator[str]:
       RunError: the disk is full, or TensorFlow cannot write for another reason.
     """
     replaced = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
+    part = folder
     try:
         with replaced(folder) as part:
             yield part
     except (tf.errors.OpError, OSError) as error:
-        raise RunError(
-            f"cannot write {folder}: {first_line(error)}. An earlier folder of that name is unchanged."
-        ) from error
+        reason = first_line(error).replace(part, folder)
+        raise RunError(f"cannot write {folder}: {reason}. An earlier folder of that name is unchanged.") from error
+    except RunError as error:  # of a folder in this one, whose name while it is made says nothing to the user
+        raise RunError(str(error).replace(part, folder)) from error

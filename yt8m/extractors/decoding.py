@@ -229,9 +229,8 @@ class _Decoder:
     def messages(self) -> Iterator[Message]:
         """Decodes to the end of the wanted part."""
         rows, is_whole = 0, True
-        for (
-            packet
-        ) in self._container.demux():  # all streams, because the length of the container is that of the longest
+        # Packets of all streams, because the length of the container is that of the longest.
+        for packet in self._container.demux():
             for frame in self._frames_of(packet):
                 for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
                     rows = max(rows, message.row + 1) if message.kind == "picture" else rows

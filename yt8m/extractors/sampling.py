@@ -78,7 +78,8 @@ class Windows:
         self._most = int(np.ceil(seconds * sound.rate / sound.hop - 1e-9))
         self._longest = seconds + sound.window / sound.rate + 1
         self._resampler: Any = None
-        self._input_rate, self._taken = 0, 0  # samples a second, and samples since the start, of the video's sound
+        self._input_rate, self._taken = 0, 0  # samples a second, and samples taken, of the video's sound
+        self._lead = 0  # seconds before the start that are resampled too, and left out afterwards
         self._held: NDArray[np.float32] = np.zeros(0, np.float32)  # samples from the start of window `_next` on
         self._skip = 0  # samples still to be left out between two windows
         self._next, self._made = 0, 0
@@ -91,7 +92,7 @@ class Windows:
     @property
     def end(self) -> float:
         """The time since the start that the sound covers, in seconds."""
-        return self._made / self._sound.rate
+        return max(0.0, self._made / self._sound.rate - self._lead)
 
     def add(self, time: float, samples: NDArray[np.float32], rate: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Takes the next samples, one channel; yields (j, windows) that are complete.
@@ -103,9 +104,12 @@ class Windows:
         """
         if not self._input_rate:
             self._input_rate = rate
+            # A resampler that begins at the start would take the sound before it for silence.
+            self._lead = 1 if self._start > 0 and rate != self._sound.rate else 0
+            self._skip = self._lead * self._sound.rate
         if rate != self._input_rate or not rate:
             raise ValueError("the sample rate of its sound changes")
-        place = min(time - self._start, self._longest) * rate
+        place = (min(time - self._start, self._longest) + self._lead) * rate
         missing = round(place) - self._taken
         if abs(missing) > (_GAP * rate if self._taken else 0):
             samples = samples[-missing:] if missing < 0 else np.concatenate([np.zeros(missing, np.float32), samples])

@@ -258,7 +258,7 @@ def _passed(times: Mapping[int, float]) -> dict[int, float]:
 
 
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
-    """Syncs the files of `step` to the disk, points the file `checkpoint` to it, then deletes what is no longer kept.
+    """Points the file `checkpoint` to `step`, whose files are on the disk, then deletes what is no longer kept.
 
     Only checkpoints up to `step` count: a newer one is damaged and was skipped.
 
@@ -283,8 +283,6 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
         [times[found] for found in kept],
         preserved,
     )
-    # The folder may have been moved away since the save; then there is nothing to sync, and writing the state says so.
-    storage.sync(storage.join(model_dir, name) for name in files.get(step, ()))
     storage.write(storage.join(model_dir, STATE), str(state))
     for found in doomed:
         _delete(model_dir, files[found])

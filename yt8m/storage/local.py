@@ -198,8 +198,8 @@ class LocalStore:
         with named("rename", source):
             durable.sync_tree(source)
             os.replace(source, target)
-            for path in (target, source):
-                durable.sync_folder(os.path.dirname(os.path.abspath(path)))
+            for folder in {os.path.dirname(os.path.abspath(path)) for path in (target, source)}:
+                durable.sync_folder(folder)
 
     def size(self, path: str) -> int:
         with named("read", path):

@@ -145,8 +145,8 @@ def _nvidia_driver() -> str | None:
     """The driver's version as nvidia-smi tells it; None if there is no such program or it fails."""
     if shutil.which("nvidia-smi") is None:
         return None
-    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.split()[0] if done.returncode == 0 and done.stdout.strip() else None
 
 

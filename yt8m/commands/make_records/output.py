@@ -41,7 +41,7 @@ _AHEAD_OF_PROCESSES = 24  # number of parts that may wait for processes; they ho
 
 
 class WrittenShard(NamedTuple):
-    """What was written of a shard. Journals of earlier versions lack the last two.
+    """What was written of a shard.
 
     Attributes:
       records: number of records.
@@ -55,7 +55,7 @@ class WrittenShard(NamedTuple):
     size: int = 0
     crc: int = 0
     last_place: int = 0
-    last_crc: int | None = None
+    last_crc: int = 0
 
     def extended(self, records: int, size: int, crc: int) -> WrittenShard:
         """The same with a further part."""
@@ -72,7 +72,7 @@ class WrittenShard(NamedTuple):
         size = storage.size(path) if storage.exists(path) else 0
         if size < self.size or (size > self.size and not is_growing):
             return f"{path} has {size} bytes, and {self.size} were written"
-        if self.last_crc is None:
+        if not self.size:  # there may be no file
             return ""
         with storage.open_read(path) as file:
             file.seek(self.last_place)
