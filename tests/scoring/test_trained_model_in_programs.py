@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import bulk_jobs
 import numpy as np
 import pytest
 import requests
@@ -246,6 +247,6 @@ def test_processes_and_files_made_of_a_run_agree(states: dict[str, State], tmp_p
 def test_a_job_of_beam_agrees(states: dict[str, State], tmp_path: pathlib.Path) -> None:
     pytest.importorskip("apache_beam")
     folder = states["resumed"].folder
-    job = ["bulk", "infer", f"--model={folder}", f"--input={DATA}", f"--output={tmp_path}/bulk", "--workers=1"]
-    assert cli.main([*job, "--checkpoint=best", f"--top_k={CLASSES}", f"--batch_size={VIDEOS}"]) == 0
+    settings = ["--workers=1", "--checkpoint=best", f"--top_k={CLASSES}", f"--batch_size={VIDEOS}"]
+    bulk_jobs.finish(bulk_jobs.start("infer", str(folder), str(DATA), tmp_path / "bulk", *settings))
     check(of_csv(tmp_path / "bulk/test.csv"), "{:g}".format, by_load(folder, "best"))

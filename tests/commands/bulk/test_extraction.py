@@ -48,7 +48,8 @@ def expected(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 def words(clips: pathlib.Path, out: str) -> list[str]:
-    return [f"--videos={clips}", "--labels=folder", f"--out={out}", f"--extractors={','.join(EXTRACTORS)}"]
+    extractors = f"--extractors={','.join(EXTRACTORS)}"
+    return [f"--videos={clips}", "--labels=folder", f"--out={out}", extractors, "--max_bad_videos=2"]
 
 
 def contents(out: str) -> dict[str, bytes]:
@@ -124,7 +125,7 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
 def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     assert extract.main([*words(clips, str(one)), "--ranges=learned,floats", "--jobs=1"]) == 0
-    config = ExtractBulk(videos=str(clips), labels="folder", out=str(other), extractors=EXTRACTORS)
+    config = ExtractBulk(videos=str(clips), labels="folder", out=str(other), extractors=EXTRACTORS, max_bad_videos=2)
     assert extraction.run(dataclasses.replace(config, ranges=("learned", "floats")), {}, HERE) == 0
     assert contents(str(other)) == contents(str(one))
 
