@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 
@@ -102,3 +102,23 @@ class CountedWork:
             self._told = now
             left = (now - self._began) / (done - self._before) * (self._total - done)
             self._tell(f"{done} of {self._total} {self._unit}, {detail}{speed}, {left / 60:.1f} minutes left")
+
+
+def counted(
+    items: Iterable[T], total: int, unit: str, size: Callable[[T], int] | None = None, done: int = 0
+) -> Iterator[T]:
+    """The items, with a bar on a terminal, or with a line on stderr every 30 seconds elsewhere.
+
+    Args:
+      items: the items.
+      total: the number of parts of the whole work.
+      unit: what the parts are, such as `shards`.
+      size: gives the number of parts in an item; None if each item is one.
+      done: number of parts that were done before.
+    """
+    before = done
+    with CountedWork(total, unit, lambda line: print(line, file=sys.stderr), done) as work:
+        for item in items:
+            yield item
+            done += size(item) if size else 1
+            work.show(done, done - before, unit)

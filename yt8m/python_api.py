@@ -271,7 +271,8 @@ def fit(**given: Any) -> FittedRun:
       UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
       RunError: the training failed; the message says why.
     """
-    return contextvars.copy_context().run(_fit, _words(given))
+    with _errors_of_python():
+        return contextvars.copy_context().run(_fit, _words(given))
 
 
 def _fit(words: Sequence[str]) -> FittedRun:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import options, storage
+from yt8m import options, progress_bar, storage
 from yt8m.command_line import flags
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import VideoLabels
@@ -80,7 +80,7 @@ def score(
       RunError: a prediction is for a video that is not in the records; the message names the line.
     """
     found = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
-    for batch in _batches(rows, truth):
+    for batch in progress_bar.counted(_batches(rows, truth), len(truth.rows), "videos", len):
         _accumulate(found, batch, truth)
     return found.get()
 

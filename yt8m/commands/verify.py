@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from yt8m import options, storage
+from yt8m import options, progress_bar, storage
 from yt8m.command_line import flags
 from yt8m.command_line.program import run_main
 from yt8m.config import data_fit
@@ -77,7 +77,10 @@ def main(argv: list[str]) -> int:
     said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
     for path, format in said.items():
         _refuse_contradiction(config, format, _manifest_of(path, config))
-    found = [verify(path, checker if config.deep else None, known, said.get(path)) for path in paths]
+    found = [
+        verify(path, checker if config.deep else None, known, said.get(path))
+        for path in progress_bar.counted(paths, len(paths), "shards")
+    ]
     missing = [] if known is None else _missing(known, paths)
     _print(found, missing, config.json)
     if missing or any(one.problems for one in found):

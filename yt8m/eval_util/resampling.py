@@ -11,7 +11,7 @@ computed from a corrected AP, see `_RepeatedLists.corrected`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,13 @@ class Resampled(NamedTuple):
     excess: Floats64
 
 
-def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Resampled:
+def resample(
+    videos: Videos,
+    num_classes: int,
+    resamples: int,
+    seed: int,
+    with_progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> Resampled:
     """GAP, mAP, the AP of each class, and the metrics that are means over examples, of resampled videos.
 
     Each of the sets has as many videos as `videos`, drawn from them with replacement. The same seed and number of
@@ -52,11 +58,12 @@ def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Res
       num_classes: number of classes, C.
       resamples: number of sets, R.
       seed: seed of the draws.
+      with_progress: yields the numbers of the sets again, and may show how far they are.
     """
     draw, size = np.random.default_rng(seed), len(videos)
     resampler = _Resampler(videos, num_classes)
     rows, class_aps = [], np.empty((min(resamples, MOST_CLASS_APS), num_classes))
-    for number in range(resamples):
+    for number in with_progress(range(resamples)):
         figures, aps = resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
         rows.append(figures)
         class_aps[number : number + 1] = aps

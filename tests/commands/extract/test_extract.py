@@ -320,6 +320,22 @@ def test_a_table_with_parts_labels_splits_and_bad_files(
     assert summary["videos cut to the limit of frames"] == 1
 
 
+@pytest.mark.parametrize(("good", "bad", "is_refused"), [(10, 2, True), (9, 1, False)])
+def test_more_than_a_tenth_of_bad_videos_ends_the_command(
+    tmp_path: pathlib.Path, good: int, bad: int, is_refused: bool
+) -> None:
+    made_videos.write(tmp_path / "clip.mp4", made_videos.grey, made_videos.tone("disc"), 1.0)
+    paths = ["clip.mp4"] * good + ["missing.mp4"] * bad
+    rows = [[f"v{number}", path, "grey"] for number, path in enumerate(paths)]
+    table = write_table(tmp_path / "clips.csv", "id,path,labels", rows)
+    words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1", "--shards=1"]
+    if is_refused:
+        with pytest.raises(RunError, match=r"2 of 12 videos are bad, .* 1 are allowed"):
+            extract.main(words)
+    else:
+        assert extract.main(words) == 0
+
+
 def _bytes(record: Any) -> np.ndarray:
     return np.array([np.frombuffer(next(iter(one.values())), np.uint8) for one in record.lists["colours"]])
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, storage
+from yt8m import options, progress_bar, storage
 from yt8m.command_line import flags
 from yt8m.commands.make_records import forked
 from yt8m.commands.make_records.classes import (
@@ -282,7 +282,8 @@ class _Work:
         return encoding.VideoRecords(contexts, places, lambda rows: self._features.mapped_rows(rows + before))
 
     def _write(self, output: Output, batches: Iterable[TableVideos], write: Callable[..., NDArray[np.int64]]) -> None:
-        for batch in batches:
+        total, done = len(self._scan.splits), output.progress.rows
+        for batch in progress_bar.counted(batches, total, "rows", lambda batch: batch.rows.size, done):
             labels, places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import storage
+from yt8m import progress_bar, storage
 from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.config import run_dir
@@ -161,7 +161,10 @@ def _trained_in(folder: str, checkpoint: str) -> str:
 
 
 def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
-    found = resample(one.videos, one.num_classes, resamples, seed)
+    def with_progress(numbers: Iterable[int]) -> Iterable[int]:
+        return progress_bar.counted(numbers, resamples, "resamples")
+
+    found = resample(one.videos, one.num_classes, resamples, seed, with_progress)
     known = {key: values for key, values in found.figures.items() if key != Loss.key or _is_of_videos(one)}
     return found._replace(figures=known)
 

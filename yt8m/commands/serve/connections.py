@@ -206,14 +206,16 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, last: LastResort) -> None:
         super().__init__(config)
         self._last = last
+        self.is_interrupted = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.is_interrupted |= sig == signal.SIGINT
         super().handle_exit(sig, frame)
         self._last.begin()
 
 
 def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greeting: str) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes the requests in progress and returns.
+    """Serves until SIGTERM or Ctrl-C, then finishes the requests in progress and returns.
 
     Requests that are still in progress `rules.timeout` seconds after the signal are given up.
 
@@ -223,6 +225,9 @@ def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greetin
       rules: the rules of its connections. Fewer connections are allowed if this process may open only a few files.
       last: the `LastResort`, whose clock starts at the signal.
       greeting: the text to print once the server handles signals.
+
+    Raises:
+      KeyboardInterrupt: it was Ctrl-C that ended the service.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY:
@@ -240,10 +245,14 @@ def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greetin
         timeout_graceful_shutdown=math.ceil(rules.timeout),
     )
     server = _Server(config, last)
-    # uvicorn shuts down and then raises the signal again, which would change the exit status of the process.
-    former = signal.signal(signal.SIGTERM, server.handle_exit)
+    # uvicorn takes over the signals a little later, and raises them again after its shutdown: until then and from then
+    # on they must neither end the process in the middle of something nor change its exit status.
+    former = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         print(greeting, flush=True)
         server.run(sockets=[opened])
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    if server.is_interrupted:
+        raise KeyboardInterrupt
