@@ -24,6 +24,7 @@ import yt8m
 from yt8m import progress_bar, storage
 from yt8m.commands import extract
 from yt8m.commands.extract import computing
+from yt8m.commands.extract.journal import Journal
 from yt8m.commands.make_records import output
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors.decoding import Request, decode
@@ -140,6 +141,24 @@ def test_a_second_start_does_nothing_and_other_flags_are_refused(
     monkeypatch.setattr(computing.Computer, "features", None)
     assert run(clips, data, jobs=1) == 0
     assert contents(data) == before
+
+
+@pytest.mark.promise("O4")
+def test_the_journal_of_a_start_that_was_killed_at_its_end_goes_at_the_next(
+    clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "data"
+    with monkeypatch.context() as killed:
+        killed.setattr(Journal, "remove", lambda _: None)
+        assert run(clips, out, jobs=1) == 0
+    assert list((out / ".extract").glob("*.json"))
+    journal = Journal(str(out), "inputs", [])
+    (out / ".frame.making").mkdir()
+    journal.remove()
+    assert (out / ".extract").exists()  # its shards are not in their place yet
+    (out / ".frame.making").rmdir()
+    assert run(clips, out, jobs=1) == 0
+    assert contents(out) == contents(data)
 
 
 @pytest.mark.parametrize("videos", [0, 1, 4, 7, 11])
