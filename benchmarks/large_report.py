@@ -71,16 +71,14 @@ def _samples(videos: Videos, num_classes: int) -> EvalSamples:
     found = evaluated.get()
     names = vocabulary.of(num_classes)
     classes = zip(found["aps_class"], found["aps"], found["aps_positives"], strict=True)
+    measured = [metric for metric in metrics.load() if np.isfinite(found.get(metric.figure_key(), np.nan))]
     figures = {
         "checkpoint": "model.ckpt-1000",
         "global_step": 1000,
         "model": "MoeModel",
         "num_examples": len(videos),
-        **{
-            one.key: found[one.figure_key()]
-            for one in metrics.load()
-            if np.isfinite(found.get(one.figure_key(), np.nan))
-        },
+        "metrics": [metric.described()._asdict() for metric in measured],
+        **{metric.key: found[metric.figure_key()] for metric in measured},
         "classes": [
             {
                 "class": int(index),

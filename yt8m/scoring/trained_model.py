@@ -51,7 +51,7 @@ class TrainedModel:
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
         loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
-        return MetaGraphModeler(self.weights, top_k, loss, is_own=self.run.is_own)
+        return MetaGraphModeler(self.weights, top_k, loss)  # it says that the graph is a program, in own runs too
 
     def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
         """The config of the runner for an evaluation (`mode` eval) or for inference (infer); without lines if None."""
