@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks import data, large_report
 from benchmarks.measure import Measured, Sample, cpu_seconds, repeat
 from yt8m import train
-from yt8m.commands.bulk import EvalBulk, InferBulk, ShardTask, shard_work
+from yt8m.bulk import shard_work
+from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys
 from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
@@ -48,7 +49,7 @@ def evaluate(model: str, level: str) -> Callable[[int], Measured]:
     """The same for an evaluation, up to the parts that are joined."""
 
     def measure(repeats: int) -> Measured:
-        from yt8m.commands.bulk import pipelines
+        from yt8m.bulk import pipelines
 
         with _trained(model, level) as (run, shard):
             config = EvalBulk(model=run, input=shard.path, output=str(pathlib.Path(shard.output).parent))
@@ -119,7 +120,7 @@ def joining(repeats: int) -> Measured:
 
 def largest_part(keys: Keys, label_counts: np.ndarray) -> int:
     """Computes average precisions and GAP from the parts; returns the bytes of the largest."""
-    from yt8m.commands.bulk import pipelines
+    from yt8m.bulk import pipelines
 
     largest = entries = hits = 0
     for _, part in pipelines.parts_by_class(keys):

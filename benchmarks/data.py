@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-from yt8m.commands.sample_data import SampleConfig, generate_once
+from yt8m.datasets.sample_data import SampleConfig, generate_once
 
 # Videos: whole batches, so many that the start of an epoch does not dominate the measured time.
 EXAMPLES = {"video": 40_960, "frame": 2048, "segment": 512}

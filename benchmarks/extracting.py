@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Clock, Measured, Sample
-from yt8m.commands import extract
-from yt8m.commands.extract import ExtractConfig, weights
-from yt8m.commands.extract.computing import Clip
-from yt8m.commands.extract.journal import Finished
-from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.datasets import extract
+from yt8m.datasets.extract import ExtractConfig, weights
+from yt8m.datasets.extract.computing import Clip
+from yt8m.datasets.extract.journal import Finished
+from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request
 from yt8m.extractors.inception import PICTURES, POOLED, Inception

@@ -7,13 +7,12 @@ import tempfile
 import numpy as np
 
 from benchmarks.measure import Measured, repeat
-from yt8m.commands import report
-from yt8m.commands.report import eval_samples
-from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.eval_util import EvaluationMetrics, metrics
 from yt8m.eval_util.arrays import places_within
 from yt8m.eval_util.videos import MOST, Videos, hashes
 from yt8m.records import vocabulary
+from yt8m.reports import eval_samples, report_writer
+from yt8m.reports.eval_samples import EvalSamples
 
 TOP_K, MOST_LABELS = 20, 12
 
@@ -22,7 +21,7 @@ def page(repeats: int) -> Measured:
     """Times `yt8m report` of that evaluation, by the videos a second."""
     with tempfile.TemporaryDirectory() as folder:
         write(folder)
-        return repeat(lambda: report.write([folder]), MOST, repeats)
+        return repeat(lambda: report_writer.write([folder]), MOST, repeats)
 
 
 def write(folder: str, videos: int = MOST, num_classes: int = 3862) -> None:

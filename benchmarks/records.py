@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 
 from benchmarks.measure import Clock, Measured, Sample
-from yt8m.commands.make_records import RecordsConfig, make
+from yt8m.datasets.make_records import RecordsConfig, make
 
 VIDEOS, SIZE, CLASSES = 100_000, 1152, 1000
 _BLOCK = 10_000  # videos that are generated at once

@@ -18,14 +18,14 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.measure import Measured, repeat
 from yt8m import readers, runner
-from yt8m.commands import segment_inference
-from yt8m.commands.ground_truth import Ratings
-from yt8m.commands.segment_eval import evaluate
-from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
+from yt8m.datasets.ground_truth import Ratings
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
+from yt8m.reports.segment_score import evaluate
+from yt8m.scoring import segment_inference
+from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.video import workload
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchmarks import machine
 from benchmarks.measure import Others
-from yt8m.commands.sample_data import SampleConfig, generate_once
+from yt8m.datasets.sample_data import SampleConfig, generate_once
 
 _FOLDER = pathlib.Path("build", "benchmarks")
 _WHOLE_DATA_SET = 3_900_000  # videos of YouTube-8M's training set

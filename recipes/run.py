@@ -14,7 +14,7 @@ from recipes.figures import Row
 from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.command_line import flags
-from yt8m.commands.sample_data import SampleConfig, generate_once
+from yt8m.datasets.sample_data import SampleConfig, generate_once
 from yt8m.lazy import tf
 
 LEVELS = ("video", "frame")

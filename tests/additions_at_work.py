@@ -13,7 +13,7 @@ from small_run import weights
 
 from yt8m import eval as evaluation
 from yt8m import inference, losses, models, train
-from yt8m.commands.sample_data import SampleConfig, generate
+from yt8m.datasets.sample_data import SampleConfig, generate
 
 
 def shown(*words: str) -> str:

@@ -15,7 +15,7 @@ import fault_shards
 from fault_shards import LEVELS
 from faults import mutations
 
-from yt8m.commands.verify import DeepCheck
+from yt8m.datasets.verification import DeepCheck
 
 _PARSED, _READ, _BORNE = 12, 40, 100  # one change in so many goes through the graph too
 

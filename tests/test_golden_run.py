@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands.serve.test_attacks import served
 from golden_data import golden
+from serving.test_attacks import served
 
 from yt8m import eval as evaluation
 from yt8m import inference, scoring, train

@@ -10,9 +10,9 @@ import re
 import pytest
 
 from yt8m import runner
-from yt8m.commands.serve import connections
 from yt8m.runner import signals
 from yt8m.runner.cluster import peers, watchdog
+from yt8m.serving import connections
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/developers/promises.md"

@@ -25,7 +25,7 @@ from absl import logging as absl_logging
 import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference
-from yt8m.commands import make_records
+from yt8m.datasets import make_records
 from yt8m.lazy import tf
 from yt8m.records import shards
 

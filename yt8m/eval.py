@@ -14,7 +14,7 @@ def run(words: list[str]) -> int:
     config = flags.eval_config(words)
     program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.commands import evaluation
+    from yt8m.scoring import evaluation
 
     if cluster.is_left_to_the_chief("evaluates", "yt8m bulk eval"):
         return 0

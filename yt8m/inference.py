@@ -14,7 +14,7 @@ def run(words: list[str]) -> int:
     config = flags.inference_config(words)
     program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.commands import inference
+    from yt8m.scoring import inference
 
     if cluster.is_left_to_the_chief("predicts", "yt8m bulk infer"):
         return 0

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from yt8m import options, registry, runner, scoring, storage
 from yt8m.command_line import flag_parsing, flags, program
-from yt8m.commands import evaluation, training, video_features, video_predictions
-from yt8m.commands.extract.computing import Settings
+from yt8m.datasets.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import top_k as best_of
 from yt8m.runner import metric_files
-from yt8m.scoring import EvaluationSettings, Scorer
+from yt8m.scoring import EvaluationSettings, Scorer, evaluation, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
+from yt8m.training import training_run
 from yt8m.types import Closing
 
 
@@ -280,7 +280,7 @@ def _fit(words: Sequence[str]) -> FittedRun:
     if here is not None and here.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
     with program.shown_log():
-        config, outcome = training.train(flags.train_config(words))
+        config, outcome = training_run.train(flags.train_config(words))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))

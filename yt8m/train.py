@@ -18,7 +18,7 @@ def run(words: list[str]) -> int:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     config = flags.train_config(words)
     # Imported here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.commands.cluster_training import train
+    from yt8m.training.cluster_training import train
 
     return train(config)
 

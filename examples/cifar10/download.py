@@ -11,7 +11,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.export.archive import safe_extract
+from yt8m.runs.archive import safe_extract
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"

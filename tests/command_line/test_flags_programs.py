@@ -139,7 +139,7 @@ def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> N
 
 def test_parts_chosen_by_name_bring_their_settings() -> None:
     from yt8m import extractors
-    from yt8m.commands.extract import ExtractConfig
+    from yt8m.datasets.extract import ExtractConfig
 
     def read(*words: str) -> tuple[ExtractConfig, dict[str, Any]]:
         usual = ["--videos=v", "--out=o", "--extractors=onnx:a.onnx, vggish"]

@@ -8,11 +8,11 @@ import pytest
 
 from yt8m import storage
 from yt8m.command_line import flags
-from yt8m.commands.ensemble import EnsembleConfig
-from yt8m.commands.verify import VerifyConfig
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
+from yt8m.datasets.verification import VerifyConfig
 from yt8m.errors import UsageError
+from yt8m.export.ensembles import EnsembleConfig
 from yt8m.records import vocabulary
 from yt8m.runner import RunnerConfig
 

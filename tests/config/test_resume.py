@@ -12,7 +12,6 @@ import small_run
 from tiny_workload import TinyModeler
 
 from yt8m import losses, models, options
-from yt8m.commands import training, training_workload
 from yt8m.config import resume, run_dir, train_config
 from yt8m.config.train_config import (
     Checked,
@@ -27,6 +26,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
 from yt8m.runner import Runner, creation
+from yt8m.training import training_run, training_workload
 from yt8m.video.workload import Workload
 
 MOE = TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-8}))
@@ -105,7 +105,7 @@ def with_other_value(config: Any, path: str) -> Any:
 def order_of_examples(config: TrainConfig) -> dict[str, Any]:
     queue = BatchQueue(YT8MFrameFeatureReader(), "train*", config.data.batch_size)
     queue.example_order = options.order_of_examples(options.shaping(config.data))
-    return Runner(training.runner_config(config), queue, TinyModeler())._order()
+    return Runner(training_run.runner_config(config), queue, TinyModeler())._order()
 
 
 def effect(old: TrainConfig, new: TrainConfig) -> str:
@@ -113,7 +113,7 @@ def effect(old: TrainConfig, new: TrainConfig) -> str:
         resume.refuse_other_model("runs/a", resume.changes(run_dir.SavedRun(old, False), new))
     except UsageError:
         return "refused"
-    before, after = training.runner_config(old), training.runner_config(new)
+    before, after = training_run.runner_config(old), training_run.runner_config(new)
     found = []
     if creation.graph_signature(before) != creation.graph_signature(after):
         found.append("rebuilt")

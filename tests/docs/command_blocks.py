@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m.command_line import cli, flags, start
-from yt8m.commands import cloud_job
+from yt8m.command_line import cli, cloud_job, flags, start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [

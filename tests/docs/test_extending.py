@@ -13,7 +13,7 @@ from docs.command_blocks import ROOT
 from docs import command_blocks
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.commands.sample_data import SampleConfig, generate
+from yt8m.datasets.sample_data import SampleConfig, generate
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
 

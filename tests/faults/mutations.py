@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import fault_shards
 
-from yt8m.commands.verify import DeepCheck
+from yt8m.datasets.verification import DeepCheck
 from yt8m.lazy import tf
 from yt8m.readers import damage
 from yt8m.records import manifest, shards

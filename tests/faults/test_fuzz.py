@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from laws import examples
 
-from yt8m.commands.verify import DeepCheck
+from yt8m.datasets.verification import DeepCheck
 from yt8m.readers.damage import RecordCheck
 
 PLACES = st.integers(0, 1 << 20)

@@ -17,7 +17,7 @@ from small_run import run
 from yt8m import eval as evaluation
 from yt8m import inference
 from yt8m.command_line.program import run_main
-from yt8m.commands import export_model
+from yt8m.export import export_model
 
 
 @pytest.fixture(scope="module")

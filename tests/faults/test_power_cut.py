@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import made_videos
 import numpy as np
 import pytest
-from commands.download import shard_server
+from datasets.download import shard_server
 from faults.power_cuts import OUTCOMES, Files, Recording, build, promises, record, write_files, yt8m_words
 from golden_data import golden
 from own_clips import write_clips

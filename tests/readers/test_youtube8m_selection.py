@@ -191,7 +191,7 @@ def test_it_needs_data_of_its_own_layout(folder: pathlib.Path, capfd: pytest.Cap
 
 
 def test_segments_are_cut_from_youtube_8m_records_only(folder: pathlib.Path) -> None:
-    from yt8m.commands import segment_inference
+    from yt8m.scoring import segment_inference
 
     data = own("LabelInId", frame_features=True, data_pattern="own.tfrecord")
     with pytest.raises(UsageError, match="the run's reader is layout:LabelInId"):

@@ -15,7 +15,7 @@ from models.published_networks import network
 from recipes import figures, files
 from yt8m import models
 from yt8m.command_line import flags
-from yt8m.commands.sample_data import SampleConfig
+from yt8m.datasets.sample_data import SampleConfig
 from yt8m.models.base import ClassifiedModel
 from yt8m.records import vocabulary
 from yt8m.video import workload

@@ -7,13 +7,13 @@ import pathlib
 
 import pytest
 
-from yt8m.commands import download
-from yt8m.commands.report import loading
+from yt8m.datasets import download
 from yt8m.errors import RunError
 from yt8m.export import model_card
 from yt8m.records import manifest
+from yt8m.reports import loading
 from yt8m.runner.cluster import exchange
-from yt8m.scoring import best_checkpoint
+from yt8m.runs import best_checkpoint
 from yt8m.storage import base, json_text
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -15,12 +15,12 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
-from yt8m.scoring import trained_model
+from yt8m.runs import trained_model
+from yt8m.runs.opened_run import OpenedRun, open_run
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.export_scorer import ExportScorer, is_export, open_export
 from yt8m.scoring.graph_scorer import GraphScorer
-from yt8m.scoring.opened_run import OpenedRun, open_run
 from yt8m.scoring.scorer import EvaluatedStep, Evaluation, EvaluationSettings, Scorer
-from yt8m.scoring.trained_model import TrainedModel
 from yt8m.storage import copies
 
 __all__ = [

@@ -18,8 +18,8 @@ from yt8m.readers.damage import RecordCheck
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
 from yt8m.runner import creation
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.model_input import Videos
-from yt8m.scoring.trained_model import TrainedModel
 from yt8m.types import Batch
 
 

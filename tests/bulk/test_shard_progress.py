@@ -1,0 +1,58 @@
+"""The lines on the progress of a bulk job, without Beam."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from yt8m import progress_bar, storage
+from yt8m.bulk import shard_progress
+from yt8m.bulk.bulk_config import Done
+from yt8m.bulk.shard_progress import ShardProgress, leave_mark
+from yt8m.errors import RunError
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines that are logged; one is always due."""
+    found: list[str] = []
+    monkeypatch.setattr(shard_progress.logging, "info", lambda text, *values: found.append(text % values))
+    monkeypatch.setattr(progress_bar, "LINE_SECONDS", -1.0)
+    return found
+
+
+def test_a_shard_that_two_workers_finished_counts_once(tmp_path: pathlib.Path, lines: list[str]) -> None:
+    shard_progress = ShardProgress(f"{tmp_path}/marks", 4, "records")
+    shard_progress.look()
+    assert lines == []  # there is no folder yet, and nothing to tell
+    for done in (Done(0, 300), Done(3, 100), Done(0, 300)):
+        assert leave_mark(done, f"{tmp_path}/marks") == done
+    shard_progress.look()
+    assert len(lines) == 1
+    assert lines[0].startswith("2 of 4 shards, 400 records, ")
+    assert lines[0].endswith(" minutes left")
+
+
+def test_a_line_comes_every_thirty_seconds(
+    tmp_path: pathlib.Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 30.0)
+    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: now[0])
+    shard_progress = ShardProgress(str(tmp_path), 5, "videos")
+    leave_mark(Done(2, 60), str(tmp_path))
+    for now[0] in (129.0, 131.0, 140.0):
+        shard_progress.look()
+    assert lines == ["1 of 5 shards, 60 videos, 1.9 videos/s, 2.1 minutes left"]
+
+
+def test_a_folder_that_cannot_be_listed_does_not_end_the_job(
+    tmp_path: pathlib.Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_path: str) -> list[str]:
+        raise RunError("no answer")
+
+    monkeypatch.setattr(storage, "names_in", fail)
+    ShardProgress(str(tmp_path), 5, "videos").look()
+    assert lines == []

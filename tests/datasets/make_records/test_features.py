@@ -1,0 +1,79 @@
+"""Names of features: those that records cannot hold, those of YouTube-8M; and the range of each feature."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shlex
+import zipfile
+
+import numpy as np
+import pytest
+from own_clips import write_table
+
+from yt8m.command_line import flags
+from yt8m.datasets.make_records import RecordsConfig, make
+from yt8m.errors import UsageError
+from yt8m.records import manifest, shards
+
+
+@pytest.mark.parametrize("name", ["labels", "id", "segment_labels", "a\nb", " a", ""])
+def test_names_that_records_cannot_hold(tmp_path: pathlib.Path, name: str) -> None:
+    np.savez(tmp_path / "0.npz", **{name: np.ones((3, 4), np.float32)})
+    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
+    with pytest.raises(UsageError, match=r"the feature name .* (is taken|is empty)"):
+        make(RecordsConfig(table=table, out=str(tmp_path / "out")))
+
+
+def test_the_command_that_is_shown_trains(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Features named like YouTube-8M's have to be described: then the published defaults hold."""
+    np.savez(tmp_path / "0.npz", rgb=np.ones((3, 4), np.float32), other=np.ones((3, 2), np.float32))
+    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
+    out = str(tmp_path / "my data's")
+    make(RecordsConfig(table=table, out=out, level="frame", splits=("train:1",)))
+    program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    config = flags.train_config(words)
+    assert (program, command, config.data.data_pattern) == ("yt8m", "train", f"{out}/frame/train/*.tfrecord")
+    assert (config.data.feature_names, config.data.feature_sizes) == (("rgb", "other"), (4, 2))
+    assert config.data.frame_features
+
+
+def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
+    np.savez(tmp_path / "0.npz", clip=np.ones((3, 4), np.float32))
+    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
+    with pytest.raises(UsageError, match="'clip' is given twice"):
+        make(RecordsConfig(table=table, out=str(tmp_path / "out"), feature_names=("clip", "clip")))
+
+
+def test_each_feature_has_its_own_range(tmp_path: pathlib.Path) -> None:
+    stream = np.random.default_rng(0)
+    arrays = {name: stream.normal(size=(9, 4)).astype(np.float32) for name in ("fixed", "own", "exact")}
+    np.savez(tmp_path / "t.npz", id=np.array(list("abcdefghi")), labels=np.full(9, "x"), **arrays)
+    files = {"table": str(tmp_path / "t.npz"), "out": str(tmp_path / "o")}
+    make(RecordsConfig(**files, bits=8, ranges=("-2:2", "learned", "floats"), splits=("train:1",)))
+    data = manifest.find([str(path) for path in tmp_path.glob("o/video/train/*.tfrecord")]).data
+    assert data is not None
+    own = float(arrays["own"].min()), float(arrays["own"].max())
+    assert [feature.range for feature in data.features] == [(-2.0, 2.0), pytest.approx(own), None]
+    records = [one for path in tmp_path.glob("o/video/train/*.tfrecord") for one in shards.read_shard(str(path))]
+    (record,) = [found for found in map(shards.parse, records) if found.id() == b"c"]
+    np.testing.assert_array_equal(np.array(record.context["exact"].values(), np.float32), arrays["exact"][2])
+
+
+def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+    os.mkfifo(tmp_path / "pipe.npy")
+    bomb = zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED)
+    with bomb, bomb.open("features.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 27, 1)})
+        for _ in range(1 << 9):
+            file.write(bytes(1 << 20))
+    os.symlink(tmp_path / "loop.npy", tmp_path / "loop.npy")
+    names = ("good.npy", "pipe.npy", "bomb.npz", "loop.npy")
+    table = write_table(tmp_path / "table.csv", [(name, name, "cat") for name in names])
+    summary = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=3))
+    reasons = summary["rows left out"]
+    assert reasons.keys() == {"2", "3", "4"}
+    assert "is no file but a pipe or a device" in reasons["2"]
+    assert "unpack to 512 MB" in reasons["3"]
+    assert "Too many levels of symbolic links" in reasons["4"]

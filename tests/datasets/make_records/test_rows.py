@@ -1,0 +1,224 @@
+"""Splits and classes: drawn or named, kept when a table grows, the same for both levels."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from own_clips import contents, frames_of, labels_of, read, split_of, write_table
+
+from yt8m import storage
+from yt8m.datasets.make_records import RecordsConfig, make
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, vocabulary
+
+
+def test_splits(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", f"features/{n}.npy", "cat", f"film {n // 10}") for n in range(200)]
+    table = write_table(clips / "groups.csv", rows, "id,path,labels,film")
+    found = read(run(table=table, group_by="film", splits=("train:0.5", "mine:0.5"), out=str(tmp_path / "a")))
+    of_films = {(n // 10, found[f"v{n}"][0]) for n in range(200)}
+    assert len(of_films) == 20
+    assert {split for _, split in of_films} == {"train", "mine"}
+    named = [(*row[:3], ["test", "train", ""][n % 3]) for n, row in enumerate(rows)]
+    table = write_table(clips / "named.csv", named, "id,path,labels,split")
+    found = read(run(table=table, out=str(tmp_path / "b")))
+    for n in range(200):
+        assert found[f"v{n}"][0] == (["test", "train"][n % 3] if n % 3 < 2 else split_of(f"v{n}"))
+
+
+def test_rows_of_a_group_name_one_split(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The rows of a group that name no split take the one that others of it name."""
+    header = "id,path,labels,film,split"
+    rows = [(f"v{n}", "features/1.npy", "cat", f"film {n % 20}", "test" if n == 45 else "") for n in range(100)]
+    found = read(run(table=write_table(clips / "one.csv", rows, header), group_by="film"))
+    for n in range(100):
+        assert found[f"v{n}"][0] == ("test" if n % 20 == 5 else split_of(f"film {n % 20}"))
+    rows[85] = (*rows[85][:4], "train")
+    table = write_table(clips / "two.csv", rows, header)
+    with pytest.raises(RunError, match=r"row 86: its split is train, and that of row 46 is test.* film 'film 5'"):
+        run(table=table, group_by="film", out=str(tmp_path / "b"))
+    found = read(run(table=table, group_by="film", out=str(tmp_path / "c"), max_bad_rows=1))
+    assert "v85" not in found
+    assert {found[f"v{n}"][0] for n in (5, 25, 45, 65)} == {"test"}
+
+
+def test_videos_stay_in_their_splits_and_classes_keep_their_numbers(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    first = read(run(level="frame"))
+    run()
+    old = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
+    rows = [(f"clip {number:03}", f"features/{number}.npy", ";".join(labels_of(number))) for number in range(300)]
+    more = [(f"new {number}", "features/0.npy", "zebra;ant" if number else "zebra") for number in range(40)]
+    table = write_table(clips / "more.csv", [*more, *rows])
+    second = read(run(table=table, overwrite=True))
+    assert {name: second[name][0] for name in first} == {name: split for name, (split, _) in first.items()}
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == (*old, "zebra", "ant")
+    for level in ("video", "frame"):  # the other level shares the vocabulary
+        found = manifest.find([str(path) for path in (tmp_path / "out").glob(f"{level}/*/*.tfrecord")])
+        assert found.data is not None
+        assert found.data.num_classes == 5
+
+
+def test_classes_of_both_levels_agree(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    first = write_table(clips / "first.csv", [("a", "features/1.npy", "cat"), ("b", "features/2.npy", "dog")])
+    second = write_table(clips / "second.csv", [("a", "features/1.npy", "ant"), ("b", "features/2.npy", "dog")])
+    run(table=first)
+    before = contents(tmp_path / "out" / "video")
+    run(table=second, level="frame")
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("cat", "dog", "ant")
+    for path in (tmp_path / "out").glob("*/*/manifest.json"):
+        data = manifest.read(str(path)).data
+        assert data is not None
+        assert data.num_classes == 3
+    run(table=first)  # what is made stays, though the vocabulary has grown
+    after = contents(tmp_path / "out" / "video")
+    assert {name for name in before if before[name] != after[name]} <= {
+        f"{split}/manifest.json" for split in ("train", "validate", "test")
+    }
+
+
+def test_numbers_and_names_in_one_folder(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    numbers = write_table(clips / "n.csv", [("a", "features/1.npy", "3"), ("b", "features/2.npy", "1")])
+    names = write_table(clips / "names.csv", [("a", "features/1.npy", "cat"), ("b", "features/2.npy", "dog")])
+    run(table=numbers)
+    with pytest.raises(UsageError, match=r"labels are names, but those of the video-level records in .* are numbers"):
+        run(table=names, level="frame")
+    few, all_ = tmp_path / "few.csv", tmp_path / "all.csv"
+    few.write_text("index,name\n0,cat\n1,dog\n")
+    all_.write_text("index,name\n0,cat\n1,dog\n2,emu\n3,fox\n")
+    with pytest.raises(UsageError, match=r"there are 2 classes, but the video-level records in .* have 4"):
+        run(table=names, level="frame", vocabulary=str(few))
+    larger = write_table(clips / "larger.csv", [("a", "features/1.npy", "0")])
+    data = manifest.find([str(path) for path in run(table=larger, level="frame").glob("*/*.tfrecord")]).data
+    assert data is not None
+    assert data.num_classes == 4
+    run(table=names, level="frame", vocabulary=str(all_), overwrite=True)
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("cat", "dog", "emu", "fox")
+
+
+def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
+    found = read(run(table=table, out=str(tmp_path / "a")))
+    assert all(record.values("labels") == [int(name[1:]) % 7] for name, (_, record) in found.items())
+    assert not (tmp_path / "a" / "vocabulary.csv").exists()
+    data = manifest.read(str(tmp_path / "a" / "video" / "train" / "manifest.json")).data
+    assert data is not None
+    assert data.num_classes == 7
+    run(table=table, out=str(tmp_path / "b"), label_names=True)
+    assert sorted(vocabulary.read(str(tmp_path / "b" / "vocabulary.csv")).names) == list("0123456")
+    twice = write_table(clips / "twice.csv", [("v", "features/1.npy", "01;1;0")])
+    (_, record) = read(run(table=twice, out=str(tmp_path / "d")))["v"]
+    assert record.values("labels") == [0, 1]
+    names = tmp_path / "seven.csv"
+    names.write_text("index,name\n" + "".join(f"{n},class of {n}\n" for n in range(8)))
+    run(table=table, out=str(tmp_path / "c"), vocabulary=str(names))
+    assert len(vocabulary.read(str(tmp_path / "c" / "vocabulary.csv"))) == 8
+
+
+def test_a_table_without_labels(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Its records are good for predictions only, for which the classes must be known."""
+    table = write_table(clips / "unlabelled.csv", [("a", "features/1.npy", ""), ("b", "features/2.npy", " ")])
+    with pytest.raises(UsageError, match=r"unlabelled.csv: no row has a label, so there are no classes"):
+        run(table=table)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
+    found = run(table=table, vocabulary=str(tmp_path / "names.csv"))
+    data = manifest.find([str(path) for path in found.glob("*/*.tfrecord")]).data
+    assert data is not None
+    assert data.num_classes == 2
+
+
+def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+    (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
+    table = write_table(
+        tmp_path / "t.csv", [("a", "good.npy", "cat"), ("b", "good.npy", "dog"), ("c", "good.npy", "dogs")]
+    )
+    config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
+    with pytest.raises(RunError, match=r"row 3: its label 'dogs' is not in the --vocabulary; did you mean dog\?"):
+        make(config)
+    storage.makedirs(config.out)
+    vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
+    with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv, and 'dog' in .*names.csv"):
+        make(config)
+
+
+def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """As pandas writes it into a column of numbers."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path, nan = clips / "nan.parquet", float("nan")
+    rows = {"id": ["a", "b"], "path": ["features/1.npy"] * 2, "labels": ["cat", "dog"], "start": [nan, 2.0]}
+    pyarrow.parquet.write_table(pyarrow.table(rows), path)
+    found = read(run(table=str(path), level="frame"))
+    assert [len(found[name][1].lists["features"]) for name in "ab"] == [len(frames_of(1)), len(frames_of(1)) - 2]
+    pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.0]}), path)
+    with pytest.raises(RunError, match=r"row 2: its label '1.0' is no number of a class"):
+        run(table=str(path), out=str(tmp_path / "b"))
+
+
+@pytest.mark.parametrize("separator", ["|", ", ", "::"])
+def test_labels_with_another_separator(
+    separator: str, run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    rows = [("a", "features/1.npy", f"cat;1{separator}dog"), ("b", "features/2.npy", "dog")]
+    found = read(run(table=write_table(clips / "separated.csv", rows), label_separator=separator))
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("dog", "cat;1")
+    assert [list(found[name][1].values("labels")) for name in "ab"] == [[0, 1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "told"),
+    [
+        (["bird; cat", "cat"], {"label_separator": ","}, "'bird; cat' is one class here, and 'cat' another. If ';'"),
+        (["bird|cat", "cat"], {}, "start with --label_separator='|' and a new folder"),
+        (["arts, crafts", "arts"], {}, ""),
+        (["1|2", "2"], {"vocabulary": "names.csv"}, ""),
+    ],
+)
+def test_a_separator_that_was_not_given_is_warned_of(
+    labels: list[str], given: dict[str, Any], told: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    (tmp_path / "names.csv").write_text("index,name\n0,1|2\n1,2\n")
+    rows = [(f"v{place}", "a.npy", label) for place, label in enumerate(labels)]
+    given = given | ({"vocabulary": str(tmp_path / "names.csv")} if "vocabulary" in given else {})
+    table = write_table(tmp_path / "table.csv", rows)
+    make(RecordsConfig(**{"table": table, "out": str(tmp_path / "out"), **given}))
+    found = capsys.readouterr().err
+    assert found.count("\n") == bool(told)
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "told"),
+    [
+        (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there are 2025 classes"),
+        (["1999", "2004", "2024"], {"label_names": True}, ""),
+        (["0", "3", "7"], {}, ""),
+        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ in case or blanks alone"),
+        (["sea  lion", "dog", "sea lion"], {}, "with --vocabulary=FILE"),
+        (["cat", "dog", "sea lion"], {}, ""),
+    ],
+)
+def test_labels_that_seem_to_mean_other_classes_are_warned_of(
+    labels: list[str], given: dict[str, Any], told: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    table = write_table(tmp_path / "t.csv", [(f"v{place}", "a.npy", label) for place, label in enumerate(labels)])
+    make(RecordsConfig(table=table, out=str(tmp_path / "out"), **given))
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == bool(told)
+    assert told in warning

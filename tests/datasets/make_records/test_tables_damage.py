@@ -1,0 +1,42 @@
+"""Damaged Parquet tables end with one message that names the file, whatever pyarrow raises."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import pyarrow
+import pyarrow.parquet
+
+from yt8m.datasets.make_records.tables import ParquetTable
+from yt8m.errors import RunError
+
+
+def _outcome(path: pathlib.Path) -> str:
+    try:
+        table = ParquetTable(str(path), ())
+        return f"{sum(rows.size for rows in table.batches(16, features=table.features))} rows"
+    except RunError as error:
+        return str(error)
+
+
+def test_a_damaged_parquet_table_is_named(tmp_path: pathlib.Path) -> None:
+    columns = {
+        "id": [f"v{row}" for row in range(50)],
+        "labels": ["a;b"] * 50,
+        "clip": [[0.5 * row] * 8 for row in range(50)],
+    }
+    path = tmp_path / "clips.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    content, draw = path.read_bytes(), random.Random(0)
+    outcomes = [_outcome(path)]
+    for number in range(120):
+        damaged = bytearray(content)
+        for place in draw.sample(range(len(damaged)), 1 + number % 10):
+            damaged[place] ^= draw.randrange(1, 256)
+        path.write_bytes(damaged[: draw.randrange(len(damaged))] if number % 5 == 0 else damaged)
+        outcomes.append(_outcome(path))
+    named = [outcome for outcome in outcomes if outcome.startswith(f"{path} is not a Parquet file that can be read: ")]
+    assert outcomes[0] == "50 rows"
+    assert len(named) > 60
+    assert set(outcomes) - {*named} <= {f"{count} rows" for count in range(51)}

@@ -1,0 +1,282 @@
+"""Shards that change after their headers were walked: named, and nothing is made of what was left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+
+import fault_shards
+import pytest
+from fault_shards import CLASSES, LEVELS
+
+from yt8m import eval as evaluation
+from yt8m import inference, train
+from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import DataConfig
+from yt8m.datasets.input_check import Walked, check_input
+from yt8m.errors import RunError
+from yt8m.readers import BatchQueue
+from yt8m.scoring.evaluation import evaluate
+
+SHARDS, RECORDS = 16, 8  # so many that after one batch the last is not open yet
+FEATURES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10"]
+
+# Changes the last shard after the first step. It is named by its file, as a user's own callback is.
+CALLBACK = """
+import os
+from yt8m.lazy import tf
+
+
+class Change(tf.train.SessionRunHook):
+    def after_run(self, run_context, run_values):
+        path, length = os.environ["SHARD"], int(os.environ["LENGTH"])
+        if os.path.exists(path):
+            os.truncate(path, length) if length else os.unlink(path)
+
+
+class ChangeFirst(tf.train.SessionRunHook):
+    def begin(self):
+        Change().after_run(None, None)
+"""
+
+pytestmark = pytest.mark.promise("I1")
+
+
+def fill(folder: pathlib.Path, level: str = "video") -> tuple[pathlib.Path, int]:
+    """Writes the shards; returns the last one, and its length without its last three records."""
+    for number in range(SHARDS):
+        records = fault_shards.sound(level, RECORDS, f"{number}.")
+        fault_shards.write(folder / f"{number:02}.tfrecord", records)
+    return folder / f"{SHARDS - 1:02}.tfrecord", len(fault_shards.shard(records[:-3]))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run on videos, with two checkpoints."""
+    folder = tmp_path_factory.mktemp("changed")
+    fill(folder)
+    data = [f"--train_data_pattern={folder}/*.tfrecord", "--batch_size=8", "--save_checkpoint_steps=2"]
+    assert train.main([*data, *FEATURES, f"--train_dir={folder}/run", "--max_steps=4"]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def changing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[pathlib.Path, int], list[str]]:
+    """Makes the flag of a callback that cuts a shard to a length after the first step; 0 removes it."""
+    (tmp_path / "changing_shards.py").write_text(CALLBACK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def flag(shard: pathlib.Path, length: int) -> list[str]:
+        monkeypatch.setenv("SHARD", str(shard))
+        monkeypatch.setenv("LENGTH", str(length))
+        return ["--callbacks=changing_shards:Change"]
+
+    return flag
+
+
+@pytest.mark.parametrize("how", ["cut", "deleted"])
+def test_inference_writes_nothing(
+    run: pathlib.Path,
+    tmp_path: pathlib.Path,
+    changing: Callable[..., list[str]],
+    capfd: pytest.CaptureFixture[str],
+    how: str,
+) -> None:
+    """In the middle of it the last shard changes."""
+    shard, length = fill(tmp_path)
+    words = [f"--train_dir={run}", f"--input_data_pattern={tmp_path}/*.tfrecord", "--batch_size=8"]
+    words += [f"--output_file={tmp_path}/out.csv", *changing(shard, length if how == "cut" else 0)]
+    assert inference.main(words) == 1
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    what = {"cut": f"{shard} should give 8 records, but 5 were read", "deleted": f"cannot read {shard}"}
+    assert what[how] in said
+    assert not list(tmp_path.glob("*out.csv*"))
+
+
+@pytest.mark.heavy
+def test_segment_inference_writes_nothing(
+    tmp_path: pathlib.Path, changing: Callable[..., list[str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its examples are segments; what is counted are the records that they come from."""
+    shard, length = fill(tmp_path, "segment")
+    features = ["--feature_names=rgb,audio", "--feature_sizes=3,2", "--num_classes=10", "--frame_features"]
+    data = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=8", "--max_steps=1"]
+    flags = ["--model=FrameLevelLogisticModel", *data, *features]
+    assert train.main([*flags, f"--train_dir={tmp_path}/run"]) == 0
+    words = [f"--train_dir={tmp_path}/run", f"--output_file={tmp_path}/out.csv", "--segment_labels"]
+    words += [f"--input_data_pattern={tmp_path}/*.tfrecord", "--batch_size=4"]
+    assert inference.main(words) == 0
+    (tmp_path / "out.csv").unlink()
+    # Records are parsed 64 at a time, so all could be read before the first step: change the shard before that.
+    changed = [word.replace(":Change", ":ChangeFirst") for word in changing(shard, length)]
+    assert inference.main([*words, *changed]) == 1
+    assert f"{shard} should give 8 records, but 5 were read" in capfd.readouterr().err
+    assert not list(tmp_path.glob("*out.csv*"))
+
+
+def test_one_evaluation_reports_nothing(
+    run: pathlib.Path, tmp_path: pathlib.Path, changing: Callable[..., list[str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    shard, length = fill(tmp_path)
+    words = [f"--train_dir={run}", f"--eval_data_pattern={tmp_path}/*.tfrecord", "--batch_size=8", "--run_once"]
+    assert evaluation.main([*words, *changing(shard, length)]) == 1
+    assert f"{shard} should give 8 records, but 5 were read" in capfd.readouterr().err
+    assert not (run / "eval/report.json").exists()
+
+
+@pytest.mark.parametrize("how", ["cut", "deleted"])
+def test_an_evaluation_that_follows_a_run_ends(run: pathlib.Path, tmp_path: pathlib.Path, how: str) -> None:
+    """A process that has judged one checkpoint; before the next one comes a shard changes."""
+    shard, length = fill(tmp_path)
+    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("eval"))
+
+    def as_they_come() -> Iterator[str]:
+        yield f"{tmp_path}/run/model.ckpt-2"
+        os.truncate(shard, length) if how == "cut" else shard.unlink()
+        yield f"{tmp_path}/run/model.ckpt-4"
+
+    config = EvalConfig(train_dir=f"{tmp_path}/run", eval_data_pattern=f"{tmp_path}/*.tfrecord")
+    what = {"cut": f"{shard} holds 5 records, and held 8", "deleted": f"{shard} is gone"}[how]
+    with pytest.raises(RunError, match=what):
+        evaluate(config, as_they_come())
+    assert json.loads((tmp_path / "run/eval/report.json").read_text())["global_step"] == 2
+
+
+def test_training_tells_what_it_has_read(
+    tmp_path: pathlib.Path, changing: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch may hold records of two epochs; each record is counted in its own epoch."""
+    shard, length = fill(tmp_path)
+    words = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=24", "--num_epochs=5", *FEATURES]
+    assert train.main([*words, f"--train_dir={tmp_path}/run", *changing(shard, length)]) == 0
+    told = [record for record in caplog.records if "records expected" in record.getMessage()]
+    assert told[0].getMessage() == "epoch 1: 128 records expected, 128 read"
+    assert told[0].levelname == "INFO"
+    assert told[-1].getMessage() == (f"epoch 5: 128 records expected, 125 read ({shard}: 5 instead of 8)")
+    assert told[-1].levelname == "WARNING"
+    assert len(told) == 5
+    read = sum(int(record.getMessage().split("expected, ")[1].split()[0]) for record in told)
+    assert f"{read} records were read in this run; an epoch has 128" in caplog.messages
+
+
+def test_a_resumed_run_compares_the_epochs_that_it_begins(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(tmp_path)
+    words = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=24", "--num_epochs=3", *FEATURES]
+    words += [f"--train_dir={tmp_path}/run", "--exact_resume"]
+    assert train.main([*words, "--max_steps=3"]) == 0
+    assert not [text for text in caplog.messages if "records expected" in text]
+    assert train.main(words) == 0
+    told = [text for text in caplog.messages if "records expected" in text]
+    assert told == [f"epoch {epoch}: 128 records expected, 128 read" for epoch in (2, 3)]
+    assert f"{3 * 128 - 72} records were read in this run; an epoch has 128" in caplog.messages
+
+
+def walk(folder: object, level: str = "video", bad: int = 0) -> tuple[BatchQueue, Walked]:
+    """A queue over the shards in a folder, and the look at them."""
+    pattern = f"{folder}/*.tfrecord"
+    queue = fault_shards.queue(level, pattern, max_bad_records=bad)
+    return queue, check_input(queue, DataConfig(pattern, num_classes=CLASSES, max_bad_records=bad))
+
+
+def names(*shards: tuple[str, int]) -> list[str]:
+    return [f"{prefix}{number}" for prefix, count in shards for number in range(count)]
+
+
+def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in "ab":
+        fault_shards.write(tmp_path / f"{name}.tfrecord", fault_shards.sound("video", 6, name))
+    queue, walked = walk(tmp_path)
+    assert fault_shards.ids_read(queue) == names(("a", 6), ("b", 6))
+    walked.check_read(queue)
+    fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 6, "other"))
+    fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 6, "c"))
+    walked.check_unchanged()
+    assert f"{tmp_path}/b.tfrecord was rewritten; it holds as many records as before" in caplog.messages
+    assert f"1 shards, such as {tmp_path}/c.tfrecord, came after the start" in caplog.text
+    assert fault_shards.ids_read(queue) == names(("a", 6), ("other", 6))
+    walked.check_read(queue)
+    whole = (tmp_path / "b.tfrecord").read_bytes()
+    (tmp_path / "b.tfrecord").write_bytes(whole[:-3])
+    with pytest.raises(RunError, match=r"b\.tfrecord: record 5: it is cut short"):
+        walked.check_unchanged()
+
+
+@pytest.mark.parametrize(("level", "parts"), [("video", 3), *((level, 1) for level in LEVELS[1:])])
+def test_what_is_read_is_compared_by_shard(tmp_path: pathlib.Path, level: str, parts: int) -> None:
+    """One grows by as many as the other loses, so that their sum says nothing."""
+    paths = [tmp_path / f"{name}.tfrecord" for name in "ab"]
+    for path, count in zip(paths, (7, 6), strict=True):
+        fault_shards.write(path, fault_shards.sound(level, count, path.stem))
+    queue, walked = walk(tmp_path, level)
+    # More processes than files share every file.
+    shares = [queue] if parts == 1 else [queue.share(part, parts) for part in range(parts)]
+    for share in shares:
+        fault_shards.ids_read(share)
+        walked.check_read(share)
+    assert sum(sum(share.reads().values()) for share in shares) == 13
+    for path, count in zip(paths, (3, 10), strict=True):
+        fault_shards.write(path, fault_shards.sound(level, count, path.stem))
+    for share in shares:
+        fault_shards.ids_read(share)
+        with pytest.raises(RunError, match=r"a\.tfrecord should give . records, but . were read; .*b\.tfr"):
+            walked.check_read(share)
+
+
+def test_a_shard_is_expected_up_to_its_bad_record(tmp_path: pathlib.Path) -> None:
+    for name, bad in (("a", b"no proto"), ("b", None)):
+        records = fault_shards.sound("video", 6, name)
+        fault_shards.write(tmp_path / f"{name}.tfrecord", records[:4] + [bad or records[4], records[5]])
+    queue, walked = walk(tmp_path, bad=1)
+    assert fault_shards.ids_read(queue) == names(("a", 4), ("b", 6))
+    walked.check_read(queue)
+    fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 3, "b"))
+    assert fault_shards.ids_read(queue) == names(("a", 4), ("b", 3))
+    with pytest.raises(RunError, match=r"b\.tfrecord should give 6 records, but 3 were read"):
+        walked.check_read(queue)
+    with pytest.raises(RunError, match=r"b\.tfrecord holds 3 records, and held 6"):
+        walked.check_unchanged()
+
+
+@pytest.mark.promise("I10")
+def test_in_a_bucket_the_first_pass_says_what_shards_hold(
+    bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from yt8m import storage
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def write(name: str, count: int) -> None:
+        with storage.write_atomic(f"{bucket}/{name}.tfrecord") as file:
+            file.write(fault_shards.shard(fault_shards.sound("video", count, name)))
+
+    write("a", 6)
+    write("b", 6)
+    queue, walked = walk(bucket)
+    walked.check_unchanged()
+    write("b", 5)
+    with pytest.raises(RunError, match=r"b\.tfrecord was rewritten, and it is not known how many records"):
+        walked.check_unchanged()
+    fault_shards.ids_read(queue)
+    with pytest.raises(RunError, match=r"b\.tfrecord has changed"):
+        walked.check_read(queue)
+    queue, walked = walk(bucket)
+    assert fault_shards.ids_read(queue) == names(("a", 6), ("b", 5))
+    walked.check_read(queue)
+    write("a", 6)
+    walked.check_unchanged()
+    write("a", 4)
+    with pytest.raises(RunError, match=r"a\.tfrecord holds 4 records, and held 6"):
+        walked.check_unchanged()
+    fault_shards.ids_read(queue)
+    with pytest.raises(RunError, match=r"a\.tfrecord should give 6 records, but 4 were read"):
+        walked.check_read(queue)
+    storage.remove(f"{bucket}/a.tfrecord")
+    with pytest.raises(RunError, match=r"a\.tfrecord is gone"):
+        walked.check_unchanged()

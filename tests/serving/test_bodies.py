@@ -1,0 +1,143 @@
+"""What bodies hold, or the sentence by which they are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import fault_shards
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reader_records import frame_record, video_record
+from serving.tiny_service import empty_fields
+
+from yt8m.records import shards
+from yt8m.records.shards import field, framed, int64_feature
+from yt8m.serving.bodies import BodyLimits, RefusedError, features_in, records_in
+
+VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
+
+
+def test_a_body_is_one_record_or_a_whole_file() -> None:
+    assert records_in(VIDEO, BodyLimits(9, 9)) == [VIDEO]
+    assert records_in(framed(VIDEO) * 3, BodyLimits(3, 9)) == [VIDEO] * 3
+
+
+def frames(count: int, value: float) -> bytes:
+    return frame_record({"id": [b"x"]}, {"RGB/feature/floats": [[0.0, value]] * count})
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b"junk", 400, "record 0: no tf.train.Example or SequenceExample: a field of 117 bytes"),
+        (b"\x12\x00", 400, "it holds no feature"),
+        (framed(VIDEO)[:-1], 400, "record 0: it is cut short."),
+        (framed(VIDEO) + b"more of it, and more", 400, "record 1: its length is damaged or cut short."),
+        (framed(VIDEO)[:-6] + b"\0" * 6, 400, "record 0: its checksum is wrong."),
+        (framed(VIDEO) * 4, 413, "more than 3 videos; a request may have 3 (--max_videos)."),
+        (framed(b"") * 100_000, 413, "more than 3 videos"),
+        (frames(5, 1.0), 413, "record 0: 5 frames; a video may have 4 (--max_frames)."),
+        (frames(2, float("nan")), 400, "record 0: feature 'RGB/feature/floats', frame 0: NaN, infinite"),
+        (video_record(mean_rgb=[1.0, float("inf")]), 400, "feature 'mean_rgb', frame 0: NaN, infinite"),
+        (video_record(mean_rgb=[1.0, 1e38]), 400, "feature 'mean_rgb', frame 0: NaN, infinite or beyond 1e+16."),
+        (fault_shards.cut_before_labels(), 400, "a field of 91 bytes at byte 2 runs past the end of 75."),
+    ],
+    # Records differ from process to process, and xdist wants one name in all.
+    ids=[
+        "junk",
+        "no feature",
+        "cut",
+        "more",
+        "checksum",
+        "videos",
+        "empty records",
+        "frames",
+        "NaN",
+        "infinite",
+        "huge",
+        "before labels",
+    ],
+)
+def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        records_in(body, BodyLimits(3, 4))
+    assert refused.value.status == status
+    assert text in str(refused.value)
+
+
+FIELDS = BodyLimits(3, 4).max_fields
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(empty_fields(2 * FIELDS + 2, depth) for depth in range(6)),
+        b"\x78\x00" * (FIELDS + 1),  # numbers that no message has
+        field(1, field(1, field(2, int64_feature([1] * (FIELDS + 1))))),
+        framed(field(1, field(1, field(2, int64_feature([1] * (FIELDS // 2)))))) * 3,
+    ],
+    ids=[*map(str, range(6)), "numbers", "labels", "together"],
+)
+@pytest.mark.promise("X6")
+def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of a few bytes a field would take minutes: they are refused before a parser sees all of them."""
+    parsed, parse = [], shards.parse
+    monkeypatch.setattr(shards, "parse", lambda record: parsed.append(len(record)) or parse(record))
+    with pytest.raises(RefusedError, match=f"too many protocol buffer fields; a request may have {FIELDS}") as refused:
+        records_in(body, BodyLimits(3, 4))
+    assert refused.value.status == 413
+    assert sum(parsed) < len(body) * 0.9
+
+
+def test_the_largest_video_of_many_features_is_parsed() -> None:
+    lists = {f"feature{number}": [[0.0]] * 300 for number in range(5)}
+    record = frame_record({"id": [b"x"], "labels": list(range(30))}, lists)
+    assert records_in(framed(record) * 2, BodyLimits(2, 300)) == [record] * 2
+
+
+@given(st.binary(min_size=1, max_size=200))
+def test_any_bytes_are_records_or_refused(body: bytes) -> None:
+    with contextlib.suppress(RefusedError):
+        assert records_in(body, BodyLimits(3, 4))
+
+
+def test_features_come_as_rows_of_float32() -> None:
+    videos = [{"id": "a", "rgb_and_audio": [[1, 2.5], [3, 4]]}, {"rgb_and_audio": [[0, 0]]}]
+    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, BodyLimits(9, 9))
+    assert ids == ["a", ""]
+    np.testing.assert_array_equal(found[0], np.array([[1, 2.5], [3, 4]], np.float32))
+    assert [video.dtype for video in found] == [np.float32] * 2
+
+
+@pytest.mark.parametrize(
+    ("videos", "status", "text"),
+    [
+        ([[[1, 2, 3]]], 400, "videos[0].rgb_and_audio[0]: 3 numbers; the model takes 2."),
+        ([[[1, 2], [1]]], 400, "videos[0].rgb_and_audio[1]: 1 numbers"),
+        ([[[1, 2]], [[1, float("nan")]]], 400, "videos[1].rgb_and_audio[0][1]: Input should be a finite"),
+        ([[[1, 1e39]]], 400, "videos[0].rgb_and_audio: a number is NaN, infinite or beyond 1e+16."),
+        ([[[1, -1e38]]], 400, "videos[0].rgb_and_audio: a number is NaN, infinite or beyond 1e+16."),
+        ([[[1, "2"]]], 400, "videos[0].rgb_and_audio[0][1]: Input should be a valid number"),
+        ([[]], 400, "videos[0].rgb_and_audio: List should have at least 1 item"),
+        ([], 400, "videos: List should have at least 1 item"),
+        ([[[1, 2]]] * 4, 413, "4 videos; a request may have 3"),
+        ([[[1, 2]] * 5], 413, "videos[0].rgb_and_audio: 5 frames; a video may have 4"),
+        ([[["x"] * 9_000]], 413, "too many strings for a request of 3 videos"),
+    ],
+)
+def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
+    body = json.dumps({"videos": [{"rgb_and_audio": video} for video in videos]}).encode()
+    with pytest.raises(RefusedError) as refused:
+        features_in(body, 2, BodyLimits(3, 4))
+    assert refused.value.status == status
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b'{"video": []}', b"\xff\xfe", b"null"])
+def test_other_json_is_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError) as refused:
+        features_in(body, 2, BodyLimits(3, 4))
+    assert refused.value.status == 400

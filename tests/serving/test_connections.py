@@ -1,0 +1,42 @@
+"""The server below the application: the signals that end it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+# The signal comes after the greeting, while asyncio makes its loop, and before uvicorn has taken over the signals.
+PROGRAM = """
+import asyncio.base_events, signal, sys
+from serving.tiny_service import TinyModel
+from yt8m import scoring
+from yt8m.command_line import cli
+
+usual = asyncio.base_events.BaseEventLoop.__init__
+
+def init(loop):
+    signal.raise_signal(int(sys.argv[1]))
+    usual(loop)
+
+asyncio.base_events.BaseEventLoop.__init__ = init
+scoring.open = lambda *_, **__: TinyModel()
+sys.exit(cli.main(["serve", "--model=tiny", "--port=0", "--timeout=5"]))
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_right_after_the_greeting_ends_it_in_order(number: int, status: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    words = [sys.executable, "-c", PROGRAM, str(int(number))]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.startswith("serving tiny at http://127.0.0.1:")
+    assert "Traceback" not in done.stderr
+    assert (done.stdout.endswith("\nstopped after 0 answers\n")) == (number == signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""Many shards by Apache Beam."""

@@ -1,0 +1,230 @@
+"""Runs Beam pipelines: options, temporary folders, the log of the workers, and new attempts after a worker died.
+
+A pipeline has one task for each shard. A task ends with `Done`, also if it failed: repeating it would not help.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging as beam_log
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from absl import logging
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners import create_runner
+
+from yt8m import storage
+from yt8m.bulk.bulk_config import WORKERS_LOG, Done
+from yt8m.bulk.shard_progress import ShardProgress, leave_mark
+from yt8m.errors import RunError, UsageError, first_line, suggestion
+from yt8m.storage import copies, json_text
+
+_TRIES = 3
+_LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
+_COUNTERS = "yt8m"
+_WITH_A_JOB_SERVER = ("FlinkRunner", "SparkRunner", "PortableRunner", "PrismRunner")
+
+
+class BeamJob(NamedTuple):
+    """How a pipeline is run.
+
+    Attributes:
+      runner: name of the Beam runner.
+      workers: number of worker processes of DirectRunner.
+      words: options of Beam.
+      note: the file in which the pipeline lists the outcomes of its tasks.
+      folder: the folder of `workers.log`.
+      unit: what a shard holds, for the lines on the progress.
+    """
+
+    runner: str
+    workers: int
+    words: Sequence[str]
+    note: str
+    folder: str
+    unit: str = "records"
+
+
+def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
+    """Runs a pipeline on the tasks; returns the outcome of each.
+
+    If a worker process dies, the pipeline starts again. A task whose file is complete then has nothing to do.
+
+    Args:
+      job: how the pipeline is run.
+      tasks: one for each shard.
+      join: makes the outcomes, a collection of `Done`, from the collection of the tasks.
+
+    Raises:
+      RunError: the workers died again and again, or the runner failed.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with _temporary_folder():
+                return _run_once(job, tasks, join) if tasks else []
+        except (RuntimeError, OSError) as error:
+            if not any(text in str(error) for text in _LOST):
+                raise RunError(f"the Beam runner {job.runner} failed: {first_line(error)}") from error
+            if attempt == _TRIES:
+                break
+            logging.warning("a worker process died (%s); starting again, attempt %d", first_line(error), attempt + 1)
+    raise RunError(
+        f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
+    )
+
+
+def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
+    """Refuses a runner or options that Beam does not take, before anything is written.
+
+    Raises:
+      UsageError: there is no such runner, it is not installed, or an option is wrong.
+    """
+    options, told = _options(BeamJob(runner, workers, words, "", "")), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):  # the list of all options of Beam, and then the error
+            unknown, known = _unknown_words(options, words)
+        create_runner(runner)
+    except SystemExit as error:
+        reason = told.getvalue().rstrip().rpartition("error: ")[2]
+        raise UsageError(f"an option of Beam is wrong: {reason or ' '.join(words)}") from error
+    except (ValueError, ImportError) as error:
+        hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
+        raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
+    if unknown and runner not in _WITH_A_JOB_SERVER:  # a job server may have options that only it knows
+        name = unknown[0].partition("=")[0]
+        hint = suggestion(name, known, otherwise=".")
+        raise UsageError(f"Beam has no option {name}{hint} Its options follow after --, those of yt8m bulk before it.")
+
+
+def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words that are no options of Beam, flags first, and all options that Beam has."""
+    unknown, known = list[str](), list[str]()
+
+    def note(parser: Any) -> None:
+        unknown.extend(parser.parse_known_args(list(words))[1])
+        known.extend(name for action in parser._actions for name in action.option_strings)
+
+    # If unknown words were not retained, Beam would log a line on them.
+    options.get_all_options(add_extra_args_fn=note, retain_unknown_options=True)
+    return sorted(unknown, key=lambda word: not word.startswith("-")), known
+
+
+def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
+    pipeline = beam.Pipeline(options=_options(job))
+    done = join(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
+    marks = storage.join(os.path.dirname(job.note), f"marks-{secrets.token_hex(4)}")
+    done | "mark" >> beam.Map(leave_mark, marks)
+    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.note)
+    beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
+    with _workers_log(job), ShardProgress(marks, len(tasks), job.unit):
+        result = pipeline.run()
+        result.wait_until_finish()
+    _log_sizes(result)
+    return [Done(*one) for one in json_text.parse(storage.read_text(job.note))]
+
+
+def _options(job: BeamJob) -> PipelineOptions:
+    words = [f"--runner={job.runner}", "--default_sdk_harness_log_level=WARNING"]
+    if job.runner == "DirectRunner":
+        words += ["--direct_running_mode=multi_processing", f"--direct_num_workers={job.workers}"]
+    return PipelineOptions([*words, *job.words])
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """Sets a private folder for temporary files, here and in the workers; Beam leaves files there."""
+    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    with copies.private_folder("yt8m-bulk-") as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before[1]
+            os.environ.pop("TMPDIR")
+            if before[0] is not None:
+                os.environ["TMPDIR"] = before[0]
+
+
+@contextlib.contextmanager
+def _workers_log(job: BeamJob) -> Iterator[None]:
+    """Redirects the output of DirectRunner's worker processes to a file, which is kept if the pipeline fails.
+
+    The processes inherit the file descriptors 1 and 2; this process prints to copies of them meanwhile.
+    """
+    if job.runner != "DirectRunner":
+        yield
+        return
+    path = storage.join(job.folder, WORKERS_LOG)
+    if storage.is_remote(path):
+        path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    try:
+        os.dup2(number, 1)
+        os.dup2(number, 2)
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(one), "w", buffering=1) for one in saved)
+        yield
+    except BaseException:
+        logging.warning("what the workers printed is in %s", path)
+        raise
+    else:
+        os.remove(path)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.close()
+        sys.stdout, sys.stderr = streams
+        for target, source in zip((1, 2), saved, strict=True):
+            os.dup2(source, target)
+        for descriptor in (number, *saved):
+            os.close(descriptor)
+
+
+class ShardFn(beam.DoFn):
+    """Does the work of one shard. An error of this package becomes the shard's result: repeating would not help.
+
+    Args:
+      config: the settings of the job.
+      work: a generator of outputs, of which the last is `Done`.
+    """
+
+    def __init__(self, config: Any, work: Callable[[Any, Any], Iterator[Any]]) -> None:
+        self._config, self._work = config, work
+
+    def process(self, shard: Any) -> Iterator[Any]:
+        """The outputs of the shard."""
+        try:
+            for output in self._work(self._config, shard):
+                if isinstance(output, Done):
+                    Metrics.counter(_COUNTERS, "records").inc(output.records)
+                    Metrics.counter(_COUNTERS, "bad_records").inc(int(bool(output.bad)))
+                yield output
+        except (RunError, UsageError) as error:
+            yield Done(shard.number, error=str(error))
+
+
+def write_json(value: Any, path: str) -> None:
+    """Writes a value to a JSON file."""
+    storage.write(path, json.dumps(value))
+
+
+def note_size(count: int) -> None:
+    """Counts the bytes of an element that is joined in memory."""
+    Metrics.distribution(_COUNTERS, "joined_bytes").update(count)
+
+
+def _log_sizes(result: Any) -> None:
+    """Logs the size of the largest element that was joined, which bounds the memory of a worker."""
+    found = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
+    if found:
+        logging.info("the largest joined part has %d bytes", max(one.result.max for one in found))

@@ -1,0 +1,207 @@
+"""`yt8m bulk infer | rank | eval | extract`: many shards by Apache Beam.
+
+Beam distributes the shards over worker processes on one machine or on many. On one machine `yt8m inference` is faster;
+this command is for data that one machine cannot read in the available time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import logging
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from yt8m import extractors, storage
+from yt8m.command_line import flags, program
+from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, same_as
+from yt8m.config.train_config import DamagePolicy
+from yt8m.datasets.extract import ExtractConfig
+from yt8m.errors import UsageError, missing_extra, suggestion
+from yt8m.options import option
+
+
+@dataclass(frozen=True)
+class BulkConfig(DamagePolicy):
+    """The flags that the commands of `yt8m bulk` share."""
+
+    required = ("model", "input", "output")
+
+    model: str = option("", "folder of a run or of an export, or an archive (.tgz); local or gs://")
+    input: str = option("", "TFRecord files, local or gs://; commas between patterns")
+    output: str = option("", "folder for the results, local or gs://")
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    runner: str = option("DirectRunner", "the Beam runner; DirectRunner starts worker processes on this machine")
+    workers: int = option(2, "worker processes of DirectRunner", minimum=1, maximum=1024)
+    batch_size: int = option(512, "examples per step; a smaller batch is padded to this size", minimum=1)
+    top_k: int = option(20, "number of best predictions of each video that are listed or judged", minimum=1)
+    trust_code: bool = same_as(OfRun, "trust_code")
+
+    def inference_config(self) -> InferenceConfig:
+        """The config with which the model of a run predicts for the records."""
+        shared = {field.name for field in dataclasses.fields(InferenceConfig) if hasattr(self, field.name)}
+        values = {name: getattr(self, name) for name in sorted(shared)}
+        return InferenceConfig(**{**values, "segment_labels": isinstance(self, RankBulk)})
+
+
+@dataclass(frozen=True)
+class InferBulk(BulkConfig):
+    """The flags of `yt8m bulk infer`."""
+
+    resume: bool = option(False, "keep the complete files of an interrupted job, and write those that are missing")
+
+
+@dataclass(frozen=True)
+class RankBulk(BulkConfig):
+    """The flags of `yt8m bulk rank`."""
+
+    segment_max_pred: int = same_as(InferenceConfig, "segment_max_pred")
+    segment_label_ids_file: str = same_as(InferenceConfig, "segment_label_ids_file")
+    segment_context: int = same_as(InferenceConfig, "segment_context")
+    candidates_from: str = same_as(InferenceConfig, "candidates_from")
+
+
+@dataclass(frozen=True)
+class EvalBulk(BulkConfig):
+    """The flags of `yt8m bulk eval`."""
+
+    segment_labels: bool = same_as(EvalConfig, "segment_labels")
+    batch_size: int = same_as(EvalConfig, "batch_size")
+
+
+@dataclass(frozen=True)
+class ExtractBulk(ExtractConfig):
+    """The flags of `yt8m bulk extract`."""
+
+    may_be_remote: ClassVar[bool] = True
+    _: KW_ONLY
+    runner: str = same_as(BulkConfig, "runner")
+    workers: int = same_as(BulkConfig, "workers")
+    jobs: int = option(
+        1, "processes of each worker that decode videos; 0 for as many as there are cores", minimum=0, maximum=256
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fetch_weights:
+            raise UsageError(
+                "--fetch_weights is a flag of yt8m extract; the workers of yt8m bulk fetch what they lack."
+            )
+
+
+PARTS = "parts"  # the folder in the output that holds what is joined at the end
+WORKERS_LOG = "workers.log"
+
+
+class ShardTask(NamedTuple):
+    """One shard of a job: its number in the sorted list of all, its path, and the file of its predictions."""
+
+    number: int
+    path: str
+    output: str = ""
+
+
+class Done(NamedTuple):
+    """The outcome of one shard.
+
+    Attributes:
+      number: the number of the shard.
+      records: number of records that were read.
+      bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
+      error: why the shard failed; empty if it did not.
+    """
+
+    number: int
+    records: int = 0
+    bad: str = ""
+    error: str = ""
+
+
+class BulkCommand(NamedTuple):
+    """One command: the class of its flags, its purpose, and the file in the output folder that is written last."""
+
+    config: type[BulkConfig] | type[ExtractBulk]
+    purpose: str
+    result: str
+
+
+COMMANDS = {
+    "infer": BulkCommand(InferBulk, "Predicts for every video, into one CSV file for each shard.", "predictions.json"),
+    "rank": BulkCommand(RankBulk, "Ranks the segments of every video by class, into segments.csv.", "segments.csv"),
+    "eval": BulkCommand(EvalBulk, "Evaluates a model on labelled records.", "report.json"),
+    "extract": BulkCommand(ExtractBulk, "Makes records out of video files, as yt8m extract does.", "summary.json"),
+}
+
+
+def main(argv: list[str]) -> int:
+    """Runs `yt8m bulk infer | rank | eval | extract`; words after `--` are options of Beam. Returns the exit status.
+
+    Raises:
+      UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
+      RunError: a shard is damaged, or the workers died again and again.
+    """
+    words, beam_words = _split(argv)
+    name = words[0] if words else ""
+    if name in ("--help", "--help=all", "-h", ""):
+        print(_overview(), end="")
+        return 0 if name else 2
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        raise UsageError(f"unknown command yt8m bulk {name}{suggestion(name, COMMANDS)} (known: {known})")
+    command = COMMANDS[name]
+    config: Any
+    given: dict[str, Any] = {}
+    told = (f"yt8m bulk {name}", command.purpose, words[1:])
+    if command.config is ExtractBulk:
+        config, given = flags.read_with(ExtractBulk, *told, extractors, "extractors")
+    else:
+        config = flags.read(command.config, *told)
+    if importlib.util.find_spec("apache_beam") is None:
+        raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
+    if isinstance(config, ExtractBulk):
+        return int(_loaded("extraction").run(config, given, beam_words))
+    return int(_loaded("jobs").run(name, _with_paths(config), beam_words))
+
+
+def _loaded(name: str) -> Any:
+    """A module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
+    handlers = list(logging.root.handlers)
+    logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
+    try:
+        return importlib.import_module(f"yt8m.bulk.bulk_config.{name}")
+    finally:
+        logging.disable(logging.NOTSET)
+        logging.root.handlers[:] = handlers  # with the one that Beam adds, each line would appear twice
+        program.set_up_log()
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words before and after `--`."""
+    place = argv.index("--") if "--" in argv else len(argv)
+    return list(argv[:place]), list(argv[place + 1 :])
+
+
+def _overview() -> str:
+    lines = [f"  yt8m bulk {name:<9}{command.purpose}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: yt8m bulk COMMAND --model=RUN --input='shards*' --output=FOLDER [-- options of Apache Beam]",
+            "       yt8m bulk extract --videos=TABLE --out=FOLDER [-- options of Apache Beam]",
+            "",
+            *lines,
+            "",
+            "`yt8m bulk COMMAND --help` lists the flags of a command.\n",
+        ]
+    )
+
+
+def _with_paths(config: BulkConfig) -> BulkConfig:
+    """The config with absolute local paths, since workers may start in another folder."""
+    found = {
+        name: getattr(config, name, "")
+        for name in ("model", "output", "manifest", "candidates_from", "segment_label_ids_file")
+    }
+    changed: Any = {name: storage.absolute(path) for name, path in found.items() if path}
+    return dataclasses.replace(config, **changed)

@@ -1,0 +1,152 @@
+"""`yt8m bulk extract`: the shards of an extraction, as tasks of a Beam pipeline.
+
+Everything but the loop over the shards is the code of `yt8m extract`. So the records are the same, and either command
+continues what the other has begun.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from yt8m.bulk.beam_runs import BeamJob, ShardFn, check_options, run_tasks
+from yt8m.bulk.bulk_config import Done, ExtractBulk
+from yt8m.datasets import extract
+from yt8m.datasets.extract import weights
+from yt8m.datasets.extract.data_set import Extraction
+from yt8m.datasets.extract.journal import Journal
+from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.errors import RunError
+
+
+class VideosTask(NamedTuple):
+    """The videos of one shard, and the newest version of their files."""
+
+    number: int
+    shard: str
+    rows: Sequence[TableRow]
+    newest: int
+
+
+class _Settings(NamedTuple):
+    """What is the same for all shards.
+
+    Attributes:
+      config: the flags.
+      given: the settings of the extractors that the user gave.
+      sums: {field: sha256} of the weights of each extractor, in the process that started the job.
+      inputs: hash of all inputs that determine the records.
+      making: {level: the folder that its shards are written to}.
+      most_bad: the number of bad videos at which there is no use in going on.
+    """
+
+    config: ExtractBulk
+    given: Mapping[str, Any]
+    sums: Sequence[Mapping[str, str]]
+    inputs: str
+    making: Mapping[str, str]
+    most_bad: int
+
+
+def run(config: ExtractBulk, given: Mapping[str, Any], beam_words: Sequence[str]) -> int:
+    """Extracts the features; returns the exit status.
+
+    Args:
+      config: the flags.
+      given: the settings of the extractors that the user gave.
+      beam_words: options of Beam.
+
+    Raises:
+      UsageError, RunError: see `extract.make` and `run_tasks`.
+    """
+    check_options(config.runner, config.workers, beam_words)
+    _Distributed(config, given, beam_words).run()
+    return 0
+
+
+class _Distributed(Extraction):
+    """An extraction whose missing shards are made by the workers of a pipeline."""
+
+    def __init__(self, config: ExtractBulk, given: Mapping[str, Any], beam_words: Sequence[str]) -> None:
+        super().__init__(config, extract.choose(config.extractors, given))
+        self._bulk, self._given, self._words = config, given, beam_words
+
+    def _fill(self, left: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
+        extractor.close()  # the workers open their own
+        sums = [one.sha256 for one in self._weights]
+        allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
+        settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
+        tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(left.items())]
+        job = BeamJob(
+            self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
+        )
+        done = run_tasks(job, tasks, lambda found: found | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
+        for task in tasks:
+            journal.find(task.shard, task.newest)
+        self._refuse_many_bad(journal)
+        failed = [one.error for one in done if one.error]
+        if failed:
+            raise RunError(f"{failed[0]} ({len(failed)} of {len(tasks)} shards failed; finished shards are kept)")
+
+
+class _Worker:
+    """The opened extractors of a worker process, and the number of bad videos that it has met."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.settings, self._bad = settings, 0
+        config = settings.config
+        self._journal = Journal(config.out, settings.inputs, list(settings.making))
+        chosen = extract.choose(config.extractors, settings.given)
+        found = [weights.find(one.extractor, one.name) for one in chosen]
+        for one, own, expected in zip(chosen, found, settings.sums, strict=True):
+            if own.sha256 != expected:
+                raise RunError(
+                    f"the weights of the extractor {one.name} have the sha256 {own.sha256} on a worker, and {expected} "
+                    "on the machine that started the job; give all of them the same files."
+                )
+        self._extractor = ShardExtractor(config, chosen, found, settings.making)
+
+    def extract(self, task: VideosTask) -> Done:
+        """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""
+        if not self._journal.find(task.shard, task.newest):
+            if self._bad > self.settings.most_bad:
+                raise RunError("too many videos are bad")
+            with self._extractor.pool() as pool:  # for each shard: decoders end with the thread that starts them
+                entry = self._journal.begun(task.newest)
+                self._extractor.extract(task.shard, task.rows, entry, pool, _count)
+            self._journal.add(task.shard, entry)
+            self._bad += len(entry.bad)
+        bad = self._journal.finished.pop(task.shard).bad
+        Metrics.counter("yt8m", "bad_videos").inc(len(bad))
+        return Done(task.number, len(task.rows))
+
+    def close(self) -> None:
+        """Closes the extractors."""
+        self._extractor.close()
+
+
+def _count(seconds: float) -> None:
+    Metrics.counter("yt8m", "decoded_seconds").inc(round(seconds))
+
+
+_lock = threading.Lock()  # extractors and decoders work on one shard at a time
+_workers: list[_Worker] = []
+
+
+def _extracted(settings: _Settings, task: VideosTask) -> Iterator[Done]:
+    with _lock:
+        if not _workers or _workers[0].settings != settings:
+            close_extractors()
+            _workers.append(_Worker(settings))
+        done = _workers[0].extract(task)
+    yield done
+
+
+def close_extractors() -> None:
+    """Closes the extractors of this process."""
+    while _workers:
+        _workers.pop().close()

@@ -1,0 +1,224 @@
+"""One job of `yt8m bulk`: its shards, its output folder, the pipeline that is run, and the files at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.bulk import pipelines, shard_work
+from yt8m.bulk.beam_runs import check_options
+from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done, InferBulk, RankBulk, ShardTask
+from yt8m.config import run_dir
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, vocabulary
+from yt8m.records.prediction_files import SEGMENTS_HEADER
+from yt8m.runs import trained_model
+from yt8m.scoring import evaluation, open_run
+from yt8m.scoring.segment_inference import NO_SEGMENT
+from yt8m.storage import json_text
+
+JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
+
+
+class FinishedJob(NamedTuple):
+    """A job whose shards are done.
+
+    Attributes:
+      config: the settings.
+      shards: all of its shards.
+      weights: path of the checkpoint or inference model, or of the export or archive.
+      step: the training step of the checkpoint; 0 for other models.
+    """
+
+    config: BulkConfig
+    shards: Sequence[ShardTask]
+    weights: str
+    step: int
+
+
+def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
+    """Runs the command `name`; returns the exit status.
+
+    Raises:
+      UsageError: there is no such model or data, or the output folder is in use.
+      RunError: a shard failed, too many records are bad, or the workers died again and again.
+    """
+    check_options(config.runner, config.workers, beam_words)
+    config, weights, step = _fixed(config)
+    shards = _shards(config, _files(config))
+    storage.makedirs(config.output)
+    with storage.lock(storage.join(config.output, LOCK)):
+        _claim(config, _described(name, config, shards, weights))
+        there = [shard for shard in shards if shard.output and storage.exists(shard.output)]
+        if there:
+            logging.info("%d of %d shards are done already", len(there), len(shards))
+        done = pipelines.run(name, config, [shard for shard in shards if shard not in there], beam_words)
+        records = sum(one.records for one in done)
+        done += [shard_work.noted(config, shard) for shard in there]
+        _check(config, shards, done)
+        _check_counts(config, shards, [one for one in done if one.records and not one.bad])
+        logging.info("%d records of %d shards were read", records, len(shards) - len(there))
+        finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
+        finish(FinishedJob(config, shards, weights, step))
+        if storage.exists(parts := storage.join(config.output, PARTS)):  # not if no shard was left to do
+            storage.remove_tree(parts)
+    return 0
+
+
+def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
+    """The config with the step of the checkpoint that all workers take; the path of the weights, and their step.
+
+    Raises:
+      UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
+    """
+    if not run_dir.is_run(config.model):
+        if not storage.is_dir(config.model) and not storage.exists(config.model):
+            raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
+        return config, config.model, 0
+    run = open_run(config.model, trust_code=config.trust_code)
+    run.data_for(config.inference_config(), config.input, isinstance(config, RankBulk))
+    model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model
+    if config.checkpoint != "best" and not model.is_file:
+        config = dataclasses.replace(config, checkpoint=str(model.step))
+    return config, model.weights, model.step
+
+
+def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
+    """The shards in order, each with the file of its predictions if there is one for each shard."""
+    if not isinstance(config, InferBulk):
+        return [ShardTask(index, path) for index, path in enumerate(files)]
+    # Shards in different folders may have the same name, so the names keep the path below the common folder.
+    common = os.path.commonpath([os.path.dirname(path) for path in files])
+    names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--input: two shards would be written to {twice}; name them in two jobs.")
+    return [
+        ShardTask(i, path, storage.join(config.output, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
+    ]
+
+
+def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
+    """Notes the job in the output folder. With --resume the folder must hold the same job.
+
+    Raises:
+      UsageError: the folder holds files already, or another job.
+    """
+    note = storage.join(config.output, JOB)
+    if isinstance(config, InferBulk) and config.resume and storage.exists(note):
+        _refuse_other(config.output, told, json_text.parse(storage.read_text(note)))
+        return
+    if set(storage.names_in(config.output)) - {LOCK, WORKERS_LOG}:
+        hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
+        raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
+    storage.write(note, json.dumps(told, indent=2))
+
+
+def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
+    for key in now:
+        if key != "files" and now[key] != begun.get(key):
+            told = f"({begun.get(key)!r}, and now {now[key]!r})"
+            raise UsageError(f"--resume: {output} holds a job with another {key} {told}; name another folder.")
+    files, before = now["files"], begun.get("files", {})
+    for path in sorted({*files, *before}):
+        if files.get(path) != before.get(path):
+            what = (
+                "is new in" if path not in before else "is missing in" if path not in files else "was rewritten since"
+            )
+            raise UsageError(f"--resume: {path} {what} the job that began in {output}; name another folder.")
+
+
+def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
+    """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
+    kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
+    if storage.is_dir(weights):
+        of_model = [storage.join(folder, one) for folder, names in storage.tree(weights).items() for one in names]
+    else:
+        of_model = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
+    files = storage.stamps([*(shard.path for shard in shards), *of_model])
+    settings = {key: getattr(config, key) for key in kept}
+    return {"command": name, **settings, "files": {path: list(stamp) for path, stamp in files.items()}}
+
+
+def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+    """Raises `RunError` if a shard failed, or if more records are bad than the job tolerates."""
+    failed = [one for one in done if one.error]
+    if failed:
+        more = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
+        raise RunError(f"{failed[0].error}{more}")
+    bad = [one.bad for one in done if one.bad]
+    for each in bad:
+        logging.warning("skipped the rest of a shard: %s", each)
+    if len(bad) > config.max_bad_records:
+        raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records={config.max_bad_records}.")
+    if bad:
+        storage.write(storage.join(config.output, BAD), "".join(f"{each}\n" for each in bad))
+
+
+def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+    """Raises `RunError` if a shard that was read to its end holds another number of records than the manifest says."""
+    if not config.manifest:
+        return  # the manifests beside the shards were compared while they were read
+    known = manifest.read(config.manifest)
+    paths = {shard.number: shard.path for shard in shards}
+    for one in done:
+        expected = known.expected(paths[one.number])
+        if expected is not None and expected.records != one.records:
+            raise RunError(
+                f"{paths[one.number]} holds {one.records} records, but {config.manifest} says {expected.records}. "
+                "Fetch the shard again, or write the manifest anew (yt8m verify --update)."
+            )
+
+
+def _finish_predictions(job: FinishedJob) -> None:
+    """Writes the list of the prediction files, as the last file of the job."""
+    output = job.config.output
+    files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
+    found = {"model": job.config.model, "global_step": job.step, "files": files}
+    storage.write(_result("infer", job.config), json.dumps(found, indent=2))
+    logging.info("the predictions are in %s, %d files", output, len(files))
+
+
+def _finish_ranking(job: FinishedJob) -> None:
+    """Joins the lines of the classes, one file each, into the file of the ranking."""
+    config = job.config
+    parts = sorted(storage.glob(storage.join(config.output, PARTS, "class*")))
+    if not parts:
+        raise RunError(NO_SEGMENT)
+    with storage.write_atomic(_result("rank", config)) as whole:
+        whole.write(SEGMENTS_HEADER + b"\n")
+        for part in parts:
+            whole.write(storage.read_bytes(part))
+    logging.info("the lists of %d classes are in %s", len(parts), _result("rank", config))
+
+
+def _finish_evaluation(job: FinishedJob) -> None:
+    """Prints the figures and writes report.json, as eval.py does."""
+    config = job.config
+    found = json_text.parse(storage.read_text(storage.join(config.output, PARTS, pipelines.FIGURES)))
+    names = _names(config, found["num_classes"])
+    figures = pipelines.with_arrays(found["figures"])
+    evaluated = evaluation.Evaluated(
+        job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
+    )
+    evaluation.write_report(_result("eval", config), evaluated, found["model"])
+
+
+def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
+    own = run_dir.own_names(config.model, num_classes) if storage.is_dir(config.model) else vocabulary.of_names(())
+    data = vocabulary.of_data("", _files(config))
+    return vocabulary.of(num_classes, vocabulary.for_model(own, num_classes, config.model, data))
+
+
+def _files(config: BulkConfig) -> list[str]:
+    return manifest.shards_at(config.input)
+
+
+def _result(name: str, config: BulkConfig) -> str:
+    return storage.join(config.output, COMMANDS[name].result)

@@ -1,0 +1,261 @@
+"""The work of a worker process of `yt8m bulk` on one shard: it predicts, ranks segments, or evaluates.
+
+A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, so the scores of a
+video do not depend on which videos are in its batch: matrix products of other sizes differ in the last bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from yt8m import scoring, storage
+from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.eval_util.arrays import Keys
+from yt8m.eval_util.evaluation_metrics import State
+from yt8m.lazy import tf
+from yt8m.readers import EverySegmentReader
+from yt8m.readers.damage import END, RecordCheck, sound_block
+from yt8m.readers.pipeline import cpu_session
+from yt8m.records.batches import read_records
+from yt8m.records.prediction_files import PredictionWriter
+from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.records.shards import DamagedError
+from yt8m.scoring import Evaluation, EvaluationSettings, GraphScorer, segment_inference
+from yt8m.scoring.fed_graph import refuse_damage
+from yt8m.scoring.model_input import OTHER_RANGES, Videos
+from yt8m.scoring.predictions import write_predictions
+from yt8m.storage import json_text
+
+T = TypeVar("T")
+
+
+class RankedSegments(NamedTuple):
+    """The best segments of one class, in the order of the final list.
+
+    Attributes:
+      keys: uint64 [N], the scores; a smaller key is a better score.
+      shards: int64 [N], the number of each segment's shard.
+      places: int64 [N], the place of each segment in the list of its shard.
+      names: object [N] of bytes, `video:start`.
+    """
+
+    keys: Keys
+    shards: Any
+    places: Any
+    names: Any
+
+    @classmethod
+    def of(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
+        """The best segments of one class in one shard; `keys` and `names` are in the order of the shard's list."""
+        held = np.empty(len(names), object)
+        held[:] = names
+        return cls(keys, np.full(len(names), shard), np.arange(len(names)), held)
+
+    @classmethod
+    def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
+        """The best `most` of several lists. Of segments with equal scores the one of the earlier shard comes first."""
+        columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
+        best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
+        return cls(*(column[best] for column in columns))
+
+
+class _Loaded:
+    """The model of a job in this process; `close` closes what was opened with it.
+
+    Args:
+      config: the settings of the job.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config, self._stack = config, contextlib.ExitStack()
+        # The process that started the job has checked that the code of the run is trusted.
+        self.model = self._stack.enter_context(
+            scoring.open(config.model, config.checkpoint, trust_code=True, config=config.inference_config())
+        )
+        self._candidates: segment_inference.Candidates | None = None
+
+    def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
+        """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
+        if not self.config.max_bad_records:
+            return iter(self.model.batches(path, self.config.batch_size))
+        self.run("--max_bad_records").refuse_other_data(read_records(path))
+        return _grouped(_sound(self._check, path, bad), self.config.batch_size)
+
+    @functools.cached_property
+    def _check(self) -> RecordCheck:
+        return self._stack.enter_context(contextlib.closing(RecordCheck(self.run("--max_bad_records").reader())))
+
+    def run(self, what: str) -> GraphScorer:
+        """The model, if it is that of a run."""
+        if not isinstance(self.model, GraphScorer):
+            raise UsageError(f"{what} needs the folder of a run or its archive; {self.config.model} is an export.")
+        return self.model
+
+    @functools.cached_property
+    def segments(self) -> _SegmentModel:
+        """The model that scores segments."""
+        run, config = self.run("rank"), self.config
+        data = run.trained.run.data_for(config.inference_config(), "", True)
+        model = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
+        return self._stack.enter_context(contextlib.closing(model))
+
+    def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
+        """The candidate classes of each video, if a file of them is named."""
+        if self.config.candidates_from and self._candidates is None:
+            path = self.config.candidates_from
+            self._candidates = segment_inference.Candidates(path, classes, self.model.num_classes)
+        return self._candidates
+
+    def close(self) -> None:
+        """Closes the model."""
+        self._stack.close()
+
+
+_lock = threading.Lock()
+_loaded: dict[BulkConfig, _Loaded] = {}
+
+
+def _model_of(config: BulkConfig) -> _Loaded:
+    """The model of the job, which the first caller loads for all threads of this process."""
+    with _lock:
+        if config not in _loaded:
+            _loaded[config] = _Loaded(config)
+        return _loaded[config]
+
+
+def close_models() -> None:
+    """Closes the models of all jobs of this process."""
+    with _lock:
+        while _loaded:
+            _loaded.popitem()[1].close()
+
+
+def predict(config: BulkConfig, shard: ShardTask) -> Done:
+    """Writes the predictions for one shard, a file that appears only when it is complete.
+
+    If the file exists, this does nothing: another worker wrote the file, and then died or had the same task.
+
+    Raises:
+      UsageError, RunError: for the reasons of `inference.infer`.
+    """
+    if storage.exists(shard.output):
+        return noted(config, shard)
+    storage.discard_orphans(shard.output)
+    loaded, bad = _model_of(config), list[DamagedError]()
+    with storage.write_atomic(shard.output, "w") as file:
+        writer = PredictionWriter(file, config.top_k)
+        write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), config.batch_size)
+        done = Done(shard.number, writer.count, _told(bad))
+        # before the predictions appear
+        storage.write(_note(config, shard), json.dumps(done))
+    return done
+
+
+def noted(config: BulkConfig, shard: ShardTask) -> Done:
+    """The outcome of a shard whose predictions are complete."""
+    path = _note(config, shard)
+    return Done(*json_text.parse(storage.read_text(path))) if storage.exists(path) else Done(shard.number)
+
+
+def _note(config: BulkConfig, shard: ShardTask) -> str:
+    """The file with the outcome of a shard."""
+    return storage.join(config.output, PARTS, f"done{shard.number:09d}")
+
+
+def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
+    """The best segments of each class in one shard; raises what `predict` raises."""
+    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    model, run = loaded.segments, loaded.run("rank")
+    settings, seconds = config.inference_config(), run.data.segment_size
+    ranking = segment_inference.ranking_for(settings, run.num_classes, run.names, seconds)
+    candidates = loaded.candidates(ranking.classes)
+    for videos in loaded.batches(shard.path, bad):
+        count += len(videos)
+        for segments, scores in model.scores(videos, config.batch_size):
+            listed = scores[:, ranking.classes]
+            ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
+    lists = ((number, RankedSegments.of(keys, shard.number, found)) for number, found, keys in ranking.scored_lines())
+    return Done(shard.number, count, _told(bad)), lists
+
+
+def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, State]:
+    """The name of the model, and the metrics of one shard; raises what `predict` raises."""
+    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    whole = Evaluation(loaded.model, EvaluationSettings(config.top_k, config.segment_labels))
+    for videos in loaded.batches(shard.path, bad):
+        whole.add(videos, config.batch_size)
+        count += len(videos)
+    if not count:
+        raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
+    return Done(shard.number, count, _told(bad)), loaded.model.model, whole.evaluator.metrics.state()
+
+
+class _SegmentModel:
+    """Cuts records into segments, and scores the segments in batches of one size.
+
+    Args:
+      run: the model.
+      reader: cuts records into segments.
+    """
+
+    def __init__(self, run: GraphScorer, reader: EverySegmentReader) -> None:
+        self._run, self._reader = run, reader
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            self._records = tf.placeholder(tf.string, [None])
+            batch = reader.prepare_serialized_examples(self._records)
+            self._cut = {
+                "names": batch.video_ids,
+                "features": batch.features,
+                "num_frames": batch.num_frames,
+                "labels": batch.labels,
+            }
+        self._session = cpu_session(graph)
+
+    def scores(self, videos: Videos, size: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
+        """Yields the names of segments, and their scores float32 [B, C]."""
+        if isinstance(videos, NumpyBatch):
+            raise RunError(OTHER_RANGES)
+        try:
+            cut = self._session.run(self._cut, {self._records: np.array([raw[0] for raw in videos], object)})
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            refuse_damage(self._reader, videos)
+            raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
+        for start in range(0, len(cut["names"]), size):
+            rows = slice(start, start + size)
+            names = cut["names"][rows].tolist()
+            features = dict(zip(self._run.data.feature_names, [one[rows] for one in cut["features"]], strict=True))
+            batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
+            yield names, self._run.scores(batch, size)[1]
+
+    def close(self) -> None:
+        """Closes the session."""
+        self._session.close()
+
+
+def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
+    """The records of a shard before its first bad one, which is added to `bad`."""
+    offset = number = 0
+    while offset != END:
+        records, offset, damage = sound_block(check, path, offset, number)
+        yield from zip(records, itertools.repeat(path), itertools.count(number))
+        number += len(records)
+        if damage is not None:
+            bad.append(damage)
+
+
+def _grouped(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while group := list(itertools.islice(items, size)):
+        yield group
+
+
+def _told(bad: Sequence[DamagedError]) -> str:
+    return "; ".join(map(str, bad))

@@ -1,1 +1,0 @@
-"""The commands of `yt8m`. The module or package of a command has `main(argv) -> int`, which returns the exit status."""

@@ -1,0 +1,1 @@
+"""Data sets: made from tables, arrays and videos, downloaded, generated, shown and checked."""

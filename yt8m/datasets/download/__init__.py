@@ -1,0 +1,274 @@
+"""`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each.
+
+The published plan of a partition lists its files; the files of a part (--shard) are chosen by a hash of their names.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import hashlib
+import os
+import re
+import string
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from rich import filesize
+from rich import progress as bars
+from rich.console import Console
+
+from yt8m import options, storage
+from yt8m.command_line import flags
+from yt8m.command_line.program import terminable
+from yt8m.datasets.download import transfer
+from yt8m.datasets.download.transfer import Client, Job, StoppedError
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.storage import json_text
+from yt8m.storage.local import free_bytes
+
+T = TypeVar("T")
+
+_PARTITION = re.compile(r"(\d+)/(video|frame)/(train|validate|test)")
+
+
+def main(argv: list[str]) -> int:
+    """Fetches the files that the flags name; returns the exit status.
+
+    Raises:
+      UsageError: a flag is wrong, or the disk has too little space; nothing was fetched.
+      RunError: there is no plan, or some files failed; these are listed on stderr.
+    """
+    purpose = "Fetches shards of YouTube-8M and checks their md5. If you start it again, it continues where it stopped."
+    config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
+    client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
+    with terminable():
+        _download(config, client, _jobs(config, client))
+    return 0
+
+
+@dataclass(frozen=True)
+class DownloadConfig(options.Checked):
+    """The flags of `yt8m download`."""
+
+    partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
+    mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
+    shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
+    dest: str = option(".", "folder to write into")
+    jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
+    dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
+    overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
+    retries: int = option(8, "number of tries in a row without a new byte after which a file is given up", minimum=0)
+    backoff_seconds: float = option(
+        1.0, "seconds to wait before the second retry; the wait doubles with each retry, up to two minutes", minimum=0
+    )
+    stall_seconds: float = option(60.0, "seconds without data after which the connection is opened again", minimum=0.01)
+    plan_url: str = option("http://data.yt8m.org", "server of the download plans")
+    mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _PARTITION.fullmatch(self.partition):
+            raise UsageError(
+                f"--partition={self.partition}: expected VERSION/LEVEL/SPLIT with video or frame and train, "
+                f"validate or test, such as --partition=2/frame/train."
+            )
+        if self.shard and not (len(self.shard) == 2 and 1 <= self.shard[0] <= self.shard[1]):
+            given = ",".join(map(str, self.shard))
+            raise UsageError(f"--shard={given}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
+        if storage.is_remote(self.dest):
+            raise UsageError(
+                f"--dest={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
+                "to a bucket by `gcloud storage rsync`."
+            )
+        for name, url in (("plan_url", self.plan_url), ("mirror_url", self.mirror_url)):
+            if url and not url.startswith(("http://", "https://")):
+                raise UsageError(f"--{name}={url}: expected an address that begins with http:// or https://.")
+
+    @property
+    def plan_address(self) -> str:
+        """The URL of the partition's plan."""
+        version, level, split = self.partition.split("/")
+        return f"{self.plan_url.rstrip('/')}/{version}/download_plans/{level}_{split}.json"
+
+    def file_address(self, name: str) -> str:
+        """The URL of the file with that published name."""
+        base = self.mirror_url or f"http://{self.mirror}.data.yt8m.org"
+        return f"{base.rstrip('/')}/{self.partition}/{name}"
+
+
+def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
+    address = config.plan_address
+    files = in_shard(parse_plan(client.content(address), address), config.shard)
+    if not files:
+        raise UsageError(f"--shard={','.join(map(str, config.shard))} holds no file of {config.partition}.")
+    return [Job(config.file_address(name), os.path.join(config.dest, saved_name(name)), md5) for name, md5 in files]
+
+
+class _Missing(NamedTuple):
+    """A file to fetch: its size in bytes (None if the server does not say) and the number of bytes received so far."""
+
+    size: int | None
+    partial: int
+
+
+def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
+    """Finds out which files are missing, checks that the disk has space for them, and fetches them."""
+    workers = _Workers(client, config.jobs)
+
+    def look(job: Job) -> _Missing | None:
+        if transfer.is_there(job, config.overwrite or config.dry_run):
+            return None
+        partial = os.path.getsize(job.partial) if os.path.exists(job.partial) else 0
+        return _Missing(client.size(job.url), partial)
+
+    seen = workers.map(look, jobs)
+    wanted = {job: missing for job, missing in seen.items() if missing}
+    needed = sum(max((one.size or 0) - one.partial, 0) for one in wanted.values())
+    print(
+        f"{config.partition}: {len(jobs)} files, {len(seen) - len(wanted)} there already, "
+        f"{len(wanted)} to fetch ({filesize.decimal(needed)})",
+        flush=True,
+    )
+    if config.dry_run:
+        for job, (size, _) in wanted.items():
+            print(f"{job.url} -> {job.target} ({'size not known' if size is None else filesize.decimal(size)})")
+    elif needed > (free := free_bytes(config.dest)):
+        raise UsageError(
+            f"--dest={config.dest} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
+            f"Take fewer (--shard=1,100 takes one in a hundred), or another folder."
+        )
+    elif wanted:
+        _fetch_all(client, workers, wanted)
+    for target, reason in sorted(workers.failed.items()):
+        print(f"failed: {os.path.basename(target)}: {reason}", file=sys.stderr)
+    if workers.failed:
+        raise RunError(f"{len(workers.failed)} of {len(jobs)} files failed; run the same command again to go on.")
+
+
+def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]) -> None:
+    """Fetches the files. Shows a progress bar on a terminal, else prints a line for each file."""
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.DownloadColumn(binary_units=False),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    task = bar.add_task(f"0 of {len(wanted)} files", total=sum(one.size or 0 for one in wanted.values()) or None)
+    done, lock, is_shown = 0, threading.Lock(), sys.stderr.isatty()
+
+    def fetch(job: Job) -> None:
+        nonlocal done
+        transfer.fetch(client, job, lambda count: bar.advance(task, count))
+        with lock:
+            done += 1
+            text = f"{done} of {len(wanted)} files"
+            bar.update(task, description=text)
+            if not is_shown:
+                print(f"{os.path.basename(job.target)} ({text})", file=sys.stderr, flush=True)
+
+    with bar if is_shown else contextlib.nullcontext():
+        workers.map(fetch, wanted)
+
+
+class _Workers:
+    """Threads that work on several files at the same time; if one file fails, the others go on.
+
+    Attributes:
+      failed: {path of the file: error message}.
+    """
+
+    def __init__(self, client: Client, count: int) -> None:
+        self._client, self._count = client, count
+        self.failed: dict[str, str] = {}
+
+    def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
+        """The results of `work` for each file, except for files that failed."""
+        done: dict[Job, T] = {}
+        pool = concurrent.futures.ThreadPoolExecutor(self._count)
+        try:
+            futures = {pool.submit(work, job): job for job in jobs}
+            for future in concurrent.futures.as_completed(futures):
+                try:
+                    done[futures[future]] = future.result()
+                except (RunError, UsageError) as error:
+                    self.failed[futures[future].target] = str(error)
+                except StoppedError:
+                    continue
+        except BaseException:
+            self._client.end()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return done
+
+
+_DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
+_NAME = re.compile(r"([A-Za-z0-9_-]+)([A-Za-z0-9]{2})(\.tfrecord)")
+_MD5 = re.compile(r"[0-9a-f]{32}")
+
+
+class Planned(NamedTuple):
+    """A file of the plan: its published name and the md5 of its content in hexadecimal."""
+
+    name: str
+    md5: str
+
+
+def parse_plan(content: bytes, source: str) -> list[Planned]:
+    """The files of a plan, sorted by name.
+
+    Args:
+      content: JSON `{"files": {name: md5, ...}}`.
+      source: the address of the plan, for error messages.
+
+    Raises:
+      RunError: `content` is not a plan (but a proxy's error page, say), or it has a name or md5 that is not valid.
+    """
+    try:
+        files = json_text.parse(content)["files"]
+        planned = sorted(Planned(name, str(md5).lower()) for name, md5 in files.items())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        start = content[:60].decode("utf-8", "backslashreplace")
+        raise RunError(
+            f'{source} is not a download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}.'
+        ) from error
+    for name, md5 in planned:
+        if not _NAME.fullmatch(name) or not _MD5.fullmatch(md5):
+            raise RunError(f"{source}: the entry {name!r}: {md5!r} is not NAME.tfrecord and an md5 of 32 digits.")
+    if not planned:
+        raise RunError(f"{source} lists no files; check --partition.")
+    return planned
+
+
+def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
+    """The files of shard X of Y, `shard` = (X, Y); all of them if it is empty.
+
+    The published rule: the file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
+    """
+    if not shard:
+        return list(files)
+    index, count = shard
+
+    def number(name: str) -> int:
+        return int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16)
+
+    return [one for one in files if number(one.name) % count == index - 1]
+
+
+def saved_name(name: str) -> str:
+    """The name of a file on disk: that of trainaa.tfrecord is train0000.tfrecord.
+
+    The last two characters are a number in base 62 with the digits a-z A-Z 0-9.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name!r} is not a published name")
+    stem, count, end = found.groups()
+    return f"{stem}{_DIGITS.index(count[0]) * 62 + _DIGITS.index(count[1]):04d}{end}"

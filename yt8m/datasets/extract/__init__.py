@@ -1,0 +1,124 @@
+"""`yt8m extract`: makes records from the user's own video files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from yt8m import extractors
+from yt8m.command_line import flags
+from yt8m.datasets.extract import weights
+from yt8m.datasets.extract.computing import Chosen
+from yt8m.datasets.extract.data_set import Extraction
+from yt8m.datasets.make_records import DataSetFlags
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.records.data_format import LEVELS
+
+
+@dataclass(frozen=True)
+class ExtractConfig(DataSetFlags):
+    """The flags of `yt8m extract`."""
+
+    _: KW_ONLY
+    videos: str = option(
+        "",
+        "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
+        "of video files, or a folder of them",
+    )
+    extractors: tuple[str, ...] = option(
+        ("inception", "vggish"), "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own"
+    )
+    level: tuple[str, ...] = option(("frame", "video"), "frame keeps all frames, video their mean; or both")
+    labels: str = option(
+        "column",
+        "where labels are: in the column of the table, or the name of each video's folder",
+        choices=("column", "folder"),
+    )
+    frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
+    ranges: tuple[str, ...] = option(
+        (),
+        "values that the bytes of frames cover, LOW:HIGH for each extractor, or one of: learned, those of the "
+        "training videos; floats, no bytes; usual, what the extractor says [usual: -2:2 of inception and vggish, "
+        "floats of all others]",
+    )
+    max_bad_videos: int | None = option(
+        None, "videos that may be left out because their files are bad [a tenth of them]", minimum=0
+    )
+    batch_size: int = option(32, "pictures or windows of sound that an extractor computes at once", minimum=1)
+    jobs: int = option(0, "processes that decode videos [as many as there are cores]", minimum=0, maximum=256)
+    decode_seconds: float = option(600.0, "time after which the decoding of a video is given up", minimum=1e-3)
+    decode_memory: int = option(4096, "address space in MB that the decoding of a video may take", minimum=64)
+    fetch_weights: bool = option(False, "only fetch the weights of the extractors into the cache, and check them")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("videos", "out", "extractors", "level"):
+            if not getattr(self, name) and (name == "extractors" or not self.fetch_weights):
+                raise UsageError(f"--{name} is missing: {self.__dataclass_fields__[name].metadata['help']}")
+        for level in self.level:
+            if level not in LEVELS or self.level.count(level) > 1:
+                raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that decode."""
+        return self.jobs or os.cpu_count() or 1
+
+
+def main(argv: list[str]) -> int:
+    """Extracts features; returns the exit status.
+
+    Raises:
+      UsageError: a flag is wrong, or a file is missing; nothing was written.
+      RunError: weights cannot be fetched, or too many videos are bad.
+    """
+    purpose = "Makes records out of video files: the features that extractors compute from pictures and sound."
+    config, given = flags.read_with(ExtractConfig, "yt8m extract", purpose, argv, extractors, "extractors")
+    chosen = choose(config.extractors, given)
+    if not config.fetch_weights:
+        make(config, chosen)
+        return 0
+    for one in chosen:
+        found = weights.find(one.extractor, one.name)
+        for field, path in found.paths.items():
+            print(f"{one.name} {field}: {path}, sha256 {found.sha256[field]}")
+    return 0
+
+
+def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
+    """Extracts the features and writes the records; returns {level: content of summary.json}.
+
+    Raises:
+      UsageError, RunError: see `main`.
+      Locked: another process is making records in the same folder.
+    """
+    return Extraction(config, chosen).run()
+
+
+def choose(names: Sequence[str], given: Mapping[str, Any]) -> list[Chosen]:
+    """The extractors of these names; each gets those of the given settings that it has.
+
+    Raises:
+      UsageError: there is no such extractor, none has a given setting, or two compute features of one name.
+    """
+    kinds = {name: extractors.kind_of(name)[0] for name in names}
+    fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
+    for setting, value in given.items():
+        if not any(setting in of_one for of_one in fields.values()):
+            raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
+    chosen = [
+        Chosen(name, extractors.create(name, {key: value for key, value in given.items() if key in fields[name]}))
+        for name in kinds
+    ]
+    features = [one.extractor.feature for one in chosen]
+    for feature in features:
+        if features.count(feature) > 1 or len(kinds) < len(names):
+            raise UsageError(
+                f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once, "
+                "and give those of your own other names of features."
+            )
+    return chosen

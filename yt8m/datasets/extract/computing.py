@@ -1,0 +1,293 @@
+"""Computes the features of videos: decoded pictures and windows in batches, across videos, in a fixed order.
+
+The batches depend only on the videos and on the flags, not on how fast anything is. So a shard that is extracted again
+has the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.datasets.extract import weights
+from yt8m.errors import RunError
+from yt8m.extractors import Extractor
+from yt8m.extractors.base import Compute
+from yt8m.extractors.decoder_pool import DecoderPool
+from yt8m.extractors.decoding import DecodeError, Message, Request
+from yt8m.extractors.sampling import Sound
+from yt8m.records import shards
+from yt8m.records.data_format import Range
+from yt8m.storage import copies, is_remote
+from yt8m.types import Closing
+
+_BATCH_BYTES = 64 << 20  # pictures of a batch
+_MOST_WAITING = 64  # videos whose features may wait for a batch to fill
+
+
+class Chosen(NamedTuple):
+    """An extractor that the user chose.
+
+    Attributes:
+      name: the name that was given for it.
+      extractor: the extractor.
+    """
+
+    name: str
+    extractor: Extractor
+
+
+class Clip(NamedTuple):
+    """A video, or a part of one.
+
+    Attributes:
+      path: local or gs://.
+      start, end: the part in seconds; `end` is None for the end of the video.
+    """
+
+    path: str
+    start: float = 0.0
+    end: float | None = None
+
+
+class Features(NamedTuple):
+    """The outcome of one video.
+
+    Attributes:
+      arrays: float32 [rows, size] for each extractor; empty if the video is bad.
+      seconds: length of the decoded part.
+      notes: what was unusual about the video.
+      bad: why the video has no features; empty if it has features.
+    """
+
+    arrays: Sequence[NDArray[np.float32]]
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    bad: str = ""
+
+
+class Settings(NamedTuple):
+    """What determines the features besides the extractors.
+
+    Attributes:
+      per_second: frames per second.
+      most: the largest number of frames of a video.
+      batch: pictures or windows that are computed at once.
+    """
+
+    per_second: float = 1.0
+    most: int = 300
+    batch: int = 32
+
+
+class Computer(Closing):
+    """The opened extractors. Use it in a `with` block.
+
+    Args:
+      chosen: the extractors.
+      found: the weights of each.
+      settings: see `Settings`.
+
+    Attributes:
+      sizes: number of values of each feature.
+    """
+
+    def __init__(self, chosen: Sequence[Chosen], found: Sequence[weights.Weights], settings: Settings) -> None:
+        self._extractors, self._settings = [one.extractor for one in chosen], settings
+        with contextlib.ExitStack() as opening:
+            self._computes: list[Compute] = [
+                opening.enter_context(one.open(of_one.paths))
+                for one, of_one in zip(self._extractors, found, strict=True)
+            ]
+            self.sizes = [
+                compute(_blank_for(one)).shape[1] for one, compute in zip(self._extractors, self._computes, strict=True)
+            ]
+            self._open = opening.pop_all()
+        pictures = dict.fromkeys(one.scaling for one in self._extractors if one.takes == "frames")
+        sounds = dict.fromkeys(_sound(one) for one in self._extractors if one.takes == "waveform")
+        self._pictures, self._sounds = list(pictures), list(sounds)
+
+    def close(self) -> None:
+        """Closes the extractors."""
+        self._open.close()
+
+    def features(self, clips: Sequence[Clip], pool: DecoderPool, threads: int = 1) -> Iterator[Features]:
+        """Yields the features of each clip, in order."""
+        batches = _Batches(self._extractors, self._computes, self.sizes, self._settings)
+        waiting: deque[_Video] = deque()
+        for video in self._decoded(clips, pool, threads, batches):
+            waiting.append(video)
+            if len(waiting) > _MOST_WAITING:
+                batches.flush()
+            while waiting and not waiting[0].pending:
+                yield waiting.popleft().features(self._settings, self._extractors)
+        batches.flush()
+        for video in waiting:
+            yield video.features(self._settings, self._extractors)
+
+    def _decoded(self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches) -> Iterator[_Video]:
+        """Yields the clips in order, after all their pictures and windows were given to `batches`."""
+        unreadable: dict[int, str] = {}
+        asked: deque[int] = deque()
+
+        def requests() -> Iterator[Request]:
+            for number, clip in enumerate(clips):
+                try:
+                    path = copies.file_copy(clip.path)
+                except RunError as error:
+                    unreadable[number] = str(error)
+                    continue
+                asked.append(number)
+                yield self._request(clip, path, threads)
+
+        done = 0
+        for decoding in pool.decode(requests()):
+            number = asked.popleft()
+            for other in range(done, number):
+                yield _Video(self.sizes, unreadable[other])
+            done = number + 1
+            video = _Video(self.sizes)
+            try:
+                for message in decoding.messages():
+                    self._take(video, message, batches)
+            except DecodeError as error:
+                video.bad = str(error)
+            yield video
+            if is_remote(clips[number].path):
+                copies.forget(clips[number].path)
+        for other in range(done, len(clips)):
+            yield _Video(self.sizes, unreadable[other])
+
+    def _request(self, clip: Clip, path: str, threads: int) -> Request:
+        settings = self._settings
+        given = (tuple(self._pictures), tuple(self._sounds), threads)
+        return Request(path, settings.per_second, settings.most, clip.start, clip.end, *given)
+
+    def _take(self, video: _Video, message: Message, batches: _Batches) -> None:
+        if message.kind == "end":
+            video.told = dict(message.told or {})
+            return
+        if message.values is None:
+            return
+        for index, extractor in enumerate(self._extractors):
+            if extractor.takes == "frames":
+                if message.kind == "picture" and self._pictures[message.which] == extractor.scaling:
+                    batches.add(video, index, message.row, message.values)
+            elif message.kind == "sound" and self._sounds[message.which] == _sound(extractor):
+                for place, window in enumerate(message.values):
+                    batches.add(video, index, message.row + place, window)
+
+
+class _Video:
+    """The rows of a video that have been computed, and the number of those that have not."""
+
+    def __init__(self, sizes: Sequence[int], bad: str = "") -> None:
+        self._sizes = sizes
+        self.rows: list[dict[int, NDArray[np.float32]]] = [{} for _ in sizes]
+        self.pending, self.bad = 0, bad
+        self.told: dict[str, Any] = {}
+
+    def features(self, settings: Settings, extractors: Sequence[Extractor]) -> Features:
+        """The features of the video, all with the same number of rows."""
+        if self.bad:
+            return Features((), bad=self.bad)
+        count = int(self.told["rows"])
+        arrays = [
+            self._aligned(index, count, settings.per_second, extractor) for index, extractor in enumerate(extractors)
+        ]
+        for extractor, array in zip(extractors, arrays, strict=True):
+            if shards.unfit_values(array):
+                return Features((), bad=f"its feature {extractor.feature} has values that are {shards.UNFIT}")
+        return Features(arrays, float(self.told["seconds"]), tuple(self.told["notes"]))
+
+    def _aligned(self, index: int, count: int, per_second: float, extractor: Extractor) -> NDArray[np.float32]:
+        """float32 [count, size]; a row of sound is that of the window in which the frame's time lies.
+
+        The last window also serves frames up to one hop after it. Rows without pictures or sound are 0.
+        """
+        found, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
+        last = max(found, default=-1)
+        for row in range(count):
+            place = row
+            if extractor.takes == "waveform":
+                place = math.floor(row / per_second * extractor.rate / extractor.hop + 1e-9)
+                place = last if place == last + 1 else place
+            if place in found:
+                aligned[row] = found[place]
+        return aligned
+
+
+class _Batches:
+    """Pictures and windows that wait until a batch is full; those of one batch have one shape."""
+
+    def __init__(
+        self, extractors: Sequence[Extractor], computes: Sequence[Compute], sizes: Sequence[int], settings: Settings
+    ) -> None:
+        self._computes, self._sizes, self._most = computes, sizes, settings.batch
+        self._names = [one.feature for one in extractors]
+        self._waiting: dict[tuple[int, tuple[int, ...]], list[tuple[_Video, int, NDArray[Any]]]] = {}
+
+    def add(self, video: _Video, index: int, row: int, values: NDArray[Any]) -> None:
+        """Adds the picture or window of a row for extractor `index`; computes the batch if it is full now."""
+        key = (index, values.shape)
+        batch = self._waiting.setdefault(key, [])
+        batch.append((video, row, values))
+        video.pending += 1
+        if len(batch) >= max(1, min(self._most, _BATCH_BYTES // max(1, values.nbytes))):
+            self._compute(*key)
+
+    def flush(self) -> None:
+        """Computes the features of the pictures and windows that have not been computed yet."""
+        for key in list(self._waiting):
+            self._compute(*key)
+
+    def _compute(self, index: int, shape: tuple[int, ...]) -> None:
+        batch = self._waiting.pop((index, shape))
+        found = self._computes[index](np.stack([values for _, _, values in batch]))
+        if found.shape != (len(batch), self._sizes[index]):
+            expected = f"[{len(batch)}, {self._sizes[index]}]"
+            raise RunError(f"the extractor of {self._names[index]} gave {list(found.shape)}; expected {expected}.")
+        for (video, row, _), vector in zip(batch, np.asarray(found, np.float32), strict=True):
+            video.rows[index][row] = vector
+            video.pending -= 1
+
+
+def _sound(extractor: Extractor) -> Sound:
+    return Sound(extractor.rate, extractor.window, extractor.hop)
+
+
+def _blank_for(extractor: Extractor) -> NDArray[Any]:
+    """One black picture, or one silent window, which shows how many values the feature has."""
+    if extractor.takes == "waveform":
+        return np.zeros((1, extractor.window), np.float32)
+    side = extractor.scaling.size if extractor.scaling else 64
+    return np.zeros((1, side, side, 3), np.uint8)
+
+
+def described(
+    chosen: Sequence[Chosen], found: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
+) -> list[Mapping[str, Any]]:
+    """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
+    shared = {"frames_per_second": settings.per_second, "max_frames": settings.most}
+    return [
+        {
+            "name": one.name,
+            "feature": one.extractor.feature,
+            "range": None if bounds is None else list(bounds),
+            **shared,
+            "settings": {name: _plain(value) for name, value in one.extractor.settings().items()},
+            "weights": of_one.sha256,
+        }
+        for one, of_one, bounds in zip(chosen, found, ranges, strict=True)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value

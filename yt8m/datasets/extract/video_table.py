@@ -1,0 +1,131 @@
+"""The videos to extract: a table with paths, a pattern of files, or folders; in the form of make-records' tables."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from yt8m import storage
+from yt8m.command_line import flags
+from yt8m.datasets.make_records.rows import CONTROL
+from yt8m.datasets.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows
+from yt8m.errors import UsageError
+from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
+
+_UNUSABLE = "its path holds a line break or another control character"
+_TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
+
+
+def open_videos(videos: str, labels: str, more: Sequence[str]) -> _OfTable | _OfFiles:
+    """The table of the videos; each row has an id, labels and a path that can be opened.
+
+    Args:
+      videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
+      labels: `folder` if the name of a video's folder is its label; otherwise the table's column has them.
+      more: further columns that are needed.
+
+    Raises:
+      UsageError: there are no videos, or a column is missing.
+    """
+    ending = os.path.splitext(videos)[1].lower()
+    if ending in _TABLES:
+        if not storage.exists(videos):
+            raise UsageError(f"--videos={videos}: there is no such file.")
+        return _OfTable(_TABLES[ending](videos, more), labels == "folder", more)
+    return _OfFiles(videos, labels == "folder", more)
+
+
+class _OfTable:
+    """A table, with paths relative to its own folder; the id is the path if there is no column of ids."""
+
+    features: Sequence[str] = ()
+    left_out: Mapping[str, str] = {}
+    passed_over: Mapping[str, int] = {}
+
+    columns: Sequence[str]
+
+    def __init__(self, table: CsvTable | ParquetTable, has_folders: bool, more: Sequence[str]) -> None:
+        self.path, self._table, self._has_folders = table.path, table, has_folders
+        for name in ("path", *more):
+            if name not in table.columns:
+                there = ", ".join(table.columns)
+                raise UsageError(f"--videos={table.path} has no column {name!r}; it has: {there}. Add the column.")
+        self.columns = list(
+            dict.fromkeys(("id", "labels", *(one for one in table.columns if one in (*COLUMNS, *more))))
+        )
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        for rows in self._table.batches(size, skip):
+            written = list(map(str, rows.cells["path"]))
+            cells: dict[str, Sequence[Any]] = {"id": written, "labels": [""] * rows.size, **rows.cells}
+            cells["path"] = list(map(self._whole, written))
+            if self._has_folders:
+                cells["labels"] = [os.path.basename(os.path.dirname(path)) for path in cells["path"]]
+            bad = {
+                number: "its path is empty"
+                for number, path in enumerate(written, rows.first)
+                if not path.strip() and number not in rows.bad
+            }
+            yield rows._replace(cells=cells, bad={**rows.bad, **bad})
+
+    def _whole(self, path: str) -> str:
+        folder = os.path.dirname(self.path)
+        return path if storage.is_remote(path) or os.path.isabs(path) or not folder else storage.join(folder, path)
+
+
+class _OfFiles:
+    """Video files, sorted by path; the id is the path from the folder that all of them lie in.
+
+    Attributes:
+      left_out: {path: why it is not in the table}.
+      passed_over: {ending of files that may be videos, but are not taken from folders: their number}.
+    """
+
+    features: Sequence[str] = ()
+
+    def __init__(self, videos: str, has_folders: bool, more: Sequence[str]) -> None:
+        self.path, self._has_folders = videos, has_folders
+        self.passed_over: Counter[str] = Counter()
+        if more:
+            raise UsageError(f"--group_by={more[0]}: a pattern of files has no columns; name a table as --videos.")
+        with flags.about_flags(f"--videos={videos}: "):
+            paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
+        self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
+        self._paths = [path for path in paths if path not in self.left_out]
+        if not self._paths:
+            raise UsageError(f"--videos={videos}: {_UNUSABLE} (of each of the {len(paths)} videos). Rename them.")
+        self._above = len(_common_folder(self._paths))
+        self.columns: Sequence[str] = ["id", "labels", "path"]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        for start in range(skip, len(self._paths), size):
+            paths = self._paths[start : start + size]
+            folders = [os.path.basename(os.path.dirname(path)) if self._has_folders else "" for path in paths]
+            ids = [path[self._above :].lstrip("/") for path in paths]
+            yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
+
+    def _videos_among(self, paths: Sequence[str]) -> list[str]:
+        """The files among the paths, and those with the ending of a video at any depth of the folders among them."""
+        files: list[str] = []
+        for path in paths:
+            if not storage.is_dir(path):
+                files.append(path)
+                continue
+            names = storage.names_in(path)
+            endings = (os.path.splitext(name)[1].lower() for name in names)
+            self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
+            inner = [storage.join(path, name) for name in names]
+            files += self._videos_among([one for one in inner if one.lower().endswith(ENDINGS) or storage.is_dir(one)])
+        return files
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """The longest path of a folder that all of these paths begin with; gs:// paths are compared as texts too."""
+    first, last = paths[0].split("/")[:-1], paths[-1].split("/")[:-1]  # they are sorted
+    same = list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    return "/".join(part for part, _ in same)

@@ -1,0 +1,134 @@
+"""The files with the weights of extractors: given by path, or fetched once into the cache and checked at every use.
+
+The cache is `weights` in `yt8m` under XDG_CACHE_HOME (by default ~/.cache). Beside each file lies its sha256, which is
+written at the first use: a file that changes afterwards is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from yt8m import storage
+from yt8m.datasets.download.transfer import Client
+from yt8m.errors import RunError, UsageError
+from yt8m.extractors import Extractor, PublishedFile
+from yt8m.storage import base
+
+_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0
+
+
+class Weights(NamedTuple):
+    """The files of an extractor.
+
+    Attributes:
+      paths: {field: path of the file or folder}.
+      sha256: {field: its sha256}, as manifests and runs name it.
+    """
+
+    paths: dict[str, str]
+    sha256: dict[str, str]
+
+
+def find(extractor: Extractor, name: str) -> Weights:
+    """The weights of an extractor; files that nobody gave and the cache lacks are fetched.
+
+    Raises:
+      UsageError: a path that the user gave does not exist.
+      RunError: a file cannot be fetched, or is not the one that was used before.
+    """
+    paths, sums = {}, {}
+    for field, source in extractor.weight_files().items():
+        given = str(getattr(extractor, field))
+        if not given and source is None:
+            raise UsageError(f"extractor {name}: give the path of its file by --{field}=PATH.")
+        if given:
+            if not storage.exists(given):
+                raise UsageError(f"extractor {name}, --{field}={given}: there is no such file.")
+            paths[field], sums[field] = given, _sha256_with(given, extractor.further_files(given), name)
+        elif source is not None:
+            paths[field], sums[field] = _cached(source, f"extractor {name}", field)
+    return Weights(paths, sums)
+
+
+def cache_path(source: PublishedFile) -> str:
+    """The path of a fetched file in the cache."""
+    return os.path.join(base.cache_dir(), "weights", source.file)
+
+
+def sha256_of(path: str) -> str:
+    """The sha256 of a file; that of a folder is the sha256 of the names and sums of the files in it."""
+    if not storage.is_dir(path):
+        return _digest(path, "sha256")
+    whole = hashlib.sha256()
+    for name in storage.names_in(path):
+        whole.update(f"{name}\0{sha256_of(storage.join(path, name))}\n".encode())
+    return whole.hexdigest()
+
+
+def _sha256_with(path: str, further: Sequence[str], name: str) -> str:
+    """The sha256 of a file; that of several files is the sha256 of their names and sums."""
+    for missing in (other for other in further if not storage.exists(other)):
+        raise UsageError(f"extractor {name}: {path} has weights in {missing}, and there is no such file.")
+    if not further:
+        return sha256_of(path)
+    lines = [f"{os.path.basename(one)}\0{sha256_of(one)}\n" for one in (path, *further)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _digest(path: str, kind: str) -> str:
+    with storage.open_read(path) as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
+
+
+def _cached(source: PublishedFile, what: str, field: str) -> tuple[str, str]:
+    """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
+    path = cache_path(source)
+    pin = f"{path}.sha256"
+    if not storage.exists(path):
+        _fetch(source, path, what, field)
+    found = sha256_of(path)
+    if not storage.exists(pin):
+        _check_published(source, path)
+        storage.write(pin, f"{found}\n")
+        print(f"{path}: sha256 {found}, from now on no other is accepted", file=sys.stderr)
+    expected = storage.read_text(pin).strip()
+    if found != expected:
+        raise RunError(
+            f"{path} has the sha256 {found}; expected {expected}, as at its first use. Remove the file, and it is "
+            f"fetched again; if it was replaced on purpose, remove {pin}."
+        )
+    return path, found
+
+
+def _check_published(source: PublishedFile, path: str) -> None:
+    for kind, published in (("md5", source.md5), ("sha256", source.sha256)):
+        if published and (digest := _digest(path, kind)) != published:
+            raise RunError(
+                f"{path} has the {kind} {digest}; {published} is published. Remove it, and it is fetched again from "
+                f"{source.address}."
+            )
+
+
+def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
+    print(f"fetching {source.address}", file=sys.stderr)
+    client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
+    try:
+        storage.makedirs(os.path.dirname(path))
+        with storage.lock(f"{path}.lock"):
+            if not storage.exists(path):  # another process may have fetched it meanwhile
+                client.persist(source.address, lambda: _write(client, source.address, path))
+    except RunError as error:
+        raise RunError(
+            f"{what} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
+            f"another machine, and put it at {path}, or give its path by --{field}=PATH."
+        ) from error
+
+
+def _write(client: Client, address: str, path: str) -> None:
+    with storage.write_atomic(path) as file:
+        for _, block in client.blocks(address, 0):
+            file.write(block)

@@ -1,0 +1,274 @@
+"""`yt8m inspect FILES`: shows the content of TFRecord shards as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from yt8m import options, storage
+from yt8m.command_line import flags
+from yt8m.command_line.program import run_main
+from yt8m.config import data_fit
+from yt8m.errors import RunError
+from yt8m.options import option
+from yt8m.records import discovery, manifest, shards, vocabulary
+from yt8m.records.data_format import Range
+from yt8m.records.discovery import Found
+from yt8m.records.shards import Feature, Record, id_text
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runs.class_search import printable
+
+_SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
+
+
+class FeatureSummary:
+    """One feature over all records: its types, the numbers of values per frame, and the range of the values."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.sizes: Counter[int] = Counter()
+        self.low, self.high = float("inf"), float("-inf")
+        self.not_finite = 0
+
+    def add(self, features: list[Feature]) -> None:
+        """Adds the frames of one record; a video-level feature counts as one frame."""
+        for one in features:
+            values = one.numbers()
+            self.kinds.add("uint8" if one.kind == "bytes" else one.kind or "empty")
+            self.sizes[len(values)] += 1
+            finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+            self.not_finite += len(values) - len(finite)
+            if len(finite):
+                self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
+
+    def as_json(self, bounds: Range | None) -> dict[str, Any]:
+        """The summary for `--json`. `bounds` are the values that bytes stand for, if they are known."""
+        return {
+            "type": "/".join(sorted(self.kinds)),
+            **({"bytes_stand_for": list(bounds)} if bounds and "uint8" in self.kinds else {}),
+            "sizes": {str(size): count for size, count in sorted(self.sizes.items())},
+            "range": [self.low, self.high] if self.low <= self.high else None,
+            "not_finite": self.not_finite,
+        }
+
+
+class ShardSummary:
+    """Summary of one shard: level, features, ids, labels, frames, ratings and damage.
+
+    Args:
+      path: path of the shard.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.size, self.records = path, storage.size(path), 0
+        self.features: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
+        self.levels: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.labels: Counter[int] = Counter()
+        self.unlabelled = 0
+        self.frames: list[int] = []
+        self.ratings: Counter[int] = Counter()
+        self.segments, self.positive = 0, 0
+        self.damage: list[str] = []
+
+    def read(self) -> ShardSummary:
+        """Reads the shard up to the first record that cannot be read, and collects all damage; returns itself."""
+        try:
+            for number, payload in enumerate(shards.read_shard(self.path)):
+                self.records += 1
+                try:
+                    self._add(shards.parse(payload), number)
+                except ValueError as error:
+                    self.damage.append(f"record {number}: {error}")
+        except RunError as error:
+            self.damage.append(str(error).removeprefix(f"{self.path}: "))
+        twice = [name for name, count in Counter(self.ids).items() if count > 1]
+        self.damage += [f"the id {name} is there {self.ids.count(name)} times" for name in twice]
+        return self
+
+    def _add(self, record: Record, number: int) -> None:
+        name = id_text(record.id())
+        self.ids.append(name)
+        if not name:
+            self.damage.append(f"record {number}: it has no id")
+        self._add_labels(record)
+        self._add_ratings(record, f"record {number} ({name})")
+        rated = "segment_labels" in record.context
+        self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
+        for key, frames in record.features().items():
+            self.features[key].add(frames)
+        lengths = {key: len(frames) for key, frames in record.lists.items()}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
+            self.damage.append(f"record {number} ({name}): unequal numbers of frames: {told}")
+        if lengths:
+            self.frames.append(max(lengths.values()))
+
+    def _add_labels(self, record: Record) -> None:
+        values = record.values("labels")
+        self.labels.update(int(value) for value in values)
+        self.unlabelled += not values
+
+    def _add_ratings(self, record: Record, where: str) -> None:
+        starts, classes, scores = map(record.values, shards.RATING_LISTS)
+        if not len(starts) == len(classes) == len(scores):
+            self.damage.append(f"{where}: {len(starts)} segment starts, {len(classes)} classes, {len(scores)} scores")
+            return
+        self.ratings.update(int(value) for value in classes)
+        self.segments += len(set(starts))
+        self.positive += sum(float(score) > 0 for score in scores)
+
+    def as_json(self, names: Vocabulary, ranges: Mapping[str, Range | None]) -> dict[str, Any]:
+        """The summary for `--json`.
+
+        Args:
+          names: the names of the classes.
+          ranges: {feature: the values that its bytes stand for}.
+        """
+        return {
+            "path": self.path,
+            "bytes": self.size,
+            "level": "/".join(sorted(self.levels)) or "empty",
+            "records": self.records,
+            "features": {name: feature.as_json(ranges.get(name)) for name, feature in self.features.items()},
+            "ids": self.ids[:_SHOWN_IDS],
+            "frames": _spread(self.frames),
+            "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
+            "ratings": {**_named(self.ratings, names), "segments": self.segments, "positive": self.positive},
+            "damage": self.damage[:_SHOWN_DAMAGE],
+            "damages": len(self.damage),
+        }
+
+
+def _spread(values: list[int]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
+
+
+def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
+    """The number of labels, the number and range of their classes, and the most frequent classes with their names."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
+    return {
+        "count": sum(counts.values()),
+        "classes": len(counts),
+        "range": [min(counts), max(counts)] if counts else None,
+        "most_frequent": [{"class": number, "name": names.name(number), "count": count} for number, count in ranked],
+    }
+
+
+_WIDTH = 160  # characters per line if the output is not a terminal
+
+
+@dataclass(frozen=True)
+class InspectConfig(options.Checked):
+    """The flags of `yt8m inspect`."""
+
+    json: bool = option(False, "print one JSON list rather than tables")
+    num_classes: int | None = option(
+        None,
+        "number of classes of data without a vocabulary; unless it is YouTube-8M's 3862, classes are shown without "
+        "names [the manifest's, or 3862 for YouTube-8M's features]",
+        minimum=1,
+    )
+    vocabulary: str = option(
+        "", "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records"
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Shows the shards; returns the exit status, 1 if one is damaged.
+
+    Raises:
+      UsageError: no file is named, or none matches.
+    """
+    patterns: list[str] = []
+    purpose = "Shows what TFRecord shards hold: name files or patterns after the flags."
+    config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
+    paths = storage.named_files(patterns, manifest.shards_among)
+    # Each folder has its own vocabulary, because the shards may be of different data sets.
+    of_folders = {os.path.dirname(path): path for path in paths}
+    data = {folder: discovery.find([path]) for folder, path in of_folders.items()}
+    names = {folder: _names(config, path, data[folder]) for folder, path in of_folders.items()}
+    found = []
+    for path in paths:
+        folder = os.path.dirname(path)
+        found.append(ShardSummary(path).read().as_json(names[folder], _ranges(data[folder])))
+    if config.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+        for one in found:
+            console.print(table(one))
+    return 1 if any(one["damages"] for one in found) else 0
+
+
+def _ranges(data: Found | None) -> dict[str, Range | None]:
+    return {} if data is None else {feature.name: feature.range for feature in data.format.features}
+
+
+def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
+    """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
+    found = vocabulary.of_data(config.vocabulary, [path])
+    count = vocabulary.class_count(config.num_classes, found)
+    if found is None:
+        count = data_fit.class_count(count, data)
+    return vocabulary.of(count, found.names if found else None)
+
+
+def table(shard: dict[str, Any]) -> Table:
+    """The table of one shard, with one row for each fact; `shard` is the dict from `ShardSummary.as_json`."""
+    shown = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
+    for row in _facts(shard):
+        shown.add_row(*(Text(printable(text)) for text in row))  # Text, not markup: a name may hold brackets
+    return shown
+
+
+def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "level", shard["level"]
+    yield "records", f"{shard['records']} in {shard['bytes']:,} bytes"
+    yield "ids", ", ".join(shard["ids"]) + (", ..." if shard["records"] > len(shard["ids"]) else "")
+    if shard["frames"]:
+        yield "frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"])
+    for name, feature in shard["features"].items():
+        yield f"feature {name}", _feature(feature)
+    yield "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
+    if shard["ratings"]["count"]:
+        told = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
+        yield "ratings", _labels(shard["ratings"]) + told
+    for what in shard["damage"]:
+        yield "DAMAGE", what
+    if shard["damages"] > len(shard["damage"]):
+        yield "DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more"
+
+
+def _feature(feature: dict[str, Any]) -> str:
+    sizes = ", ".join(
+        f"{size} values ({count} times)" if len(feature["sizes"]) > 1 else f"{size} values"
+        for size, count in feature["sizes"].items()
+    )
+    low, high = feature["range"] or (float("nan"), float("nan"))
+    odd = f"; {feature['not_finite']} NOT FINITE" if feature["not_finite"] else ""
+    stands_for = "; bytes stand for {:g} to {:g}".format(*bounds) if (bounds := feature.get("bytes_stand_for")) else ""
+    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{odd}{stands_for}"
+
+
+def _labels(labels: dict[str, Any]) -> str:
+    named = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
+    low, high = labels["range"] or ("", "")
+    counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
+    return f"{counts}; most frequent {named or 'none'}"
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m inspect", main))

@@ -1,0 +1,374 @@
+"""`yt8m make-records`: makes records of the user's own videos, from arrays and a table of labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import options, progress_bar, storage
+from yt8m.command_line import flags
+from yt8m.config.train_config import KNOWN_SIZES
+from yt8m.datasets.make_records import forked
+from yt8m.datasets.make_records.classes import (
+    Classes,
+    known_vocabulary,
+    number_labels,
+    warn_of_labels,
+    with_other_levels,
+)
+from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
+from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
+from yt8m.datasets.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
+from yt8m.datasets.make_records.tables import Table, open_table
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.records import encoding
+from yt8m.records.data_format import LEVELS, FeatureFormat
+
+# Limits of a batch, chosen so that its features fit into the CPU cache. Forked processes get the same batches, since a
+# batch decides the order of its records: the bytes of the shards do not depend on the number of CPU cores.
+_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
+# Forked processes: the bytes of features that are worth forking them, and the most processes.
+_FORK_BYTES, _MOST_PROCESSES = 1 << 26, 8
+
+
+@dataclass(frozen=True)
+class DataSetFlags(options.Checked):
+    """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
+
+    may_be_remote: ClassVar[bool] = False  # whether `out` may be in a bucket
+
+    out: str = option("", "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord")
+    _: KW_ONLY
+    label_separator: str = option(";", "between the labels of a video")
+    label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
+    vocabulary: str = option("", "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]")
+    splits: tuple[str, ...] = option(
+        ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
+    )
+    group_by: str = option("", "column whose equal values stay in one split")
+    max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
+    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
+    overwrite: bool = option(
+        False, "replace records that were made of another table, of other files or with other flags"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if storage.is_remote(self.out) and not self.may_be_remote:
+            raise UsageError(
+                f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
+            )
+        if not self.label_separator:
+            raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsConfig(DataSetFlags):
+    """The flags of `yt8m make-records`."""
+
+    required = ("table", "out")
+
+    table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
+    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
+    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
+    level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
+    feature_names: tuple[str, ...] = option(
+        (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
+    )
+    ranges: tuple[str, ...] = option(
+        (),
+        "with --bits=8: the values that bytes cover, LOW:HIGH for each feature, or one of: learned, those of the "
+        "training videos; floats, no bytes [learned]",
+    )
+    frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
+    max_bad_rows: int = option(0, "rows that may be left out because something is wrong with them", minimum=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits not in (8, 32):
+            raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
+        if self.ranges and self.bits != 8:
+            raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
+
+
+def main(argv: list[str]) -> int:
+    """Makes the records that the flags ask for; returns the exit status.
+
+    Raises:
+      UsageError: a file, a column or a feature is missing, or flags contradict one another; nothing was written.
+      RunError: more rows are bad than `--max_bad_rows` allows.
+    """
+    purpose = "Makes records of your own videos from a table of ids and labels and arrays of features."
+    config = flags.read(RecordsConfig, "yt8m make-records", purpose, argv)
+    make(config)
+    return 0
+
+
+def make(config: RecordsConfig) -> dict[str, Any]:
+    """Makes the records; returns the content of summary.json.
+
+    Raises:
+      UsageError, RunError: see `main`.
+      Locked: another process is making records in the same folder. It may append classes to the vocabulary.
+    """
+    work = _Work(config)
+    storage.makedirs(config.out)
+    with storage.lock(storage.join(config.out, ".lock")):
+        summary = work.run()
+    tell(summary, config.out, config.level, work.formats)
+    return summary
+
+
+class _Work:
+    """One call of the command.
+
+    The constructor reads and checks the table, before anything is written.
+    """
+
+    def __init__(self, config: RecordsConfig) -> None:
+        self._config = config
+        self._splits = Splits(config.splits)
+        vocabulary = known_vocabulary(config.vocabulary, config.out)
+        more = [config.group_by] if config.group_by else []
+        self._table: Table = open_table(config.table, config.array, more)
+        self._bad = BadRows(config.table, config.max_bad_rows)
+        known = set(vocabulary.names) if vocabulary else set()
+        labels = LabelRule(config.label_separator, known, bool(config.vocabulary), config.label_names)
+        self._rows = RowReader(self._table, labels, self._splits, config.group_by, self._bad)
+        rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
+        self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
+        self._scan = self._rows.scan()
+        self._classes = self._numbered_labels()
+        self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
+        self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
+        self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+
+    def _numbered_labels(self) -> Classes:
+        config = self._config
+        known = known_vocabulary(config.vocabulary, config.out)
+        if not self._scan.names and known is None:
+            raise UsageError(
+                f"{config.table}: no row has a label, so there are no classes; fill the column labels. To make records "
+                "without labels, whose classes a model shall predict, name the classes by --vocabulary=FILE."
+            )
+        classes = number_labels(self._scan.names, known, not config.vocabulary, config.label_names)
+        return with_other_levels(classes, config.out, config.level, config.vocabulary)
+
+    @property
+    def formats(self) -> Sequence[FeatureFormat]:
+        """The features."""
+        return self._features.formats
+
+    def run(self) -> dict[str, Any]:
+        """Writes the records; continues if an earlier start was interrupted."""
+        config = self._config
+        self._classes = (
+            self._numbered_labels()
+        )  # another process may have appended classes before this one had the lock
+        videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
+        output = Output(config.out, config.level, videos, config.shards)
+        inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
+        state = output.resume(inputs, config.overwrite, newest)
+        for number, what in output.progress.bad.items():
+            self._bad.add(int(number), what)
+        if state == "made":
+            print(f"{output.final} has all these records already; nothing was written.", file=sys.stderr)
+        else:
+            if state == "begun":
+                output.cut_shards()
+                print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
+            else:
+                output.begin(inputs, self._stored_formats(), newest)
+            self._features.formats = output.progress.formats()
+            warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
+            try:
+                self._write_by_processes(output)
+                write = self._write_videos if config.level == "video" else self._write_frames
+                self._write(output, self._batches(output.progress.rows), write)
+                output.finish(self._classes, self._bad.found)
+            finally:
+                output.close()
+        return output.summary(self._classes, self._bad.found)
+
+    def _inputs(self) -> str:
+        given = dataclasses.asdict(self._config)
+        for name in ("out", "vocabulary", "overwrite", "max_bad_rows"):
+            del given[name]
+        files = [path for path in (self._config.table, self._config.array) if path]
+        classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
+        return inputs_hash(given, storage.stamps(files), *classes, self._scan.videos)
+
+    def _stored_formats(self) -> list[FeatureFormat]:
+        formats = self._features.formats
+        if self._config.bits == 32:
+            return list(formats)
+        ranges = list(self._given or [LEARNED] * len(formats))
+        if LEARNED in ranges:
+            ranges = learn_ranges(ranges, self._training_values())
+        return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
+
+    def _training_values(self) -> Iterator[Sequence[Any]]:
+        train = self._splits.names.index(self._splits.training)
+        for batch in self._batches(0):
+            yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
+
+    def _batches(self, skip: int) -> Iterator[TableVideos]:
+        """The videos after the first `skip` rows, in batches."""
+        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
+        return self._rows.videos(self._scan, size, skip, self._features.in_table)
+
+    def _write_by_processes(self, output: Output) -> None:
+        """Writes the videos in forked processes, if that is possible and there is enough to do.
+
+        If anything goes wrong, such as a bad row, a full disk or a killed process, the rows that were not saved are
+        left for `_write`. It reads them in their order, so its messages are those of a single process.
+        """
+        count = forked.usable_cores() if self._features.are_mapped_vectors() else 1
+        size = 4 * self._features.values_in_memory * (len(self._scan.splits) - output.progress.rows)
+        is_every_label_known = all(name in self._classes.number for name in self._scan.names)
+        if count < 2 or size < _FORK_BYTES or not is_every_label_known:
+            return
+        work = functools.partial(self._write_parts, output)
+        try:
+            with forked.ForkedWorkers(min(count, _MOST_PROCESSES), work) as workers:
+                batches = self._batches(output.progress.rows)
+                self._write(output, batches, functools.partial(self._submit_videos, workers))
+                output.wait()
+        except (BadRowError, forked.JobError):
+            output.go_back()
+
+    def _submit_videos(
+        self,
+        workers: forked.ForkedWorkers,
+        output: Output,
+        batch: TableVideos,
+        places: NDArray[np.int64],
+        contexts: encoding.Contexts,
+    ) -> NDArray[np.int64]:
+        """As `_write_videos`, but the processes write the videos, and check their values."""
+        before = batch.rows.first - 1
+        parts = list(output.parts(batch.splits, places))
+        sizes = [self._mapped_records(contexts, part, before).size for _, part in parts]
+        output.append_by(workers, parts, sizes, contexts, before)
+        return np.bincount(places, minlength=batch.rows.size)
+
+    def _write_parts(
+        self,
+        output: Output,
+        parts: Sequence[tuple[str, int, NDArray[np.int64]]],
+        contexts: encoding.Contexts,
+        before: int,
+    ) -> list[list[int]]:
+        """The work of a forked process: writes parts of a batch, and returns what `Output.write_part` does for each."""
+        return [
+            output.write_part(shard, place, self._mapped_records(contexts, part, before))
+            for shard, place, part in parts
+        ]
+
+    def _mapped_records(
+        self, contexts: encoding.Contexts, places: NDArray[np.int64], before: int
+    ) -> encoding.VideoRecords:
+        """Records whose features are rows of the mapped array; `before` rows of it are before the batch."""
+        return encoding.VideoRecords(contexts, places, lambda rows: self._features.mapped_rows(rows + before))
+
+    def _write(self, output: Output, batches: Iterable[TableVideos], write: Callable[..., NDArray[np.int64]]) -> None:
+        total, done = len(self._scan.splits), output.progress.rows
+        for batch in progress_bar.counted(batches, total, "rows", lambda batch: batch.rows.size, done):
+            labels, places = self._with_classes(batch)
+            contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
+            frames = write(output, batch, places, contexts)
+            for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
+                is_written = (frames > 0) & (batch.splits == split)
+                output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
+            output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
+            output.done(batch.rows.first + batch.rows.size - 1)
+
+    def _with_classes(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
+        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
+        labels, places = batch.labels, batch.places
+        names, number = self._rows.names, self._class_numbers
+        if len(number) < len(names):
+            number = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
+            self._class_numbers = number
+        is_known = number[labels.codes] >= 0
+        if is_known.all():
+            return labels.coded(number), places
+        unknown, first = np.unique(labels.rows[~is_known], return_index=True)
+        for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
+            if batch.splits[place] >= 0:
+                name, count = names[code][:60], self._classes.size
+                what = f"its label {name!r} is none of the {count} classes of the vocabulary"
+                self._bad.add(batch.rows.first + place, what)
+        known = Labels(labels.rows[is_known], labels.codes[is_known])
+        return known.coded(number), places[~np.isin(places, unknown)]
+
+    def _write_videos(
+        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
+    ) -> NDArray[np.int64]:
+        """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
+        good, values = self._features.matrices(batch, places)
+        is_written = np.zeros(batch.rows.size, bool)
+        is_written[good] = True
+        for shard, part in output.parts(batch.splits, places):
+            rows = part[is_written[part]]
+            stored = functools.partial(self._features.stored_rows, values)
+            if len(rows):
+                records = encoding.VideoRecords(contexts, rows, stored)
+                output.append(shard, records, records.size)
+        return is_written.astype(np.int64)
+
+    def _write_frames(
+        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
+    ) -> NDArray[np.int64]:
+        """Writes the videos; returns the number of frames of each row that was written, and 0 for the others."""
+        frames = np.zeros(batch.rows.size, np.int64)
+        for shard, part in output.parts(batch.splits, places):
+            for place, values, was_cut in self._features.frames(batch, part):
+                record = encoding.frame_records(contexts, place, self._features.stored(values))
+                output.append(shard, [record], record.nbytes)
+                frames[place] = len(values[0])
+                output.progress.cut += was_cut
+        output.progress.longest = max(output.progress.longest, int(frames.max()))
+        return frames
+
+
+def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
+    """Prints the content of summary.json, and the command that trains on the records."""
+    folder = storage.join(out, level)
+    print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
+    for name, split in summary["splits"].items():
+        frames = f", {split['frames']} frames" if "frames" in split else ""
+        print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
+        absent = split["classes without a video"]
+        if absent and name != "test":
+            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{more}")
+    if summary["rows left out"]:
+        print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
+    pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
+    print(f"Train on it by\n  {_training(pattern, level, features)}")
+
+
+def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
+    """The command that trains on the records.
+
+    It has flags for the features if one of them has the name of a YouTube-8M feature, since the training would
+    otherwise take the published defaults.
+    """
+    given = {"train_data_pattern": pattern, "train_dir": "runs/mine"}
+    given["model"] = "MoeModel" if level == "video" else "NetVladModel"
+    if any(feature.name in KNOWN_SIZES for feature in features):
+        given["feature_names"] = ",".join(feature.name for feature in features)
+        given["feature_sizes"] = ",".join(str(feature.size) for feature in features)
+        given |= {"frame_features": "true"} if level == "frame" else {}
+    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in given.items())

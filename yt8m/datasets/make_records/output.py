@@ -1,0 +1,429 @@
+"""The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
+
+`OUT/.video.making/` becomes `OUT/video/`. This has `summary.json` and a folder for each split, with the shards and
+their manifest. `.progress.json` says which rows are done and how long each shard was at that time; the shards are
+synced to the disk before it is written. The next start after a kill or a power cut compares the shards with it, cuts
+them to these lengths and continues with the next row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import google_crc32c
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.datasets.make_records.classes import Classes
+from yt8m.datasets.make_records.forked import ForkedWorkers, SubmittedJob
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.manifest import Shard
+from yt8m.storage import json_text
+from yt8m.storage.base import Stamp
+
+PROGRESS, SUMMARY = ".progress.json", "summary.json"
+_SECONDS = 2.0  # between two writes of .progress.json
+_PAUSE = 10  # and at least so many times as long as the last one took
+_WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
+_AHEAD_OF_PROCESSES = 24  # number of parts that may wait for processes; they hold no features
+
+
+class WrittenShard(NamedTuple):
+    """What was written of a shard.
+
+    Attributes:
+      records: number of records.
+      size: bytes of all records.
+      crc: their checksum (CRC-32C).
+      last_place: where the last part begins, in bytes.
+      last_crc: checksum of the last part.
+    """
+
+    records: int = 0
+    size: int = 0
+    crc: int = 0
+    last_place: int = 0
+    last_crc: int = 0
+
+    def extended(self, records: int, size: int, crc: int) -> WrittenShard:
+        """The same with a further part."""
+        whole = shards.joined_crc(self.crc, crc, size)
+        return WrittenShard(self.records + records, self.size + size, whole, self.size, crc)
+
+    def damage(self, path: str, is_growing: bool) -> str:
+        """How the file differs from what was written, by its size and its last part; empty if it does not.
+
+        Args:
+          path: the file.
+          is_growing: whether more may have been written since.
+        """
+        size = storage.size(path) if storage.exists(path) else 0
+        if size < self.size or (size > self.size and not is_growing):
+            return f"{path} has {size} bytes, and {self.size} were written"
+        if not self.size:  # there may be no file
+            return ""
+        with storage.open_read(path) as file:
+            file.seek(self.last_place)
+            last = file.read(self.size - self.last_place)
+        return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
+
+
+@dataclass
+class RecordsProgress:
+    """How many of the records have been written: the content of .progress.json.
+
+    Attributes:
+      inputs: hash of all inputs that determine the records.
+      features: the features and, for bytes, their ranges.
+      rows: number of rows of the table that are done.
+      begun: number of videos of each split that were begun; some of them may have been bad.
+      shards: {path in the folder: the values of a `WrittenShard`}.
+      positives: {split: number of videos of each class}.
+      frames: {split: number of frames}.
+      longest: the largest number of frames of a video.
+      cut: number of videos that were cut to the limit of frames.
+      bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
+      newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
+    """
+
+    inputs: str
+    features: list[Any]
+    rows: int = 0
+    begun: list[int] = field(default_factory=list)
+    shards: dict[str, Sequence[Any]] = field(default_factory=dict)
+    positives: dict[str, list[int]] = field(default_factory=dict)
+    frames: dict[str, int] = field(default_factory=dict)
+    longest: int = 0
+    cut: int = 0
+    bad: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+    newest: int | None = None
+
+    def is_of(self, inputs: str, newest: int) -> bool:
+        """Whether these are the records of `inputs`, and no file of a video was rewritten since."""
+        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
+
+    def damage(self, folder: str) -> str:
+        """How the shards in `folder` differ from what was written; empty if they do not."""
+        found = (
+            WrittenShard(*values).damage(storage.join(folder, shard), is_growing=not self.complete)
+            for shard, values in self.shards.items()
+        )
+        return next(filter(None, found), "")
+
+    def formats(self) -> tuple[FeatureFormat, ...]:
+        """The features."""
+        return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
+
+
+class Output:
+    """Writes the records of one level.
+
+    Args:
+      out: the folder of the data set.
+      level: `video` or `frame`.
+      videos: {split: number of videos}.
+      shards: the number of shards of a split.
+    """
+
+    def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int) -> None:
+        self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
+        self.final, self.making = storage.join(out, level), storage.join(out, f".{level}.making")
+        self._old = storage.join(out, f".{level}.old")
+        self.progress = RecordsProgress("", [])
+        self._noted, self._pause = time.monotonic(), _SECONDS
+        self._unsynced: set[str] = set()  # shards that were written since the progress was saved
+        self._writers = ThreadPoolExecutor(_WRITERS)
+        self._pending = deque[
+            tuple[list[str], Future[list[list[int]]] | SubmittedJob]
+        ]()  # shards of parts, in their order
+        self._ends: dict[str, int] = {}  # of the shards, after the pending parts
+
+    def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
+        """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
+
+        Args:
+          inputs: hash of all inputs that determine the records.
+          overwrite: whether other records may be replaced.
+          newest: the newest version of the videos' files now.
+
+        Raises:
+          UsageError: the folder holds other records, or damaged ones.
+        """
+        there, damage = _read_progress(self.final), ""
+        if there is not None and there.complete and there.is_of(inputs, newest):
+            if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
+                storage.rename(self.making, self.final)
+            damage = there.damage(self.final)
+            if not damage:
+                self.progress = there
+                return "made"
+        if damage and not overwrite:
+            raise UsageError(
+                f"{self.final} was made from this table and with these flags, but {damage}. Add --overwrite to make it "
+                "again, or name another folder as --out."
+            )
+        if storage.exists(self.final) and not overwrite:
+            raise UsageError(
+                f"{self.final} is there already, and was made from another table, from other files or with other "
+                "flags; add --overwrite to replace it, or name another folder as --out."
+            )
+        begun = _read_progress(self.making)
+        if begun is not None and begun.is_of(inputs, newest):
+            damage = begun.damage(self.making)
+            if not damage:
+                self.progress = begun
+                return "begun"
+            logging.warning("the interrupted start cannot be continued: %s. All records are made again.", damage)
+        if storage.exists(self.making):
+            storage.remove_tree(self.making)
+        return ""
+
+    def cut_shards(self) -> None:
+        """Removes what was appended after the progress was saved."""
+        for split in self._videos:
+            folder = storage.join(self.making, split)
+            for name in storage.listdir(folder) if storage.exists(folder) else ():
+                path, size = storage.join(folder, name), self._written(f"{split}/{name}").size
+                storage.truncate(path, size) if size else storage.remove(path)
+
+    def begin(self, inputs: str, features: Sequence[FeatureFormat], newest: int | None = None) -> None:
+        """Starts from the first row, and removes what an earlier start wrote."""
+        formats = [list(feature) for feature in features]
+        self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), newest=newest)
+        self._note()
+
+    def parts(self, splits: NDArray[np.int16], places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yields (shard, positions) for the next videos. They fill the shards of their split in order and equally.
+
+        Args:
+          splits: the split of each row of a batch.
+          places: the positions of the videos in the batch.
+        """
+        for split, (name, videos) in enumerate(self._videos.items()):
+            own, first = places[splits[places] == split], self.progress.begun[split]
+            numbers = (np.arange(first, first + len(own)) * min(self._shards, videos)) // max(videos, 1)
+            self.progress.begun[split] += len(own)
+            for part in np.split(np.arange(len(own)), np.flatnonzero(np.diff(numbers)) + 1) if len(own) else ():
+                yield f"{name}/{name}{numbers[part[0]]:04d}.tfrecord", own[part]
+
+    def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
+        """Appends framed records to a shard, in a thread, which also makes them if `contents` makes them when iterated.
+
+        Args:
+          shard: path of the shard in the folder.
+          contents: arrays with a framed record in each row.
+          size: bytes of all of them.
+        """
+        self.wait(most=_AHEAD)
+        place = self._next_place(shard, size)
+        self._pending.append(([shard], self._writers.submit(lambda: [self.write_part(shard, place, contents)])))
+
+    def append_by(
+        self, workers: ForkedWorkers, parts: Sequence[tuple[str, NDArray[np.int64]]], sizes: Sequence[int], *job: Any
+    ) -> None:
+        """Appends framed records to shards, in another process.
+
+        Args:
+          workers: processes that call `write_part` for each part and return what it returns. They get
+            [(shard, place in the shard, positions), ...] and `job`.
+          parts: (shard, positions) of each part, from `parts`.
+          sizes: bytes of the records of each part.
+          *job: that from which `workers` make the records.
+
+        Raises:
+          JobError: an earlier part was not written. `go_back` makes the output whole again.
+        """
+        self.wait(most=_AHEAD_OF_PROCESSES)
+        placed = [
+            (shard, self._next_place(shard, size), part) for (shard, part), size in zip(parts, sizes, strict=True)
+        ]
+        self._pending.append(([shard for shard, _ in parts], workers.submit(sum(sizes), placed, *job)))
+
+    def go_back(self) -> None:
+        """Removes all records that were written after the progress was saved last."""
+        self._pending.clear()
+        self._ends.clear()
+        saved = _read_progress(self.making)
+        if saved is None:
+            raise RunError(f"{storage.join(self.making, PROGRESS)} cannot be read any more; start the command again.")
+        self.progress = saved
+        self.cut_shards()
+
+    def _next_place(self, shard: str, size: int) -> int:
+        """The end of a shard after all parts so far, to which `size` bytes are added."""
+        place = self._ends.get(shard, self._written(shard).size)
+        self._ends[shard] = place + size
+        return place
+
+    def write_part(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
+        """Writes records at a place in a shard; returns their number, size and checksum."""
+        count = size = crc = 0
+
+        def counted() -> Iterator[NDArray[np.uint8]]:
+            nonlocal count, size, crc
+            for records in contents:
+                yield records
+                crc = google_crc32c.extend(crc, records)
+                count, size = count + len(records), size + records.nbytes
+
+        storage.write_at(storage.join(self.making, shard), place, counted())
+        return [count, size, crc]
+
+    def wait(self, most: int = 0) -> None:
+        """Waits until at most `most` parts are waiting to be written."""
+        while len(self._pending) > most:
+            written, parts = self._pending.popleft()
+            for shard, (count, size, crc) in zip(written, parts.result(), strict=True):
+                self.progress.shards[shard] = self._written(shard).extended(count, size, crc)
+                self._unsynced.add(shard)
+
+    def _written(self, shard: str) -> WrittenShard:
+        return WrittenShard(*self.progress.shards.get(shard, ()))
+
+    def close(self) -> None:
+        """Stops the writers. Parts that still wait are dropped; a later start writes them."""
+        self._writers.shutdown(cancel_futures=True)
+
+    def count(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
+        """Adds videos of a split, by the classes of their labels, to the counts of classes and frames."""
+        name = list(self._videos)[split]
+        before = np.array(self.progress.positives.get(name, []), np.int64)
+        counts = np.bincount(classes, minlength=len(before))
+        counts[: len(before)] += before
+        self.progress.positives[name] = counts.tolist()
+        self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
+
+    def done(self, rows: int) -> None:
+        """Saves, every few seconds, that all rows up to this one are written."""
+        self.progress.rows = rows
+        if time.monotonic() > self._noted + self._pause:
+            self._note()
+
+    def _note(self) -> None:
+        self.wait()
+        begun = time.monotonic()
+        storage.sync(storage.join(self.making, shard) for shard in sorted(self._unsynced))
+        self._unsynced.clear()
+        storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
+        self._noted = time.monotonic()
+        self._pause = max(_SECONDS, _PAUSE * (self._noted - begun))
+
+    def finish(self, classes: Classes, bad: Mapping[int, str], extractors: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
+
+        Args:
+          classes: the classes.
+          bad: {number of a row: what is wrong with it}.
+          extractors: the extractors of the features, for the manifests.
+
+        Raises:
+          RunError: no row was good, so there is no video.
+        """
+        self.wait()
+        if not self.progress.shards:
+            raise RunError("no video is left: every row is bad.")
+        for split in self._videos:
+            self._write_manifest(split, classes.size, extractors)
+        summary = json.dumps(self.summary(classes, bad), indent=1, ensure_ascii=False)
+        storage.write(storage.join(self.making, SUMMARY), summary)
+        self.progress.complete = True
+        self._note()
+        if classes.vocabulary is not None:
+            counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
+            path = storage.join(self._out, vocabulary.NAME)
+            vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
+        self._tell_other_level(classes.size)  # before the renaming, so that a killed start does it again
+        if storage.exists(self._old):
+            storage.remove_tree(self._old)
+        if storage.exists(self.final):
+            storage.rename(self.final, self._old)
+        storage.rename(self.making, self.final)
+        if storage.exists(self._old):
+            storage.remove_tree(self._old)
+
+    def _write_manifest(self, split: str, count: int, extractors: Sequence[Mapping[str, Any]]) -> None:
+        found = {
+            storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
+            for name, values in self.progress.shards.items()
+            if name.startswith(f"{split}/")
+        }
+        if found:
+            longest = self.progress.longest if self._level == "frame" else None
+            positives = tuple(self._positives(split, count)) if split == "train" else None
+            data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
+            manifest.write(storage.join(self.making, split, manifest.NAME), found, data, extractors)
+
+    def _positives(self, split: str, count: int) -> list[int]:
+        found = self.progress.positives.get(split, [])
+        return found + [0] * (count - len(found))
+
+    def _tell_other_level(self, count: int) -> None:
+        """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""
+        for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
+            known = manifest.read(path)
+            if known.data is not None and (known.data.num_classes or 0) < count:
+                positives = known.data.positives
+                if positives is not None:
+                    positives = positives + (0,) * (count - len(positives))
+                data = known.data._replace(num_classes=count, positives=positives)
+                manifest.write(path, known.shards, data, known.extractors)
+
+    def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
+        """The content of summary.json."""
+        splits = {}
+        for split in self._videos:
+            held = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
+            positives = self._positives(split, classes.size)
+            absent = [index for index, count in enumerate(positives) if not count]
+            splits[split] = {
+                "videos": sum(values[0] for values in held),
+                "labels": sum(positives),
+                "shards": len(held),
+                "bytes": sum(values[1] for values in held),
+                **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
+                "classes without a video": [_class_name(classes, index) for index in absent],
+            }
+        return {
+            "level": self._level,
+            "features": [str(feature) for feature in self.progress.formats()],
+            "classes": classes.size,
+            "splits": splits,
+            **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
+            **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),
+            "rows left out": {str(number): what for number, what in sorted(bad.items())},
+        }
+
+
+def _class_name(classes: Classes, index: int) -> str:
+    return classes.vocabulary.name(index) if classes.vocabulary else f"class {index}"
+
+
+def _read_progress(folder: str) -> RecordsProgress | None:
+    """The saved progress; None if there is none that can be read."""
+    try:
+        return RecordsProgress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
+    except (RunError, ValueError, TypeError):
+        return None
+
+
+def newest_version(stamps: Iterable[Stamp]) -> int:
+    """The largest version of files, which grows if one of them is rewritten, and does not if one is deleted."""
+    return max((stamp.version for stamp in stamps), default=0)
+
+
+def inputs_hash(*parts: Any) -> str:
+    """A hash of all inputs that determine the records."""
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -1,0 +1,422 @@
+"""Reads ids, labels and splits of videos from the rows of a table, and finds bad rows.
+
+The table is read twice. `RowReader.scan` reads the rows without the features: it finds bad rows and repeated ids,
+counts the videos of each split, and collects the names of the labels. Then `RowReader.videos` reads the rows again,
+with the features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.config.train_config import MOST_CLASSES
+from yt8m.datasets.make_records import tables
+from yt8m.datasets.make_records.classes import NUMBER
+from yt8m.datasets.make_records.tables import Rows, Table
+from yt8m.errors import RunError, UsageError, suggestion
+
+_BATCH = 8192
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NO_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
+_SPLIT_NAME = re.compile(r"[\w-]+")
+
+
+class BadRowError(Exception):
+    """No record can be made from a row; the text says why."""
+
+
+def second_in(cells: Mapping[str, Sequence[Any]], column: str, place: int) -> float | None:
+    """The time in a cell, in seconds; None if the cell is empty or there is no such column.
+
+    Raises:
+      BadRowError: it is no time.
+    """
+    cell = cells[column][place] if column in cells else ""
+    if cell in ("", None):
+        return None
+    try:
+        second = float(cell)
+    except (TypeError, ValueError):
+        second = -1.0
+    if not 0 <= second < 1e9:
+        raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
+    return second
+
+
+class BadRows:
+    """Collects bad rows, and stops the command if there are too many.
+
+    Args:
+      path: path of the table, for error messages.
+      most: number of bad rows that are tolerated.
+      remedy: what the user can do, besides mending the row.
+
+    Attributes:
+      found: {number of the row: what is wrong}.
+    """
+
+    def __init__(
+        self, path: str, most: int, remedy: str = ", or leave out up to N such rows by --max_bad_rows=N"
+    ) -> None:
+        self._path, self._most, self._remedy = path, most, remedy
+        self.found: dict[int, str] = {}
+
+    def add(self, number: int, what: str) -> None:
+        """Adds a bad row.
+
+        Raises:
+          RunError: there are now more than are tolerated; the message names this row.
+        """
+        self.found.setdefault(number, what)
+        if len(self.found) > self._most:
+            before = f" ({len(self.found) - 1} rows before it are bad too)" if self._most else ""
+            raise RunError(f"{self._path}, row {number}: {what}{before}. Mend the row{self._remedy}.")
+
+
+class Splits:
+    """Which split a video belongs to: the one that its row names, else one drawn by a hash of its id or group.
+
+    The draw depends on nothing else, so a video stays in its split when others are added.
+
+    Args:
+      shares: `name:share` of each split; the shares add up to 1.
+
+    Attributes:
+      names: the names of the splits.
+      training: the split for training, `train` or the first.
+
+    Raises:
+      UsageError: the shares do not add up to 1.
+    """
+
+    def __init__(self, shares: Sequence[str]) -> None:
+        given = "--splits=" + ",".join(shares)
+        expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
+        pairs = [share.partition(":")[::2] for share in shares]
+        try:
+            parts = {name: float(part) for name, part in pairs}
+        except ValueError as error:
+            raise UsageError(f"{given}: {expected}.") from error
+        in_range = all(0 <= part <= 1 for part in parts.values())
+        if not in_range or abs(sum(parts.values()) - 1) > 1e-6 or len(parts) < len(pairs):
+            raise UsageError(f"{given}: {expected}.")
+        if not all(map(_SPLIT_NAME.fullmatch, parts)):
+            raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
+        self.names = tuple(parts)
+        self.training = "train" if "train" in parts else self.names[0]
+        self._ends = np.cumsum(list(parts.values()))
+        # Rounding may have left the sum slightly below 1.
+        self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf
+
+    def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The number of the split for each hash, int64 of the same shape."""
+        return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
+
+
+class LabelRule(NamedTuple):
+    """How labels are written, and which ones are allowed.
+
+    Attributes:
+      separator: the text between the labels in a cell.
+      known: the names of the vocabulary so far.
+      is_closed: whether no names are allowed besides the known ones.
+      may_be_numbers: whether texts such as `-1` are allowed as names.
+    """
+
+    separator: str
+    known: Collection[str]
+    is_closed: bool
+    may_be_numbers: bool
+
+
+class Labels(NamedTuple):
+    """The labels of a batch of rows, as pairs (row, label), sorted and without duplicates.
+
+    Attributes:
+      rows: int64 [n], the row of each pair, as its position in the batch; ascending.
+      codes: int64 [n], the label of each pair, as its position in `RowReader.names` or as its class; ascending
+        within a row.
+    """
+
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int64]
+
+    def coded(self, codes: NDArray[np.int64]) -> Labels:
+        """The same labels, with each code replaced by `codes[code]`; all new codes must be 0 or more."""
+        bits = int(codes.max(initial=0)).bit_length()
+        pairs = np.sort(self.rows << bits | codes[self.codes])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        return Labels(pairs >> bits, pairs & (1 << bits) - 1)
+
+
+class TableVideos(NamedTuple):
+    """The good rows of a batch.
+
+    Attributes:
+      rows: the batch.
+      places: int64 [n], the positions of the good rows in the batch.
+      ids: the id of each row of the batch, good or not.
+      labels: the labels of the rows of the batch.
+      splits: the split of each row of the batch, -1 for a bad one.
+    """
+
+    rows: Rows
+    places: NDArray[np.int64]
+    ids: Sequence[bytes]
+    labels: Labels
+    splits: NDArray[np.int16]
+
+
+class Scan(NamedTuple):
+    """The result of the first pass over the table.
+
+    Attributes:
+      splits: the split of each row, -1 for a bad one.
+      videos: number of videos of each split.
+      names: {label, spelt as in the table: number of videos}.
+    """
+
+    splits: NDArray[np.int16]
+    videos: tuple[int, ...]
+    names: Counter[str]
+
+
+class _SplitsOfRows(NamedTuple):
+    """Splits of rows.
+
+    Attributes:
+      splits: the split of each row, -1 for a bad one.
+      named: the split that its cell names, -1 for none.
+      groups: the digest of its group; empty if a group cannot be divided, because no row names its split.
+    """
+
+    splits: NDArray[np.int16]
+    named: NDArray[np.int16]
+    groups: NDArray[np.void]
+
+
+class RowReader:
+    """Reads ids, labels and splits, and notes bad rows.
+
+    Args:
+      table: the table.
+      rule: which labels are allowed.
+      splits: the splits.
+      group_by: column whose equal values are in one split; empty for none.
+      bad: collects the bad rows.
+
+    Attributes:
+      names: the labels that were read so far, whose positions `Labels.codes` gives.
+    """
+
+    def __init__(self, table: Table, rule: LabelRule, splits: Splits, group_by: str, bad: BadRows) -> None:
+        self._table, self._rule, self._splits, self._group_by, self._bad = table, rule, splits, group_by, bad
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
+        self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
+        self._held: tuple[Sequence[bytes], Labels] | None = None  # of all rows of a small table, after `scan`
+
+    def scan(self) -> Scan:
+        """Reads all rows without their features, in 18 bytes of memory per row, and holds those of a small table.
+
+        Raises:
+          RunError: too many rows are bad, or the table has no row.
+        """
+        seen: list[NDArray[np.void]] = []
+        splits: list[_SplitsOfRows] = []
+        counts = np.zeros(0, np.int64)
+        held: list[tuple[int, list[bytes], Labels]] = []
+        for rows in self._table.batches(_BATCH):
+            for number, what in rows.bad.items():
+                self._bad.add(number, what)
+            ids, labels = _ids(rows), self._labels(rows)
+            held = [*held, (rows.first - 1, ids, labels)] if rows.first + rows.size <= tables.HELD_ROWS else []
+            seen.append(self._digests_of_ids(rows, ids))
+            for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
+                if code in self._problems:
+                    self._bad.add(rows.first + place, self._problems[code])
+            splits.append(self._splits_of(rows, seen[-1]))
+            more = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
+            counts = more + np.pad(counts, (0, len(more) - len(counts)))
+            if len(self.names) > MOST_CLASSES:
+                raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
+        if not seen:
+            raise RunError(f"{self._table.path} has no row; expected one for each video.")
+        self._held = _joined(held) if held else None
+        every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
+        for first, row in _repeated(np.concatenate(seen)):
+            self._bad.add(row + 1, f"its id is that of row {first + 1} too")
+            every[row] = -1
+        videos = np.bincount(every[every >= 0], minlength=len(self._splits.names))
+        names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
+        return Scan(every, tuple(videos.tolist()), Counter(names))
+
+    def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
+        """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
+        for rows in self._table.batches(size, skip, features):
+            splits = scan.splits[rows.first - 1 :][: rows.size]
+            yield TableVideos(rows, np.flatnonzero(splits >= 0), *self._ids_and_labels(rows), splits)
+
+    def _ids_and_labels(self, rows: Rows) -> tuple[Sequence[bytes], Labels]:
+        if self._held is None:
+            return _ids(rows), self._labels(rows)
+        (ids, labels), start = self._held, rows.first - 1
+        begin, end = np.searchsorted(labels.rows, [start, start + rows.size])
+        return ids[start : start + rows.size], Labels(labels.rows[begin:end] - start, labels.codes[begin:end])
+
+    def _digests_of_ids(self, rows: Rows, ids: Sequence[bytes]) -> NDArray[np.void]:
+        if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
+            for number, text in enumerate(ids, rows.first):
+                if not text:
+                    self._bad.add(number, "its id is empty")
+                elif CONTROL.search(text.decode("utf-8", "replace")):
+                    told = repr(text.decode("utf-8", "replace")[:60])
+                    self._bad.add(number, f"its id {told} holds a line break or another control character")
+        return _digests(ids)
+
+    def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
+        named = self._named_splits(rows)
+        groups = digests[:0]
+        if self._group_by:
+            digests = self._digests_of_groups(rows)
+            groups = digests if "split" in rows.cells else groups
+        splits = np.where(named >= 0, named, self._splits.drawn(digests.view(">u8")[::2])).astype(np.int16)
+        for number in self._bad.found:
+            if rows.first <= number < rows.first + rows.size:
+                splits[number - rows.first] = -1
+        return _SplitsOfRows(splits, named, groups)
+
+    def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
+        """The split that each row names, -1 if it names none."""
+        names = self._splits.names
+        if "split" not in rows.cells:
+            return np.full(rows.size, -1, np.int16)
+        number = {name: place for place, name in enumerate(names)} | {"": -1}
+        written = [str(cell).strip() for cell in rows.cells["split"]]
+        for row, name in enumerate(written, rows.first) if not set(written) <= number.keys() else ():
+            if name not in number:
+                self._bad.add(row, f"its split is {name[:60]!r}, and --splits names {', '.join(names)}")
+        return np.fromiter((number.get(name, -1) for name in written), np.int16, rows.size)
+
+    def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
+        groups = [str(cell) for cell in rows.cells[self._group_by]]
+        for number, group in enumerate(groups, rows.first) if not all(groups) else ():
+            if not group:
+                self._bad.add(number, f"its {self._group_by} is empty, which decides its split")
+        return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
+
+    def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
+        """The split of each row. All rows of a group have the split that the first of them names."""
+        splits, named, digests = rows
+        if not len(digests):
+            return splits
+        _, groups = np.unique(digests.view("S16"), return_inverse=True)
+        naming = np.flatnonzero((splits >= 0) & (named >= 0))
+        first = np.full(groups.max() + 1, -1)
+        first[groups[naming[::-1]]] = naming[::-1]
+        decided = np.where(first >= 0, named[first], -1)[groups]
+        for row in naming[named[naming] != decided[naming]].tolist():
+            self._refuse_division(row, int(first[groups[row]]), named)
+            splits[row] = -1
+        return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
+
+    def _refuse_division(self, row: int, first: int, named: NDArray[np.int16]) -> None:
+        group = str(next(self._table.batches(1, row)).cells[self._group_by][0])[:60]
+        own, other = (self._splits.names[named[place]] for place in (row, first))
+        told = f"its split is {own}, and that of row {first + 1} is {other}"
+        self._bad.add(
+            row + 1, f"{told}, though both are of the {self._group_by} {group!r}, which --group_by keeps together"
+        )
+
+    def _label_problem(self, name: str) -> str:
+        if CONTROL.search(name):
+            return f"its label {name[:60]!r} holds a control character"
+        if NUMBER.fullmatch(name) or name in self._rule.known:
+            return ""
+        if self._rule.is_closed:
+            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._rule.known)}"
+        if not self._rule.may_be_numbers and _NO_CLASS.fullmatch(name):
+            return (
+                f"its label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
+                "numbers are names, add --label_names"
+            )
+        return ""
+
+    def _labels(self, rows: Rows) -> Labels:
+        counts, written = self._parts(rows.cells["labels"])
+        try:
+            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
+        except KeyError:
+            for text in dict.fromkeys(written):
+                if text not in self._numbers:
+                    self._numbers[text] = self._number(text.strip())
+            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
+        places = np.repeat(np.arange(rows.size), counts)
+        return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
+
+    def _number(self, name: str) -> int:
+        """The position of a label in `names`, to which a new label is added; -1 for an empty label."""
+        if name and name not in self._numbers:
+            if problem := self._label_problem(name):
+                self._problems[len(self.names)] = problem
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers.get(name, -1)
+
+    def _parts(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], list[str]]:
+        """The number of parts of each cell, and the parts of all."""
+        separator = self._rule.separator
+        is_plain = set(map(type, cells)) == {str} and len(separator) == 1 and separator.isascii()
+        joined = "\0".join(cells) if is_plain else ""
+        if is_plain and joined.count("\0") == len(cells) - 1:  # five times as fast as cell by cell
+            text = np.frombuffer(joined.encode("utf-8", "surrogateescape"), np.uint8)
+            breaks = text[(text == 0) | (text == ord(separator))] == 0
+            counts = np.diff(np.flatnonzero(breaks), prepend=-1, append=len(breaks))
+            return counts, joined.replace("\0", separator).split(separator)
+        parts = [
+            [str(part) for part in cell if part is not None] if isinstance(cell, list) else str(cell).split(separator)
+            for cell in cells
+        ]
+        return np.fromiter(map(len, parts), np.int64, len(parts)), list(itertools.chain.from_iterable(parts))
+
+
+def _joined(batches: Sequence[tuple[int, list[bytes], Labels]]) -> tuple[Sequence[bytes], Labels]:
+    """The ids and labels of each batch, with the number of rows in the batches before it."""
+    ids = list(itertools.chain.from_iterable(ids for _, ids, _ in batches))
+    rows = np.concatenate([before + labels.rows for before, _, labels in batches])
+    return ids, Labels(rows, np.concatenate([labels.codes for _, _, labels in batches]))
+
+
+def _ids(rows: Rows) -> list[bytes]:
+    cells = rows.cells["id"]
+    texts = cells if set(map(type, cells)) == {str} else list(map(str, cells))
+    found = "\0".join(texts).encode("utf-8", "surrogateescape").split(b"\0")  # five times as fast as one by one
+    return found if len(found) == len(texts) else [text.encode("utf-8", "surrogateescape") for text in texts]
+
+
+def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
+    """A digest of 16 bytes for each text; only equal texts have equal digests."""
+    blake2b = hashlib.blake2b
+    return np.frombuffer(b"".join([blake2b(text, digest_size=16).digest() for text in texts]), "V16")
+
+
+def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """(first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
+    beginnings = np.sort(digests.view(np.uint64)[::2])
+    if (beginnings[1:] != beginnings[:-1]).all():  # ten times as fast as the rest
+        return
+    texts = digests.view("S16")
+    order = np.argsort(texts, kind="stable")
+    is_new = np.concatenate([[True], texts[order][1:] != texts[order][:-1]])
+    firsts = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
+    pairs = np.stack([order, firsts], axis=1)[~is_new]
+    for row, first in sorted(pairs.tolist()):
+        yield first, row

@@ -1,0 +1,236 @@
+"""`yt8m sample-data`: writes small generated data sets in the formats of YouTube-8M, for first steps and tests."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import Progress
+
+from yt8m import options, storage
+from yt8m.command_line import flags
+from yt8m.datasets.sample_data import synthetic_videos
+from yt8m.datasets.sample_data.synthetic_videos import AUDIO, RGB, SEGMENT, Video
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.data_format import PUBLISHED
+from yt8m.records.vocabulary import Vocabulary
+
+LEVELS = ("video", "frame", "segment")
+SPLITS = ("train", "validate", "test")
+# Videos per split. At video level a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
+_DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
+_MOST = 4_000_000  # ids have only four characters, like the real ones
+# Increase this whenever the bytes generated from a config change, so that old cached data are not used.
+EDITION = 4
+
+
+def main(argv: list[str]) -> int:
+    """Writes what the flags ask for, and prints a command that trains on it; returns the exit status.
+
+    Raises:
+      UsageError, RunError: see `generate`.
+    """
+    purpose = (
+        "Generates small data sets in the formats of YouTube-8M, with its class frequencies. "
+        "Metrics on these data say nothing about YouTube-8M."
+    )
+    config = flags.read(SampleConfig, "yt8m sample-data", purpose, argv)
+    generate(config)
+    level = config.levels()[0]
+    pattern = storage.join(config.out_dir, level, "train", "*.tfrecord")
+    example = "--feature_names=mean_rgb,mean_audio --model=LogisticModel --batch_size=256"
+    if level != "video":
+        segments = " --segment_labels" if level == "segment" else ""
+        of_frames = f"--frame_features{segments} --feature_names=rgb,audio"
+        example = f"{of_frames} --model=FrameLevelLogisticModel --batch_size=32"
+    print(
+        f"Wrote generated sample data (no YouTube-8M videos) into {config.out_dir}. Train on it by\n"
+        f"  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}"
+    )
+    return 0
+
+
+@dataclass(frozen=True)
+class SampleConfig(options.Checked):
+    """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
+
+    required = ("out_dir",)
+
+    out_dir: str = option("", "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord")
+    level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
+    train: int | None = option(
+        None, "number of training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST
+    )
+    validate: int | None = option(None, "number of validation videos [1000; 200]", minimum=0, maximum=_MOST)
+    test: int | None = option(None, "number of test videos, which have no labels [500; 100]", minimum=0, maximum=_MOST)
+    num_classes: int = option(3862, "number of classes: the first ones of YouTube-8M", minimum=1, maximum=3862)
+    seed: int = option(0, "another seed gives other videos of the same classes", minimum=0)
+    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
+    min_frames: int = option(120, "frames of the shortest video", minimum=10, maximum=10_000)
+    max_frames: int = option(300, "frames of the longest video", minimum=10, maximum=10_000)
+    temporal: bool = option(
+        False, "make classes that show only in the order of frames or in single frames; no effect on segments"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_frames > self.max_frames:
+            raise UsageError(
+                f"--min_frames={self.min_frames} is more than --max_frames={self.max_frames}; "
+                "give the shorter length to the former."
+            )
+
+    def levels(self) -> tuple[str, ...]:
+        """The levels to write."""
+        return LEVELS if self.level == "all" else (self.level,)
+
+    def sizes(self, level: str) -> dict[str, int]:
+        """{split: number of videos}."""
+        asked = (self.train, self.validate, self.test)
+        defaults = zip(SPLITS, asked, _DEFAULT_SIZES[level], strict=True)
+        return {split: default if size is None else size for split, size, default in defaults}
+
+
+def generate(config: SampleConfig) -> None:
+    """Writes the vocabulary and the shards that `config` describes, and a manifest for each folder.
+
+    Each file appears only when it is complete.
+
+    Raises:
+      UsageError: the folder has other shards, which would be mixed in, or the vocabulary of other data; nothing was
+          written.
+      RunError: the folder cannot be written.
+    """
+    jobs = []
+    for level in config.levels():
+        for split, count in config.sizes(level).items():
+            folder = storage.join(config.out_dir, level, split)
+            names = (f"{split}{number:04d}.tfrecord" for number in range(min(config.shards, count)))
+            paths = [storage.join(folder, name) for name in names]
+            other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
+            if other:
+                raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out_dir")
+            jobs.append((level, split, count, paths))
+    _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
+    for level, split, count, paths in jobs:
+        held: dict[str, manifest.Shard] = {}
+        with _progress(f"{level} {split}: {count} sample videos", count) as advance:
+            records = _records(config, level, split, count, advance)
+            for number, path in enumerate(paths):
+                here = (number + 1) * count // len(paths) - number * count // len(paths)
+                held[path] = manifest.write_shard(path, itertools.islice(records, here))
+        if held:
+            place = storage.join(config.out_dir, level, split, manifest.NAME)
+            manifest.write(place, held, _format(config, level, has_labels=split != "test"))
+
+
+def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
+    """The features and classes in the records of a level."""
+    if level == "video":
+        features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
+        return manifest.DataFormat(level, features, num_classes=config.num_classes)
+    features = manifest.FeatureFormat("rgb", RGB, PUBLISHED), manifest.FeatureFormat("audio", AUDIO, PUBLISHED)
+    has_segments = level == "segment" and has_labels
+    return manifest.DataFormat("frame", features, has_segments, config.num_classes, config.max_frames)
+
+
+def _write_vocabulary(path: str, num_classes: int) -> None:
+    if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
+        raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out_dir")
+    known = vocabulary.load()
+    parts = (known.names[:num_classes], known.counts[:num_classes], known.verticals[:num_classes])
+    vocabulary.write(path, Vocabulary(*parts))
+
+
+@contextlib.contextmanager
+def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
+    """Shows a progress bar on a terminal, else one line of text. Writes to stderr, because stdout may be piped."""
+    if not sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+        yield lambda: None
+        return
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
+    """The serialized records of a split; calls `advance` for each."""
+    lengths = config.min_frames, config.max_frames
+    number = SPLITS.index(split)
+    for video in synthetic_videos.videos(config.seed, number, count, config.num_classes, level == "segment", lengths):
+        yield _record(video, level, config, is_labelled=split != "test")
+        advance()
+
+
+def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -> bytes:
+    """The video as a record in the format of the level."""
+    context = {"id": shards.bytes_feature(video.id)}
+    if is_labelled:
+        context["labels"] = shards.int64_feature(video.labels)
+    if level == "video":
+        mean = synthetic_videos.mean_features(video, config.temporal)
+        context["mean_rgb"] = shards.float_feature(mean[:RGB])
+        context["mean_audio"] = shards.float_feature(mean[RGB:])
+        return shards.example(context)
+    if level == "frame":
+        frames = synthetic_videos.frames(video, temporal=config.temporal)
+    else:
+        shown = synthetic_videos.windows(video)
+        frames = synthetic_videos.segment_frames(video, shown, config.num_classes)
+        if is_labelled:
+            starts, classes, scores = synthetic_videos.ratings(video, shown, config.num_classes).T
+            context["segment_start_times"] = shards.int64_feature(starts)
+            context["segment_end_times"] = shards.int64_feature(starts + SEGMENT)
+            context["segment_labels"] = shards.int64_feature(classes)
+            context["segment_scores"] = shards.float_feature(scores)
+    lists = {"rgb": shards.frame_features(frames[:, :RGB]), "audio": shards.frame_features(frames[:, RGB:])}
+    return shards.sequence_example(context, lists)
+
+
+def default_sample_data(level: str) -> str:
+    """The folder of the default sample data, which are used if the user names no data. The first call generates them.
+
+    The folder is in XDG_CACHE_HOME or ~/.cache. Other processes wait while one generates the data.
+
+    Args:
+      level: video, frame or segment.
+
+    Returns:
+      A folder D with the shards D/<level>/<split>/<split>NNNN.tfrecord.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    config = SampleConfig("cached", level)
+    if level == "video":  # enough for about 70 steps with two towers and default training flags
+        config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
+    parts = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
+    folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *parts])))
+    return generate_once(dataclasses.replace(config, out_dir=folder))
+
+
+def generate_once(config: SampleConfig) -> str:
+    """Generates the data unless the folder has the marker file, which is written last; returns the folder.
+
+    Raises:
+      RunError: the folder cannot be written.
+    """
+    marker = storage.join(config.out_dir, "complete.json")
+    while not storage.exists(marker):
+        try:
+            with storage.lock(config.out_dir + ".lock"):
+                if not storage.exists(marker):
+                    generate(config)
+                    storage.write(marker, json.dumps(dataclasses.asdict(config)))
+        except storage.Locked:
+            time.sleep(0.2)  # another process is generating the data
+    return config.out_dir

@@ -1,0 +1,159 @@
+"""`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from yt8m import options, storage
+from yt8m.command_line import flags, program
+from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.datasets import ground_truth
+from yt8m.errors import UsageError
+from yt8m.eval_util.arrays import Floats64
+from yt8m.export import joined_files
+from yt8m.options import option
+from yt8m.records import prediction_files
+from yt8m.registry import TRUST_HELP
+
+_LISTS = ("predictions", "train_dir", "runs", "weights")
+
+
+def main(argv: list[str]) -> int:
+    """Joins the files or runs that the flags name; returns the exit status.
+
+    Raises:
+      UsageError: there are no such files or runs, or the runs have different features or classes.
+      RunError: a line of a file is damaged, or a run has no checkpoint.
+    """
+    purpose = "Joins the predictions of several models, or makes one exported model of several runs."
+    config = flags.read(EnsembleConfig, "yt8m ensemble", purpose, _with_commas(argv))
+    if config.predictions:
+        _join_files(config)
+    else:
+        program.set_up_log()
+        # Imported only here, because it needs TensorFlow, and joining files does not.
+        from yt8m.export import joined_runs
+
+        joined_runs.export(config)
+    return 0
+
+
+def _with_commas(words: Sequence[str]) -> list[str]:
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
+    found: list[str] = []
+    for word in words:
+        name, equals, text = found[-1].lstrip("-").partition("=") if found else ("", "", "")
+        if word.startswith("-") or name not in _LISTS:
+            found.append(word)
+        else:
+            found[-1] = f"{found[-1]},{word}" if equals and text else f"--{name}={word}"
+    return found
+
+
+@dataclass(frozen=True)
+class EnsembleConfig(options.Checked):
+    """The flags of `yt8m ensemble`."""
+
+    predictions: tuple[str, ...] = option((), "prediction files of the same videos")
+    train_dir: tuple[str, ...] = option(
+        (), "in place of files: folders of runs that become one exported model", alias="runs"
+    )
+    weights: tuple[str, ...] = option((), "one number above 0 for each file or run; by default equal weights")
+    mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
+    fit_on: str = option("", "records with the videos' labels, to fit the weights on")
+    output_file: str = option("", "file for the joined predictions (CSV)")
+    export_dir: str = option("", "folder for the exported model of several runs")
+    output_model_tgz: str = option("", "pack the model of several runs into this .tgz, for inference")
+    num_classes: int | None = option(
+        None, "number of classes [as many as the vocabulary by the records to --fit_on has, else 3862]", minimum=1
+    )
+    top_k: int = option(20, "predictions listed per video", minimum=1)
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    trust_code: bool = option(False, TRUST_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.predictions) == bool(self.train_dir):
+            raise UsageError("give either --predictions, to join files, or --train_dir, to join the models of runs.")
+        members = len(self.predictions or self.train_dir)
+        if members < 2:
+            raise UsageError("an ensemble needs at least two members.")
+        if self.weights and len(self.weights) != members:
+            raise UsageError(f"--weights has {len(self.weights)} numbers for {members} members; give one for each.")
+        if self.weights and self.fit_on:
+            raise UsageError("--weights and --fit_on both set the weights; give one of them.")
+        of_runs, of_files = self.export_dir or self.output_model_tgz, self.output_file or self.fit_on
+        if self.predictions and of_runs:
+            raise UsageError("--export_dir and --output_model_tgz are for --train_dir; name an --output_file.")
+        if self.train_dir and (of_files or self.mean == "rank"):
+            raise UsageError("--output_file, --fit_on and --mean=rank are for --predictions.")
+        if not (of_runs or of_files):
+            named = (
+                "the model: --export_dir or --output_model_tgz"
+                if self.train_dir
+                else "an --output_file, or labels to --fit_on"
+            )
+            raise UsageError(f"no output is named; name {named}.")
+        self.normalised_weights()
+
+    def normalised_weights(self) -> list[float]:
+        """The weights of the members, scaled to add up to 1.
+
+        Raises:
+          UsageError: a weight is not a number above 0.
+        """
+        try:
+            found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.train_dir)
+        except ValueError:
+            found = [0.0]
+        if not all(0 < number < float("inf") for number in found):
+            raise UsageError(f"--weights={','.join(self.weights)}: expected numbers above 0.")
+        return [number / sum(found) for number in found]
+
+
+def _join_files(config: EnsembleConfig) -> None:
+    num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
+    weights = _fit(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
+    if config.output_file:
+        count = _write(config, weights, num_classes)
+        print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
+
+
+def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
+    """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
+    truth = ground_truth.video_labels(config.fit_on, num_classes, "fit_on")
+    videos = joined_files.side_by_side(config.predictions, num_classes)
+    fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
+    # Use the rounded weights that are printed: --weights with them then gives the same file and the same GAP.
+    words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
+    numbers = [float(word) for word in words]
+    weights = np.array([number / sum(numbers) for number in numbers])
+    alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
+    for path, gap in zip(config.predictions, alone, strict=True):
+        print(f"GAP of {path}: {gap:.5f}")
+    equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
+    fitted = held_out.gap(weights, config.top_k)
+    print(f"GAP with equal weights: {equal:.5f}")
+    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+.5f}, over the best")
+    print(f"  single file {fitted - max(alone):+.5f}), on {len(held_out.hits)} videos that were not fitted on")
+    print(f"--weights={','.join(words)}")
+    return weights
+
+
+def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
+    """Writes the joined file; returns the number of its videos."""
+    count = 0
+    with storage.write_atomic(config.output_file, "w") as file:
+        file.write(prediction_files.HEADER_LINE)
+        for rows in joined_files.side_by_side(config.predictions, num_classes):
+            classes, scores = joined_files.aligned(rows, config.mean == "rank", config.top_k)
+            mean = scores @ weights
+            count += 1
+            best = np.lexsort((classes, -mean))[: config.top_k]
+            pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
+            file.write(prediction_files.prediction_line(rows[0].video_id, pairs))
+    return count

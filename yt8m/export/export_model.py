@@ -1,0 +1,115 @@
+"""`yt8m export`: exports the model of a checkpoint. It can quantise the weights, and measure the GAP lost by export."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from absl import logging
+
+from yt8m import readers, runner
+from yt8m.command_line import flags, program
+from yt8m.config import run_dir
+from yt8m.config.programs import ExportConfig
+from yt8m.config.train_config import DataConfig
+from yt8m.errors import RunError
+from yt8m.export import model_card
+from yt8m.export.saved_model import (
+    INFERENCE_MODEL,
+    export_saved_model,
+    refuse_used,
+    replaced_folder,
+    write_inference_model,
+)
+from yt8m.records import thresholds
+from yt8m.runs import trained_model
+from yt8m.scoring import TrainedModel, open_run
+from yt8m.video import workload
+
+SAVED_MODEL = "saved_model"
+
+
+def main(argv: list[str]) -> int:
+    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; returns the exit status.
+
+    The folder appears whole or not at all. `yt8m inference --train_dir` and `yt8m train --teacher` accept it
+    in place of a run's folder.
+
+    Raises:
+      UsageError: there is no such run or checkpoint, or the folder exists already.
+      RunError: the checkpoint cannot be read.
+    """
+    purpose = "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits."
+    config = flags.read(ExportConfig, "yt8m export", purpose, argv)
+    program.set_up_log()
+    refuse_used(config.out)
+    run = open_run(config.train_dir, trust_code=config.trust_code)
+    trained_model.with_newer(
+        lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: _export(config, model)
+    )
+    return 0
+
+
+def _export(config: ExportConfig, model: TrainedModel) -> None:
+    run, train_dir, step = model.run.config, model.run.folder, model.step
+    data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
+    names = model.run.names_for(data)
+    parts = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
+    model.log()
+    figures: dict[str, float] = {}
+    with replaced_folder(config.out.rstrip("/")) as part:
+        # Read the checkpoint first, because training may delete it at any time.
+        parameters = _write(part, config, model, parts)
+        for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
+            thresholds.copy(train_dir, folder, step)
+        if config.eval_data_pattern:
+            exported = TrainedModel(model.run, os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL), is_file=True)
+            before, after = (_gap(config.top_k, each, data) for each in (model, exported))
+            figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=model.run.is_own)
+        card_figures = model_card.report_of(train_dir, step) | figures
+        model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
+        sizes = model_card.sizes_in(part)
+    _report(config, sizes, figures)
+
+
+def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: workload.Workload) -> int:
+    """Writes the inference model and the SavedModel; returns the number of parameters."""
+    counts, run, checkpoint = list[int](), model.run.config, model.weights
+    shared: dict[str, Any] = {
+        "moving_average_decay": run.optimizer.moving_average_decay,
+        "weights": config.weights,
+        "names": parts.names,
+    }
+    inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
+    write_inference_model(
+        inference_model,
+        checkpoint,
+        parts.modeler,
+        frame_features=run.data.frame_features,
+        describe=lambda _, parameters: counts.append(parameters),
+        **shared,
+    )
+    shared |= {"extractors": run.data.extractors, "is_own": model.run.is_own}
+    export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, default=config.signature, **shared)
+    return counts[0]
+
+
+def _gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
+    """GAP of a checkpoint or an inference model on the data of `--eval_data_pattern`."""
+    inputter = readers.BatchQueue.for_config(data, "eval")
+    modeler = model.modeler(data, "eval", top_k)
+    outcome = runner.build(model.runner_config("eval"), inputter, modeler, runner.CallbackConfig()).run()
+    if outcome.exit_code:
+        raise RunError(f"the evaluation of {model.weights} failed: {outcome.ending}")
+    return float(outcome.results["figures"]["gap"])
+
+
+def _report(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:
+    print(f"weights: {config.weights}")
+    for name in (INFERENCE_MODEL, SAVED_MODEL):
+        print(f"{name}: {model_card.size(sizes[name])}")
+    if figures:
+        print("GAP: {:.6f} before, {:.6f} as exported, {:.6f} lost".format(*figures.values()))
+    logging.info("the model is in %s", config.out)

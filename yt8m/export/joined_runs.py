@@ -1,0 +1,165 @@
+"""Exports several runs as one model, which predicts the weighted mean of their predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Sequence
+
+from absl import logging
+
+from yt8m import readers
+from yt8m.config import run_dir
+from yt8m.errors import UsageError
+from yt8m.export.ensembles import EnsembleConfig
+from yt8m.export.saved_model import export_saved_model, write_inference_model
+from yt8m.export.small_weights import cpu_session
+from yt8m.graph.protocols import PredictOps
+from yt8m.graph.restore import AVERAGE, assign
+from yt8m.lazy import tf
+from yt8m.readers import join_features
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runner import checkpoints
+from yt8m.runs import archive
+from yt8m.scoring import OpenedRun, TrainedModel, open_run
+from yt8m.storage import copies
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.modeler import VideoModeler
+
+# Data options that must be equal in all runs, so that one reader can feed all models.
+_SHARED = ("reader", "feature_names", "feature_sizes", "feature_ranges", "frame_features", "num_classes", "max_frames")
+
+
+def export(config: EnsembleConfig) -> None:
+    """Writes the ensemble of `config.train_dir` as a SavedModel, as a packed inference model, or both.
+
+    Raises:
+      UsageError: there is no such run, or the runs have different features or classes.
+      RunError: a run has no checkpoint.
+    """
+    runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
+    _check_alike(runs)
+    names = _joint_names(runs)
+
+    def choose() -> list[TrainedModel]:
+        return [TrainedModel(run, run.checkpoint(config.checkpoint)) for run in runs]
+
+    checkpoints.with_newer(
+        choose(),
+        choose,
+        lambda members: [member.weights for member in members],
+        lambda members: _export(config, members, names),
+    )
+
+
+def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Vocabulary) -> None:
+    first, reader = members[0].run, readers.reader_for(members[0].run.config.data)
+    modelers = [member.modeler(member.run.config.data, "infer", config.top_k) for member in members]
+    modeler = EnsembleModeler(modelers, config.normalised_weights())
+    has_frames = first.config.data.frame_features
+    for member in members:
+        member.log()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [member.weights for member in members]
+        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
+        if config.export_dir:
+            extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
+            is_own = all(member.run.is_own for member in members)
+            export_saved_model(
+                config.export_dir, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
+            )
+            logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
+        if config.output_model_tgz:
+            inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
+            write_inference_model(inner, path, modeler, frame_features=has_frames)
+            run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names)
+            archive.make_tgz(inner, config.output_model_tgz)
+            logging.info("the ensemble is packed in %s", config.output_model_tgz)
+
+
+def _check_alike(runs: Sequence[OpenedRun]) -> None:
+    first = runs[0]
+    for run in runs:
+        for name in _SHARED:
+            mine, theirs = getattr(first.config.data, name), getattr(run.config.data, name)
+            if mine != theirs:
+                raise UsageError(
+                    f"{run.folder} has {name} {theirs} and {first.folder} {mine}; one reader feeds all. "
+                    "Join the prediction files of such runs instead (--predictions)."
+                )
+
+
+def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
+    """The vocabulary that all runs share; empty if they have none. Refuses runs whose vocabularies differ."""
+    named = [run for run in runs if run.names]
+    for run in runs if named else ():
+        if run.shown_names:
+            remedy = "Join runs of the same classes."
+            vocabulary.refuse_difference(named[0].names, named[0].folder, run.shown_names, run.folder, remedy)
+    return named[0].names if named else vocabulary.of_names(())
+
+
+class EnsembleModeler(VideoModeler):
+    """The weighted mean of the predictions of several modelers for the same features; only for inference.
+
+    The variables of the i-th member are under `member_<i>/`.
+
+    Args:
+      members: modelers with the same class count and features.
+      weights: one for each member; their sum is 1.
+    """
+
+    def __init__(self, members: Sequence[VideoModeler], weights: Sequence[float]) -> None:
+        first = members[0]
+        super().__init__(None, None, first.num_classes, first.top_k, first.feature_sizes)
+        self._members, self._weights = list(members), list(weights)
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        """The mean of the members' predictions.
+
+        Raises:
+          ValueError: the mode is training.
+        """
+        if is_training:
+            raise ValueError("an ensemble is for inference; train its members one by one")
+        return ModelOutput(predictions=self.predict_raw(join_features(batch), batch.num_frames).predictions)
+
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
+        """The mean of the members' predictions of dequantised features."""
+        raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
+        parts = []
+        for place, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
+            with tf.variable_scope(f"member_{place}"):
+                ops = member.predict_raw(raw, frames)
+            parts.append(tf.cast(ops.predictions, tf.float32) * weight)
+        mean = tf.identity(tf.add_n(parts), name="predictions")
+        return dataclasses.replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
+
+
+def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
+    """Writes one checkpoint with the weights of all members. If a member has moving averages, they are its weights.
+
+    Args:
+      path: prefix of the files to write.
+      modeler: the members.
+      chosen: a checkpoint for each member.
+      has_frames: whether the members take frames.
+
+    Returns:
+      `path`.
+    """
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
+        modeler.predict_placeholders(has_frames)
+        step = tf.train.get_or_create_global_step()
+        session.run(step.initializer)
+        variables = [variable for variable in tf.global_variables() if variable is not step]
+        for place, checkpoint in enumerate(chosen):
+            reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
+            for variable in (one for one in variables if one.op.name.startswith(prefix)):
+                name = variable.op.name.removeprefix(prefix)
+                average = name + AVERAGE
+                value = reader.get_tensor(average if reader.has_tensor(average) else name)
+                assign(session, variable, value)
+        return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))

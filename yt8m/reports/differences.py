@@ -1,0 +1,136 @@
+"""What differs between runs: their configs, their data, the versions of the code, and their figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from yt8m import options
+from yt8m.config import run_dir
+from yt8m.eval_util.metrics import Description, gap_first
+from yt8m.eval_util.resampling import Interval
+from yt8m.options import shown
+from yt8m.reports.loading import FEWEST, Run, config_of, difference_interval, figure, same_videos
+
+# Options that are not compared: paths, which differ between any two runs (of a vocabulary, the names of the classes are
+# compared); the model, which the evaluation names; and start_new_model, which only says whether the folder was cleared.
+_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "vocabulary", "model", "start_new_model")
+MISSING = "—"
+
+
+class Setting(NamedTuple):
+    """A setting in which runs differ: what it belongs to, its name, and its value in each run."""
+
+    kind: str
+    name: str
+    values: list[str]
+
+
+class Difference(NamedTuple):
+    """The difference of a figure from the first run.
+
+    Attributes:
+      run: name of the other run.
+      figure: name of the figure.
+      values: the figure of the first run, and of the other.
+      difference: the second minus the first.
+      bounds: the 95 % interval of `difference`; None if it is not known.
+      verdict: which run is better, or that it may be chance.
+    """
+
+    run: str
+    figure: str
+    values: tuple[str, str]
+    difference: str
+    bounds: Interval | None
+    verdict: str
+
+
+def settings(runs: Sequence[Run]) -> list[Setting]:
+    """The settings that are not the same in all runs: of the evaluation and its data, the config, the versions.
+
+    A run without any setting of a kind, such as one whose config is not found, is not compared by that kind.
+    """
+    known = [dict(_settings(run)) for run in runs]
+    names = list(dict.fromkeys(name for one in known for name in one))
+    kinds = [{kind for kind, _ in one} for one in known]
+    found = []
+    for kind, name in names:
+        values = [one.get((kind, name), MISSING) for one in known]
+        if len({value for value, having in zip(values, kinds, strict=True) if kind in having}) > 1:
+            found.append(Setting(kind, name, values))
+    order = [kind for kind, _ in names]
+    return sorted(found, key=lambda one: order.index(one.kind))
+
+
+def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
+    """((kind, name), value) of everything that is known of the run."""
+    found = run.samples.figures
+    yield ("model", "model"), str(found["model"])
+    yield ("model", "step"), f"{found['global_step']:,}"
+    yield ("evaluation", "videos"), f"{found['num_examples']:,}"
+    yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
+    yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
+    config = config_of(run)
+    yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
+    for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
+        option = name.rpartition(".")[2]
+        if option not in _NOT_COMPARED:
+            yield ("data" if name.startswith("data.") else "config", option), shown(value)
+    if config:
+        yield ("data", "hash of the names of the classes"), _hash_of_names(run)
+    for name, value in found.get("versions", {}).items():
+        yield ("version at evaluation", name), str(value)
+    for name, value in run_dir.written_versions(run.trained_in).items():
+        yield ("version at training", name), str(value)
+
+
+def _hash_of_videos(run: Run) -> str:
+    """Eight digits that are the same for the same sampled videos."""
+    return f"{int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF:08x}"
+
+
+def _hash_of_names(run: Run) -> str:
+    """Eight digits that are the same for the same names; those of YouTube-8M if the run has none of its own."""
+    names = run_dir.own_names(run.trained_in, run.samples.num_classes).names
+    return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
+
+
+_ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
+
+
+def figures(first: Run, other: Run) -> list[Difference]:
+    """The differences of all figures that both runs have, GAP first."""
+    return [found for one in gap_first(other.samples.described()) for found in _difference(first, other, one)]
+
+
+def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference]:
+    new, old = figure(other, one.key), figure(first, one.key)
+    if new is None or old is None:
+        return
+    bounds = _bounds(first, other, one.key)
+    difference = new - old
+    better = other if (difference > 0) == one.higher_is_better else first
+    if not difference:
+        verdict = "the same"
+    elif bounds is None:
+        verdict = f"{better.name}; whether by chance is not known"
+    elif bounds.low <= _ROUNDING and bounds.high >= -_ROUNDING:
+        verdict = "may be chance"
+    else:
+        verdict = f"{better.name} is better"
+    yield Difference(other.name, one.name, (one.text(old, 4), one.text(new, 4)), f"{difference:+.4f}", bounds, verdict)
+
+
+def _bounds(first: Run, other: Run, key: str) -> Interval | None:
+    """The interval of the difference, from the same resamples of the same videos.
+
+    None if the videos are not the same, or too few.
+    """
+    if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
+        return None
+    return difference_interval(first, other, key) if len(first.samples.videos) >= FEWEST else None

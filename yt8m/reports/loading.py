@@ -1,0 +1,278 @@
+"""Loads a run for the report: its evaluation, its training curves, and the confidence intervals of its metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m import progress_bar, storage
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.arrays import Floats64, Ints64
+from yt8m.eval_util.metrics import Loss, MeanAveragePrecision, gap_first, metrics
+from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
+from yt8m.reports import eval_samples
+from yt8m.reports.eval_samples import EvalSamples
+from yt8m.runner import metric_files, validation_history
+
+_NO_CURVE = ("step", "examples")
+# These colours can be told apart on white and on black, and by most colour-blind readers. Each has a contrast of at
+# least 3 to 1 to both (WCAG 2.2, 1.4.11).
+COLOURS = ("#3b82f6", "#e26d0c", "#12a37f", "#a35cf0", "#e8476a", "#199bb4", "#b58a12", "#8b8fa3")
+
+
+class Curve:
+    """The curve of one metric over the training steps.
+
+    Attributes:
+      steps: float64 [P], ascending.
+      values: float64 [P], finite.
+    """
+
+    def __init__(self, points: Mapping[int, float]) -> None:
+        self.steps: Floats64 = np.array(sorted(points), np.float64)
+        self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
+
+    def smoothed(self) -> Floats64:
+        """The running mean, float64 [P], over a window of P / 20 points, which is cut off at the ends."""
+        width = max(1, len(self.values) // 20)
+        kernel = np.ones(2 * (width // 2) + 1)
+        sums, sizes = (np.convolve(of, kernel) for of in (self.values, np.ones(len(self.values))))
+        return np.asarray(sums / sizes)[width // 2 :][: len(self.values)]
+
+
+def read_curves(folder: str, mode: str | None = None) -> dict[str, Curve]:
+    """{name: curve} from metrics.jsonl: the loss, the metrics, the speed, then others. Empty if the file is missing.
+
+    If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
+
+    Args:
+      folder: the folder of a run, or `eval` in it, whose metrics.jsonl has the evaluated checkpoints.
+      mode: `metric_files.VALIDATE` for the validations of a training; None for lines without a mode.
+    """
+    exists = storage.exists(storage.join(folder, metric_files.METRICS))
+    points: dict[str, dict[int, float]] = {}
+    for line in metric_files.rows(folder) if exists else ():
+        if line.get("mode") != mode:
+            continue
+        for name, value in line.items():
+            if name not in _NO_CURVE and isinstance(value, int | float):
+                points.setdefault(name, {})[int(line["step"])] = float(value)
+    order = ["loss", *(one.name for one in gap_first(metrics.all()))]
+    order.append("examples_per_second")
+    names = sorted(points, key=lambda name: (order.index(name) if name in order else len(order), name))
+    return {name: Curve(points[name]) for name in names}
+
+
+class Run(NamedTuple):
+    """One run.
+
+    Attributes:
+      name: a name that is unique in the report.
+      folder: path of the folder with the evaluation: the run's own, or that of --eval_dir.
+      trained_in: path of the folder with the config and the curves of the training; `folder` if it is not found.
+      colour: colour of its lines in the charts.
+      samples: the metrics and the sampled videos of its evaluation.
+      curves: {name: training curve}; empty if the run has none.
+      validations: {name: curve of the validations during training}.
+      evaluations: {name: curve of the evaluated checkpoints}.
+      resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
+      class_aps: float64 [resamples, C], corrected AP of each class on the resampled videos.
+      excess: float64 [C], by how much the AP of each class over the sampled videos is above the corrected one.
+      forgotten: steps of the validations that no longer count for the best one.
+      seed: seed of the resampling.
+    """
+
+    name: str
+    folder: str
+    trained_in: str
+    colour: str
+    samples: EvalSamples
+    curves: Mapping[str, Curve]
+    validations: Mapping[str, Curve]
+    evaluations: Mapping[str, Curve]
+    resampled: Mapping[str, Floats64]
+    class_aps: Floats64
+    excess: Floats64
+    forgotten: Collection[int] = ()
+    seed: int = 0
+
+
+def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
+    """The runs in the folders, in order.
+
+    Raises:
+      UsageError: a folder does not exist, or is named twice.
+      RunError: a run has no evaluation with --report.
+    """
+    whole = [folder.rstrip("/") or folder for folder in folders]
+    for folder in whole:
+        if not storage.is_dir(folder):
+            raise UsageError(f"{folder}: there is no such folder; name the folders of runs.")
+        if whole.count(folder) > 1:
+            raise UsageError(f"{folder} is named twice; name each run once.")
+    found = [eval_samples.read(folder) for folder in whole]
+    each = zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
+    return [_load(name, folder, colour, one, resamples, seed) for name, folder, colour, one in each]
+
+
+def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
+    source = _trained_in(folder, str(one.figures.get("checkpoint", "")))
+    return Run(
+        name,
+        folder,
+        source,
+        colour,
+        one,
+        read_curves(source),
+        read_curves(source, metric_files.VALIDATE),
+        read_curves(storage.join(folder, eval_samples.FOLDER)),
+        *_resampled(one, resamples, seed),
+        validation_history.forgotten_in(source),
+        seed,
+    )
+
+
+def config_of(run: Run) -> TrainConfig | None:
+    """The config that the run was trained with; None if it is not found or cannot be read."""
+    with contextlib.suppress(RunError, UsageError):
+        saved = run_dir.read(run.trained_in)
+        return saved.config if saved else None
+    return None
+
+
+def _trained_in(folder: str, checkpoint: str) -> str:
+    """The folder of the training: `folder`, or else that of the checkpoint, or the one above it (of best/).
+
+    An evaluation with --eval_dir has only its results in `folder`.
+    """
+    above = os.path.dirname(checkpoint)
+    for one in (folder, above, os.path.dirname(above)):
+        with contextlib.suppress(RunError, UsageError, OSError):  # perhaps a bucket that is not readable from here
+            if one and run_dir.is_run(one):
+                return one
+    return folder
+
+
+def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
+    def with_progress(numbers: Iterable[int]) -> Iterable[int]:
+        return progress_bar.counted(numbers, resamples, "resamples")
+
+    found = resample(one.videos, one.num_classes, resamples, seed, with_progress)
+    known = {key: values for key, values in found.figures.items() if key != Loss.key or _is_of_videos(one)}
+    return found._replace(figures=known)
+
+
+def _is_of_videos(one: EvalSamples) -> bool:
+    """Whether the loss of the evaluation is the mean of the losses of the videos.
+
+    The losses of the videos are cross-entropies, so this is false if the run has another loss. The mean over a
+    sample may differ by chance.
+    """
+    loss, losses = one.figures.get(Loss.key), one.videos.losses
+    if loss is None or not len(losses):
+        return False
+    by_chance = 5 * float(losses.std()) / len(losses) ** 0.5 if one.seen > len(losses) else 0.0
+    return bool(abs(float(losses.mean()) - loss) <= by_chance + 1e-3 * abs(loss))
+
+
+def _names(folders: Sequence[str]) -> list[str]:
+    """A short unique name for each path: its last part, or as many parts as are needed to make all names differ."""
+    parts = [storage.absolute(folder).split("/") for folder in folders]
+    for depth in range(1, max(map(len, parts))):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(folders)
+
+
+FEWEST = 10  # with fewer videos, or with equal ones, resampling says nothing about other videos
+
+
+def interval_of(run: Run, name: str) -> Interval | None:
+    """The 95 % interval of the metric `name` over all videos; None if these say too little, see `told`."""
+    if name == MeanAveragePrecision.key:
+        labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
+        return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)
+    least = 0.0 if is_share(run, name) else None
+    found = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
+    return told(found, len(run.samples.videos))
+
+
+LABELS_FOR_MEANS = 10  # with fewer in the median class, the correction of mean APs is too rough
+
+
+def interval_of_mean_ap(
+    run: Run, mean_ap: float, resampled: Floats64, excess: Floats64, labels: Ints64
+) -> Interval | None:
+    """The 95 % interval of the mean AP of some classes over very many videos like these.
+
+    AP of few labels is too high, so the interval is shifted down and may lie below the mean AP itself. In simulations
+    it covers the mean AP of very many videos in 88 to 96 % of the cases.
+
+    Args:
+      run: the run.
+      mean_ap: mean AP of the classes over all videos.
+      resampled: [R], means of their corrected APs in the resamples.
+      excess: their excess, see `Run`; nan if the sample has no label of a class.
+      labels: the number of labels of each class over all videos.
+
+    Returns:
+      None if the videos say too little, or if most of the classes have too few labels.
+    """
+    if np.median(labels) < LABELS_FOR_MEANS:
+        return None
+    found = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
+    return told(found, len(run.samples.videos))
+
+
+def _excess_of_all(run: Run, excess: Any) -> Any:
+    """The excess over all videos: like a variance, it falls with the number of videos."""
+    return excess * shrink_of(run) ** 2
+
+
+def told(bounds: Interval, videos: int) -> Interval | None:
+    """The interval; None if there are fewer than FEWEST videos, or if it has no width."""
+    return None if videos < FEWEST or bounds.low == bounds.high else bounds
+
+
+def is_share(run: Run, name: str) -> bool:
+    """Whether a metric is between 0 and 1, as far as its values show. The loss is not, however small it is."""
+    values = np.append(run.resampled[name], figure(run, name))
+    return name != Loss.key and bool((values[~np.isnan(values)] <= 1).all() and (values[~np.isnan(values)] >= 0).all())
+
+
+def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
+    """The bounds, float64 [C] each, of the AP of each class over very many videos like these; nan if unknown."""
+    return intervals(average_precisions - _excess_of_all(run, run.excess), run.class_aps, shrink_of(run))
+
+
+def difference_interval(first: Run, other: Run, name: str) -> Interval:
+    """The 95 % interval of a metric of `other` minus that of `first`, on the same videos."""
+    differences = np.subtract(other.resampled[name], first.resampled[name])
+    least = -1.0 if is_share(first, name) and is_share(other, name) else None
+    return interval(figure(other, name) - figure(first, name), differences, shrink_of(first), least=least)
+
+
+def shrink_of(run: Run) -> float:
+    """Ratio of the spread over all videos to the spread over the sample: sqrt(sampled / all)."""
+    return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
+
+
+def same_videos(first: Run, other: Run) -> bool:
+    """Whether both runs sampled the same videos with the same labels, so that their resamples can be compared."""
+    ours, theirs = first.samples.videos, other.samples.videos
+    return first.samples.num_classes == other.samples.num_classes and all(
+        np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in ("keys", "num_labels", "labels")
+    )
+
+
+def figure(run: Run, name: str) -> Any:
+    """The value of a metric over all videos; None if it is not defined."""
+    return run.samples.figures.get(name)

@@ -1,0 +1,185 @@
+"""The page: one self-contained HTML file, which loads no other file and runs no script but its own.
+
+This module computes the content; the markup is the template data/report.html.jinja. Its script (data/report.js) adds
+sorting and searching; the policy in the page's head names the hash of the script, so that a browser runs no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.eval_util.metrics import Description, gap_first
+from yt8m.records import shards
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.reports import charts, differences, measures, slices, worst_videos
+from yt8m.reports.loading import FEWEST, LABELS_FOR_MEANS, Run, figure, interval_of, is_share
+from yt8m.reports.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
+from yt8m.reports.slices import ClassCounts, Division
+from yt8m.reports.worst_videos import WorstVideo
+
+_ROWS = 10
+# Maps the ids of videos to the links of those that have one.
+Links = Callable[[Collection[str]], Mapping[str, str]]
+
+
+class _Figure(NamedTuple):
+    """A metric in its card on the page.
+
+    If the metric is a share and has an interval, a bar shows the interval: it begins at `left` and has the `width`,
+    both in percent. If the videos give no interval, `interval` is UNDEFINED.
+    """
+
+    name: str
+    value: str
+    interval: str = ""
+    left: str = ""
+    width: str = ""
+
+
+class _Confused(NamedTuple):
+    """A confusion in words, with the ids of some of its videos."""
+
+    missed: str
+    taken: str
+    videos: int
+    share: float
+    ids: list[str]
+
+
+class _View(NamedTuple):
+    """The content of the page for one run."""
+
+    run: Run
+    names: Vocabulary
+    about: str
+    figures: list[_Figure]
+    facts: str
+    origin: list[tuple[str, Any]]
+    best: list[ClassFigure]
+    worst: list[ClassFigure]
+    differing: list[tuple[ClassFigure, ClassFigure]]
+    confused: list[_Confused]
+    classes: list[ClassRow]
+    divided: list[Division]
+    worst_videos: list[WorstVideo]
+
+
+def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[ClassCounts], links: Links) -> str:
+    """The HTML for one run, or for several side by side.
+
+    Args:
+      runs: the runs.
+      names: the vocabulary of each run.
+      counts: how often each class of each run occurs.
+      links: gets the ids of the videos that the page names.
+    """
+    import jinja2
+
+    by_class = [measures.class_figures(run.samples.figures, known) for run, known in zip(runs, names, strict=True)]
+    ranked = [measures.best_and_worst(rows, _ROWS) for rows in by_class]
+    verticals = [measures.verticals(rows) for rows in by_class]
+    first = runs[0]
+    views = [
+        _view(run, known, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
+        for run, known, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("yt8m", "data"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = (importlib.resources.files("yt8m") / "data" / "report.js").read_text(encoding="utf-8")
+    return environment.get_template("report.html.jinja").render(
+        script=script,
+        hash_of_script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        title=f"Report: {', '.join(run.name for run in runs)}",
+        views=views,
+        media=links(_ids(views)),
+        resamples=len(next(iter(first.resampled.values()))),
+        sampled=len(first.samples.videos),
+        seen=first.samples.seen,
+        settings=differences.settings(runs) if len(runs) > 1 else [],
+        differences=[row for run in runs[1:] for row in differences.figures(first, run)],
+        curves=charts.training(runs),
+        predictions=[charts.precision_recall(runs), charts.calibration(runs)],
+        has_classes=any(by_class),
+        enough=ENOUGH,
+        fewest=FEWEST,
+        fewest_labels=LABELS_FOR_MEANS,
+        has_common=any(not run.samples.points.is_own.all() for run in runs),
+        of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
+        of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
+        least=ranked[0][2],
+    )
+
+
+def _ids(views: Sequence[_View]) -> set[str]:
+    """The ids of the videos that the page names."""
+    confused = {one for view in views for pair in view.confused for one in pair.ids}
+    return confused | {one.id for view in views for one in view.worst_videos}
+
+
+def _view(
+    run: Run,
+    names: Vocabulary,
+    counts: ClassCounts,
+    best: list[ClassFigure],
+    worst: list[ClassFigure],
+    differing: list[tuple[ClassFigure, ClassFigure]],
+    most: int,
+) -> _View:
+    found = run.samples.figures
+    described = gap_first(run.samples.described())
+    others = [one for one in described if one.key not in run.resampled and figure(run, one.key) is not None]
+    return _View(
+        run,
+        names,
+        about=f"{found['model']}, step {found['global_step']:,}, {found['num_examples']:,} videos",
+        figures=[_figure(run, one) for one in described if one.key in run.resampled],
+        facts="; ".join(f"{one.name} {one.text(found[one.key])}" for one in others),
+        origin=[("folder", run.folder), ("checkpoint", found["checkpoint"]), *found.get("versions", {}).items()],
+        best=best,
+        worst=worst,
+        differing=differing,
+        confused=_confused(run, names),
+        classes=class_rows(run, names),
+        divided=slices.divisions(run, names, counts),
+        worst_videos=worst_videos.worst(run.samples.videos, names, most),
+    )
+
+
+def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
+    videos = run.samples.videos
+    return [
+        _Confused(names.name(one.missed), names.name(one.taken), one.videos, one.share, texts)
+        for one in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
+        for texts in [[shards.id_text(videos.ids[row]) for row in one.rows]]
+    ]
+
+
+def _figure(run: Run, one: Description) -> _Figure:
+    value = figure(run, one.key)
+    if value is None:
+        return _Figure(one.name, "not defined")
+    bounds = interval_of(run, one.key)
+    if bounds is None:
+        return _Figure(one.name, one.text(value, 4), UNDEFINED)
+    low, high = bounds
+    between = f"{one.text(low, 4)} to {one.text(high, 4)}"
+    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, one.key) else ("", "")
+    return _Figure(one.name, one.text(value, 4), between, *place)
+
+
+def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
+    """(class, same class in the first run) for the classes whose AP differs most from the first run."""
+    first = {one.number: one for one in of_first}
+    both = [(one, first[one.number]) for one in rows if one.number in first and one.name == first[one.number].name]
+    often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
+    often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
+    return often[:_ROWS]

@@ -1,0 +1,220 @@
+"""A run, opened once: its folder, config, vocabulary, checkpoints, thresholds and extractors."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.command_line.flags import with_hyper_parameters
+from yt8m.config import run_dir
+from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
+from yt8m.config.train_config import DamagePolicy, DataConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runner import checkpoints
+from yt8m.runs import best_checkpoint
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    """A run as it was when it was opened; only its checkpoints are looked for anew, since training may go on.
+
+    Attributes:
+      folder: the folder of the run, or of an unpacked archive.
+      config: the config of its training. For a run of the published code, flags complete it.
+      names: the run's own vocabulary; empty if it has none.
+      is_own: whether this user is known to have trained the run on this machine.
+    """
+
+    folder: str
+    config: TrainConfig
+    names: Vocabulary
+    is_own: bool
+
+    @property
+    def shown_names(self) -> Vocabulary:
+        """The names to show: the run's own, or else those of YouTube-8M if the run has as many classes."""
+        return vocabulary.of(self.config.data.num_classes, self.names)
+
+    @property
+    def extractors(self) -> Sequence[Mapping[str, Any]]:
+        """What computed the features, as manifests name it; empty if that is unknown."""
+        return self.config.data.extractors
+
+    def newest_checkpoint(self) -> str:
+        """The path of the newest checkpoint that can be read.
+
+        Raises:
+          RunError: no checkpoint can be read.
+        """
+        newest = checkpoints.newest_readable(self.folder)
+        if newest is None:
+            raise RunError(f"no checkpoint in {self.folder}: train first, or name another --train_dir.")
+        return newest
+
+    def checkpoint(self, choice: str = "last") -> str:
+        """The path of a checkpoint; `choice` is `last`, `best`, or a step.
+
+        Raises:
+          UsageError: there is no such checkpoint; the message lists the steps that exist.
+          RunError: the checkpoint cannot be read, or the run has none at all.
+        """
+        if choice == "last":
+            return self.newest_checkpoint()
+        folder = storage.join(self.folder, run_dir.BEST_FOLDER) if choice == "best" else self.folder
+        steps = checkpoints.steps_in(folder)
+        if choice == "best" and not steps:
+            raise UsageError(
+                f"{self.folder} has no best checkpoint; train with --eval_data_pattern, or keep one by eval.py "
+                "--keep_best."
+            )
+        step = best_checkpoint.best_step(folder, steps) if choice == "best" else _step(choice)
+        if step not in steps:
+            listed = ", ".join(map(str, steps)) or "none"
+            raise UsageError(f"{self.folder} has no checkpoint of step {step}; it has: {listed}.")
+        path = checkpoints.path_of(folder, step)
+        problem = checkpoints.problem_of(path)
+        if problem and choice == "best" and best_checkpoint.best_step(folder, checkpoints.steps_in(folder)) != step:
+            return self.checkpoint(choice)  # try again: an evaluation has just replaced it by a better one
+        if problem:
+            raise RunError(f"{path} cannot be read: {problem}")
+        return path
+
+    def data_for(
+        self, config: EvalConfig | InferenceConfig | ExportConfig, pattern: str, segment_labels: bool
+    ) -> DataConfig:
+        """The data config of an evaluation, inference or export.
+
+        Features and classes are the run's; the files come from `pattern`; batch size, readers and limits from
+        `config`.
+
+        Raises:
+          UsageError: segments are requested, but the model takes video-level features.
+        """
+        data = self.config.data
+        if segment_labels and not data.frame_features:
+            raise UsageError(
+                f"--segment_labels: the model was trained on video-level features "
+                f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
+                "name a run that was trained with --frame_features."
+            )
+        taken = ["batch_size", "num_readers"]
+        if isinstance(config, DamagePolicy):
+            taken += [field.name for field in dataclasses.fields(DamagePolicy)]
+        return dataclasses.replace(
+            data,
+            data_pattern=pattern,
+            segment_labels=segment_labels,
+            vocabulary=getattr(config, "vocabulary", ""),
+            max_frames=getattr(config, "max_frames", None) or data.max_frames,
+            **{name: getattr(config, name) for name in taken},
+        )
+
+    def names_for(self, data: DataConfig, where: str = "", remedy: str = "") -> Vocabulary:
+        """The run's own vocabulary, or else that of the data; empty if there is neither.
+
+        Args:
+          data: the data config that `data_for` returned.
+          where: the folder or the file that the run's vocabulary comes from, for messages; by default the run's folder.
+          remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
+
+        Raises:
+          UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names
+              the first difference.
+          RunError: the vocabulary file of the data is not valid.
+        """
+        of_data = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern) if data.data_pattern else ())
+        names = vocabulary.for_model(self.names, data.num_classes, where or self.folder, of_data, remedy)
+        if of_data and not self.names:
+            vocabulary.log(of_data)
+        return names
+
+
+def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: bool = False) -> OpenedRun:
+    """Opens the run in `train_dir`, or the newest run under runs/ if none is named.
+
+    A run of the published code has only model_flags.json. Its hyper-parameters come from `flags`, and its
+    number of classes from them, from a meta-graph in the folder, or from the vocabulary that the flags name.
+    `run_dir.read` says when code that the run names is imported.
+
+    Raises:
+      RunError: the folder holds no run, or its files cannot be read.
+      UsageError: there is no such folder, the model has no such hyper-parameter, or its code is not trusted.
+    """
+    folder = find_folder(train_dir)
+    config = config_of(folder, flags or PassConfig(), trust_code)
+    return OpenedRun(folder, config, run_dir.own_names(folder, config.data.num_classes), run_dir.is_own(folder))
+
+
+def find_folder(train_dir: str) -> str:
+    """`train_dir`, or the newest run under runs/ if none is named.
+
+    Raises:
+      UsageError: there is no such run.
+    """
+    if train_dir:
+        if not storage.is_dir(train_dir):
+            raise UsageError(f"--train_dir={train_dir}: there is no such folder.")
+        return train_dir
+    folders = [
+        os.path.join(run_dir.RUNS, name) for name in (os.listdir(run_dir.RUNS) if os.path.isdir(run_dir.RUNS) else [])
+    ]
+    folders = [path for path in folders if os.path.exists(os.path.join(path, run_dir.CONFIG))]
+    if not folders:
+        raise UsageError(
+            "no --train_dir is given and there is no run under runs/; train one first "
+            "(python train.py --model=LogisticModel) or name its folder."
+        )
+    newest = max(folders, key=lambda path: os.path.getmtime(os.path.join(path, run_dir.CONFIG)))
+    logging.info("no --train_dir was named: taking the newest run, %s", newest)
+    return newest
+
+
+def _step(choice: str) -> int:
+    if not choice.isdecimal():
+        raise UsageError(f"--checkpoint={choice}: expected last, best, or a step such as 1000.")
+    return int(choice)
+
+
+def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
+    """The config of the run in a folder, completed by `flags`; raises like `open_run`."""
+    saved = run_dir.read(folder, trust_code=trust_code)
+    if saved is None:
+        raise RunError(
+            f"{folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
+        )
+    config = saved.config
+    if flags.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
+        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
+    of_flag = vocabulary.of_data(flags.vocabulary, ())
+    num_classes = vocabulary.class_count(flags.num_classes, of_flag) if saved.published else flags.num_classes
+    if saved.published and flags.num_classes is None:
+        num_classes = _classes_in_meta_graph(folder) or num_classes
+    if num_classes is not None:
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
+    return config
+
+
+def _classes_in_meta_graph(train_dir: str) -> int | None:
+    from yt8m.graph.restore import read_meta_graph
+    from yt8m.video.meta_modeler import class_count
+
+    steps = checkpoints.steps_in(train_dir)
+    for step in steps:
+        meta = f"{checkpoints.path_of(train_dir, step)}.meta"
+        try:
+            count = class_count(read_meta_graph(meta))
+        except storage.NotFoundError:
+            continue
+        logging.info("the class count, %d, comes from %s", count, meta)
+        return count
+    # If training is still running, it may have deleted all of these since they were listed: look again.
+    is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
+    return _classes_in_meta_graph(train_dir) if is_old else None

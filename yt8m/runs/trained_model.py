@@ -1,0 +1,121 @@
+"""A run with the weights that were chosen: those of a checkpoint, or of an inference model, whose graph is a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from absl import logging
+
+from yt8m import progress_bar, storage
+from yt8m.config import run_dir
+from yt8m.config.programs import PassConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig
+from yt8m.errors import RunError
+from yt8m.export.saved_model import INFERENCE_MODEL
+from yt8m.graph.restore import read_meta_graph
+from yt8m.runner import RunnerConfig, checkpoints, creation
+from yt8m.runs import archive
+from yt8m.runs.opened_run import OpenedRun, config_of
+from yt8m.video import workload
+from yt8m.video.meta_modeler import MetaGraphModeler, class_count
+from yt8m.video.modeler import VideoModeler
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The model of a run.
+
+    Attributes:
+      run: the run, or an unpacked archive.
+      weights: the path of a checkpoint, or the prefix of an inference model.
+      is_file: whether the graph is that of an inference model; otherwise the model's code builds it.
+    """
+
+    run: OpenedRun
+    weights: str
+    is_file: bool = False
+
+    @property
+    def step(self) -> int:
+        """The training step of the weights; 0 if a file does not say it."""
+        return 0 if self.is_file else checkpoints.step_of(self.weights)
+
+    def modeler(self, data: DataConfig, mode: str, top_k: int = 20) -> VideoModeler:
+        """The modeler for inference (`mode` infer) or for evaluation (eval)."""
+        if not self.is_file:
+            return workload.create_modeler(data, self.run.config.model, mode, top_k)
+        loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
+        return MetaGraphModeler(self.weights, top_k, loss)  # it says that the graph is a program, in own runs too
+
+    def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
+        """The config of the runner for an evaluation (`mode` eval) or for inference (infer); without lines if None."""
+        return RunnerConfig.for_run(
+            self.run.config,
+            mode,
+            self.run.folder,
+            checkpoint=self.weights,
+            devices=DeviceConfig(num_gpu=getattr(config, "num_gpu", 1)),
+            log_every_n_steps=config.log_every_n_steps if config else sys.maxsize,
+            progress=config is not None and progress_bar.shows_bar(),
+        )
+
+    def log(self) -> None:
+        """Logs which model is used: its name, step, whether its weights are averages, and their path."""
+        is_averaged = not self.is_file and creation.decay_in(self.weights, self.run.config.optimizer) > 0
+        step = "as exported" if self.is_file else f"step {self.step}"
+        which = f"{step}, averaged weights" if is_averaged else step
+        logging.info("the model is %s, %s, from %s", self.run.config.model.model, which, self.weights)
+
+
+def has_weights(run: OpenedRun) -> bool:
+    """Whether the run has a checkpoint or an inference model."""
+    return bool(checkpoints.steps_in(run.folder)) or storage.exists(f"{_inference_model_of(run)}.meta")
+
+
+def _inference_model_of(run: OpenedRun) -> str:
+    return storage.join(run.folder, INFERENCE_MODEL, INFERENCE_MODEL)
+
+
+def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
+    """The model of a run at a checkpoint; for `last` in a folder without checkpoints, its inference model.
+
+    Raises:
+      UsageError: there is no such checkpoint.
+      RunError: the checkpoint cannot be read, or there is neither a checkpoint nor an inference model.
+    """
+    prefix = _inference_model_of(run)
+    if choice == "last" and checkpoints.newest_readable(run.folder) is None and storage.exists(f"{prefix}.meta"):
+        return TrainedModel(run, prefix, is_file=True)
+    return TrainedModel(run, run.checkpoint(choice))
+
+
+def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedModel:
+    """Unpacks an archive and finds its model: in the folder itself or, in published archives, one folder below.
+
+    Raises:
+      UsageError: the archive is refused, or its code is not trusted.
+      RunError: the archive holds no model, or is damaged.
+    """
+    archive.safe_extract(tgz, folder)
+    logging.info("%s was unpacked to %s", tgz, folder)
+    for inner in (folder, *storage.glob(f"{folder}/*")):
+        prefix = os.path.join(inner, INFERENCE_MODEL)
+        if os.path.exists(f"{prefix}.meta"):
+            classes = class_count(read_meta_graph(f"{prefix}.meta"))
+            # The run's config is in the folder of the model or, in published archives, in the parent folder.
+            config_folder = inner if run_dir.read(inner) else folder
+            config = config_of(config_folder, PassConfig(num_classes=classes), trust_code)
+            run = OpenedRun(folder, config, run_dir.own_names(inner, classes), is_own=False)
+            return TrainedModel(run, prefix, is_file=True)
+    raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
+
+
+def with_newer(choose: Callable[[], TrainedModel], use: Callable[[TrainedModel], T]) -> T:
+    """`use(choose())`, repeated with a newer checkpoint if training deletes the chosen one meanwhile."""
+    return checkpoints.with_newer(choose(), choose, lambda model: [] if model.is_file else [model.weights], use)

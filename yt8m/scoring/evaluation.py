@@ -1,0 +1,484 @@
+"""Evaluates a run's newest checkpoint once, or each new checkpoint as it appears, and writes the results.
+
+The metrics go to a log line, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from yt8m import progress_bar, readers, runner, scoring, storage
+from yt8m.command_line import program
+from yt8m.config import data_fit, run_dir
+from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.datasets import input_check
+from yt8m.datasets.input_check import Walked, check_input
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import metrics
+from yt8m.eval_util.metrics import Gap, Metric
+from yt8m.eval_util.videos import VideoSample
+from yt8m.export import model_card
+from yt8m.export.saved_model import write_inference_model
+from yt8m.lazy import tf
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.thresholds import OperatingPoints
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.reports import eval_samples, media_links, report_writer
+from yt8m.reports.measures import is_below_one
+from yt8m.runner import callbacks, checkpoints, metric_files
+from yt8m.runner.metric_files import EventFile
+from yt8m.runs.best_checkpoint import keep_best
+from yt8m.runs.opened_run import find_folder
+from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
+from yt8m.scoring.model_input import Videos
+from yt8m.storage import copies, local, sending
+from yt8m.video import workload
+from yt8m.video.modeler import VideoModeler
+
+POLL_SECONDS = 5.0
+
+
+class Evaluated(NamedTuple):
+    """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
+
+    With them: the metric objects, the names of the classes and, with --report, a sample of the videos and the
+    thresholds of the classes.
+    """
+
+    checkpoint: str
+    step: int
+    figures: dict[str, Any]
+    num_examples: int
+    metric_classes: Sequence[type[Metric]]
+    names: Vocabulary
+    sample: VideoSample | None = None
+    points: OperatingPoints | None = None
+
+    def values(self) -> list[tuple[type[Metric], float]]:
+        """(metric, value) of each metric that is defined on these data."""
+        shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
+        return [(metric, self.figures[metric.figure_key()]) for metric in shown]
+
+
+def of_training(config: TrainConfig) -> EvalConfig:
+    """The evaluation that the flags of a training ask for."""
+    data = config.data
+    return EvalConfig(
+        train_dir=config.train_dir,
+        eval_data_pattern=config.validation.eval_data_pattern,
+        batch_size=data.batch_size,
+        num_readers=data.num_readers,
+        max_bad_records=data.max_bad_records,
+        nan_policy=data.nan_policy,
+        num_gpu=config.devices.num_gpu,
+        log_every_n_steps=config.log_every_n_steps,
+    )
+
+
+class Results(NamedTuple):
+    """Where the results go: a folder with the layout of a run's, and one event file for all checkpoints."""
+
+    folder: str
+    events: EventFile
+
+
+def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
+    """Evaluates as `config` says; returns the exit status.
+
+    Args:
+      config: the config of the evaluation.
+      given: the checkpoints to evaluate; by default those that `config` asks for.
+
+    Raises:
+      UsageError: there is no such run, or no data.
+      RunError: the folder holds no checkpoint, or one that cannot be evaluated.
+    """
+    if scoring.is_export(config.train_dir):
+        return _evaluate_export(config)
+    run, task = prepare(config)
+    folder = config.eval_dir or run.folder
+    deleted: set[str] = set()
+    with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
+        results = Results(folder, events)
+        for checkpoint in given or _checkpoints(run, config, deleted):
+            outcome = _evaluated(config, TrainedModel(run, checkpoint), task, results)
+            if outcome is None:
+                logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
+                deleted.add(checkpoint)
+            elif outcome.exit_code:
+                return outcome.exit_code
+            elif outcome.signal:
+                return 128 + outcome.signal
+    return 0
+
+
+def _evaluate_export(config: EvalConfig) -> int:
+    """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
+    for name in ("report", "segment_labels", "keep_best", "max_bad_records"):
+        if getattr(config, name):
+            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+    if not config.eval_data_pattern:
+        raise UsageError("--eval_data_pattern is missing: an export does not say which data it takes.")
+    folder = config.eval_dir or config.train_dir
+    _refuse_read_only(folder)
+    with (
+        program.terminable(),
+        scoring.open(config.train_dir, config.checkpoint) as scorer,
+        contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
+    ):
+        batches = scorer.batches(config.eval_data_pattern, config.batch_size)
+        done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
+        write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, scorer.model)
+        _add_to_history(folder, done)
+        _write_summaries(events, done)
+        _write_names(config, folder, scorer.names)
+    return 0
+
+
+def evaluate_with(
+    scorer: scoring.Scorer, batches: Iterator[Videos], settings: EvaluationSettings, metric_names: Sequence[str]
+) -> Evaluated:
+    """The metric values of a scorer on batches with labels; raises like `Scorer.evaluated` and `evaluated`."""
+    metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
+    whole = scoring.Evaluation(scorer, settings, metric_classes)
+    for videos in progress_bar.with_bar(batches, "evaluating"):
+        whole.add(videos)
+    results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
+    outcome = runner.Outcome(runner.Status.OUT_OF_DATA, scorer.step, "evaluated", results=results)
+    return evaluated(scorer.weights, outcome, scorer.shown_names)
+
+
+def _evaluated(
+    config: EvalConfig, model: TrainedModel, task: EvaluationTask, results: Results
+) -> runner.Outcome | None:
+    """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
+    outcome, checkpoint, run = None, model.weights, model.run.config
+    try:
+        outcome = run_one(config, model, task, results.events)
+        if not outcome.exit_code:
+            names = vocabulary.of(run.data.num_classes, task.names)
+            done = evaluated(checkpoint, outcome, names, config.min_positives)
+            write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
+            _add_to_history(results.folder, done)
+            _write_summaries(results.events, done)
+            _write_names(config, results.folder, task.names)
+            _write_page(results.folder, done, run, config.media)
+            _keep(config, run, results.folder, done, task)
+    except (tf.errors.OpError, RunError, ValueError):
+        if not checkpoints.is_gone(checkpoint):
+            raise
+        return outcome if outcome is not None and outcome.signal else None
+    is_lost = outcome.exit_code and not outcome.signal and checkpoints.is_gone(checkpoint)
+    return None if is_lost else outcome
+
+
+def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
+    """Writes the vocabulary of the evaluation into its folder, where `yt8m report` finds it.
+
+    The run itself may have none; the vocabulary is then that of the data. With --eval_dir it is also written where
+    `yt8m inference` finds it, which accepts that folder in place of a run's.
+    """
+    places = [storage.join(folder, eval_samples.FOLDER), *([folder] if config.eval_dir else [])]
+    for place in places if names else ():
+        vocabulary.write(storage.join(place, vocabulary.NAME), names)
+
+
+class EvaluationTask(NamedTuple):
+    """What evaluates checkpoints.
+
+    Attributes:
+      inputter, modeler: the parts that the runner needs.
+      walked: the record counts of the shards at the start.
+      names: the vocabulary of the run, or else of the data; empty if there is neither.
+    """
+
+    inputter: readers.BatchQueue
+    modeler: VideoModeler
+    walked: Walked
+    names: Vocabulary
+
+
+def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
+    """The run, and what evaluates it.
+
+    All flags are checked here, before the work begins. The folder of the results is checked too.
+
+    Raises:
+      UsageError: see `evaluate`.
+    """
+    if config.report:
+        report_writer.require_libraries()
+        media_links.check(config.media)
+    callbacks.check("eval", config.callbacks)
+    if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
+        raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
+    metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
+    train_dir = find_folder(config.train_dir)
+    _refuse_read_only(config.eval_dir or train_dir)
+    run = open_run(train_dir, config, trust_code=config.trust_code)
+    task = task_for(config, run)
+    task.inputter.threads.log(config.num_readers)
+    task.modeler.keeps_videos, task.modeler.metric_classes = config.report, metric_classes
+    return run, task
+
+
+def task_for(
+    config: EvalConfig,
+    run: OpenedRun,
+    where: str = "",
+    sample: Callable[[DataConfig], DataConfig] = lambda data: data,
+    remedy: str = "",
+) -> EvaluationTask:
+    """What evaluates a run, after a check of its data.
+
+    Args:
+      config: the config of the evaluation.
+      run: the run.
+      where: the folder or the file that the run's vocabulary comes from, for messages; by default the run's folder.
+      sample: maps the config of the data to one that reads copies of a part of them; by default all are read.
+      remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
+
+    Raises:
+      UsageError: the data do not fit the run, or no file matches.
+      RunError: a shard is damaged.
+    """
+    named, names = _data(config, run, where, remedy)
+    data, training_data = sample(named), run.config.data
+    inputter = readers.BatchQueue.for_config(data, "eval")
+    modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
+    shown = vocabulary.of(training_data.num_classes, names)
+    modeler.class_counts = data_fit.training_counts(shown, training_data)
+    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != named), names)
+
+
+def _refuse_read_only(folder: str) -> None:
+    for place in (folder, storage.join(folder, eval_samples.FOLDER)):
+        if not storage.is_remote(place) and not local.is_writable(place):
+            raise UsageError(
+                f"{place} cannot be written, and the results would go there; name a folder for them by --eval_dir."
+            )
+
+
+def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
+    segments = config.segment_labels or run.config.data.segment_labels
+    data = run.data_for(config, config.eval_data_pattern, segments)
+    data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
+    names = run.names_for(data, where, remedy)
+    given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
+    files = storage.glob(data.data_pattern)
+    return data_fit.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
+
+
+def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
+    """Yields the newest checkpoint, then each newer one as it appears, until the training has noted its end.
+
+    A training that was killed notes no end, so it is followed until it is started again and ends. If --checkpoint
+    names another checkpoint than the newest, only that one is yielded.
+
+    With --run_once a newer one follows only if training deleted the first before it was evaluated.
+
+    Args:
+      run: the run.
+      config: the config of the evaluation.
+      deleted: checkpoints that training deleted while they were evaluated; the caller adds to it.
+
+    Raises:
+      RunError: there is no checkpoint, or none newer than a deleted one.
+    """
+    train_dir, last = run.folder, run.checkpoint(config.checkpoint)
+    yield last
+    if config.run_once or config.checkpoint != "last":
+        if last in deleted:
+            yield from _in_place_of(last, train_dir)
+        return
+    announced = ""
+    while True:
+        # It is read before the checkpoints are listed, since it is noted after the last save.
+        ended = run_dir.ended(train_dir)
+        newest = _newer(train_dir, last)
+        if newest is not None:
+            copies.forget(last)
+            last = newest
+            yield last
+            continue
+        if ended is not None:
+            logging.info("the training has ended (%s) and its newest checkpoint is evaluated", ended.message)
+            return
+        if last != announced:
+            logging.info("waiting for a checkpoint newer than %s (--run_once evaluates once, and ends)", last)
+            announced = last
+        time.sleep(POLL_SECONDS)
+
+
+def _newer(train_dir: str, evaluated_last: str) -> str | None:
+    """The newest readable checkpoint; None if there is none that is newer than the one evaluated last."""
+    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
+    if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
+        return None
+    newest = checkpoints.newest_readable(train_dir)
+    return newest if newest != evaluated_last else None
+
+
+def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
+    """Yields the checkpoint that replaces a deleted one. `copies.hold` keeps it readable if training deletes it too."""
+    while True:
+        newest = checkpoints.newest_readable(train_dir)
+        if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
+            raise RunError(f"{deleted} was deleted while it was evaluated, and there is no newer checkpoint.")
+        with contextlib.suppress(storage.NotFoundError), copies.hold(newest):
+            yield newest
+            return
+        deleted = newest
+
+
+def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
+    """Evaluates one checkpoint in this process; the figures of the logged batches go to `events`.
+
+    Raises:
+      RunError: a shard changed since its records were counted; the message names it.
+    """
+    task.walked.check_unchanged()
+    model.log()
+    callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
+    outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
+    if outcome.status is runner.Status.OUT_OF_DATA:
+        task.walked.check_read(task.inputter)
+    return outcome
+
+
+def evaluated(
+    checkpoint: str, outcome: runner.Outcome, names: Vocabulary, min_positives: int = EvalConfig.min_positives
+) -> Evaluated:
+    """The metric values that an evaluation of this checkpoint saved; raises `RunError` if there was no example."""
+    results = outcome.results
+    if not results.get("examples"):
+        raise RunError("the evaluation data hold no example: nothing was evaluated.")
+    evaluator = results["evaluator"]
+    figures, classes = results["figures"], evaluator.metrics.metric_classes
+    points = evaluator.metrics.operating_points(min_positives) if evaluator.sample else None
+    step, examples = outcome.global_step, results["examples"]
+    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, points)
+
+
+def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
+    """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
+    videos = done.sample.videos() if done.sample else None
+    if done.sample is not None and done.points is not None and videos is not None:
+        if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
+            path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
+            thresholds.write(path, done.points, done.names, done.step)
+        told = report_json(done, run.model.model)
+        samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen, done.points)
+        eval_samples.write(folder, samples)
+        report_writer.write([folder], report_writer.ReportConfig(media=media))
+
+
+def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, task: EvaluationTask) -> None:
+    """Writes the inference model. With --keep_best also keeps the best checkpoint."""
+    prefix = write_inference_model(
+        storage.join(folder, "inference_model"),
+        done.checkpoint,
+        task.modeler,
+        frame_features=run.data.frame_features,
+        moving_average_decay=run.optimizer.moving_average_decay,
+        names=task.names,
+        describe=model_card.describing(run, task.names, folder, done.step),
+    )
+    logging.info("the inference model of step %d is %s", done.step, prefix)
+    if config.keep_best:
+        keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
+
+
+# Keys that report_writer.json and the evaluator already use; no metric may have one of these names.
+RESERVED_KEYS = frozenset(
+    ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
+    + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts")
+)
+_SHOWN = 5  # number of best classes, and of worst classes, in the table
+
+
+def write_report(path: str, done: Evaluated, model: str) -> None:
+    """Writes the metric values of one checkpoint of `model` to the log, standard output and the JSON file `path`."""
+    logging.info("%s", summary_line(done))
+    if not len(done.figures["aps"]):
+        logging.warning("no example has a label (a test split?): these figures say nothing about the model")
+    print_table(done)
+    storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _add_to_history(folder: str, done: Evaluated) -> None:
+    """Adds a row to eval/metrics.jsonl, which has the figures of all evaluated checkpoints."""
+    path = storage.join(folder, eval_samples.FOLDER, metric_files.METRICS)
+    former = storage.read_text(path) if storage.exists(path) else ""
+    values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
+    storage.write(path, f"{former}{json.dumps({'step': done.step, **values})}\n")
+
+
+def summary_line(done: Evaluated) -> str:
+    """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
+    figures = [
+        f"{metric.log_name()}: {metric.described().text(value)}"
+        for metric, value in done.values()
+        if not metric.is_detail
+    ]
+    return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
+
+
+def report_json(done: Evaluated, model: str) -> dict[str, Any]:
+    """The content of report_writer.json; a metric that is not defined on these data is None."""
+    return {
+        "checkpoint": done.checkpoint,
+        "global_step": done.step,
+        "model": model,
+        "num_examples": done.num_examples,
+        "num_classes_with_positives": len(done.figures["aps"]),
+        **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
+        "metrics": [metric.described()._asdict() for metric, _ in done.values()],
+        "classes": [
+            {"class": index, "name": name, "average_precision": ap, "positives": positives}
+            for index, name, ap, positives in _classes(done)
+        ],
+        "versions": run_dir.versions(),
+    }
+
+
+def print_table(done: Evaluated) -> None:
+    """Prints the metrics and the classes with the best and the worst AP to standard output."""
+    table = Table(title=f"step {done.step}, {done.num_examples} examples")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for metric, value in done.values():
+        table.add_row(metric.name, metric.described().text(value, 4))
+    ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
+    worst = [row for row in ranked[_SHOWN:] if is_below_one(row[2])][-_SHOWN:]
+    for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):
+        table.add_section()
+        for index, name, ap, _ in rows:
+            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text, not markup: a name may hold brackets
+    Console(soft_wrap=True).print(table)
+
+
+def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
+    found = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
+    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
+
+
+def _write_summaries(events: EventFile, done: Evaluated) -> None:
+    """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
+    from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
+
+    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in done.values()}
+    events.add_scalars(tags, done.step)
+    events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
+    sending.send_growing()

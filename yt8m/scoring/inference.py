@@ -1,0 +1,192 @@
+"""The program `inference`: predicts with a run's newest checkpoint, or with a packed model that needs no code."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from yt8m import progress_bar, readers, runner, scoring, storage
+from yt8m.command_line.program import terminable
+from yt8m.config import data_fit, run_dir
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import DataConfig
+from yt8m.datasets import input_check
+from yt8m.errors import RunError, UsageError
+from yt8m.export import model_card
+from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
+from yt8m.records.prediction_files import PredictionWriter
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runs import archive, trained_model
+from yt8m.scoring import OpenedRun, TrainedModel, open_run, segment_inference
+from yt8m.scoring.predictions import write_predictions
+from yt8m.scoring.segment_inference import SegmentRanking
+from yt8m.storage import copies
+from yt8m.video.modeler import VideoModeler
+
+PREDICTIONS = "predictions.csv"
+
+
+def infer(config: InferenceConfig) -> int:
+    """Predicts as `config` says; returns the exit status.
+
+    If training deletes the checkpoint before it is read, the next one is taken.
+
+    Raises:
+      UsageError: there is no such model or no data, or no output is named for an archive's model.
+      RunError: the model cannot be read.
+    """
+    if config.output_file and storage.is_dir(config.output_file):
+        raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
+    if scoring.is_export(config.train_dir):
+        return _infer_with_export(config)
+    if config.input_model_tgz:
+        with _unpack_folder(config.untar_model_dir) as folder:
+            return _infer(config, trained_model.of_archive(config.input_model_tgz, folder))
+    run = open_run(config.train_dir, config, trust_code=config.trust_code)
+    return trained_model.with_newer(
+        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer(config, model)
+    )
+
+
+def _infer_with_export(config: InferenceConfig) -> int:
+    """Predicts with an exported model, which is fed with records; returns the exit status."""
+    for name in ("segment_labels", "output_model_tgz", "max_bad_records"):
+        if getattr(config, name):
+            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+    for name in ("input_data_pattern", "output_file"):
+        if not getattr(config, name):
+            raise UsageError(f"--{name} is missing: {config.train_dir} is an export, which has no folder for files.")
+    storage.discard_orphans(config.output_file)
+    _announce_replacement(config.output_file)
+    with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
+        batches = scorer.batches(config.input_data_pattern, config.batch_size)
+        with storage.write_atomic(config.output_file, "w") as file:
+            writer = PredictionWriter(file, config.top_k)
+            write_predictions(writer, scorer, progress_bar.with_bar(batches, "predicting"))
+    logging.info("%d predictions are in %s", writer.count, config.output_file)
+    return 0
+
+
+@contextlib.contextmanager
+def _unpack_folder(named: str) -> Iterator[str]:
+    """The folder to unpack into: the one that the user named, which is kept, or a private one, which is removed."""
+    if named:
+        yield named
+        return
+    with terminable(), copies.private_folder("yt8m-model-") as folder:
+        yield os.path.join(folder, "model")
+
+
+def _infer(config: InferenceConfig, model: TrainedModel) -> int:
+    if not config.output_file and not config.output_model_tgz:
+        if config.input_model_tgz:
+            raise UsageError("--output_file is missing: name the CSV file to write.")
+        config = dataclasses.replace(config, output_file=storage.join(model.run.folder, PREDICTIONS))
+    for path in filter(None, (config.output_file, config.output_model_tgz)):
+        storage.discard_orphans(path)
+        _announce_replacement(path)
+    data, names = _data(config, model.run)
+    modeler, ranking = model.modeler(data, "infer", config.top_k), None
+    if config.segment_labels:
+        ranking = segment_inference.ranking_for(config, modeler.num_classes, names, data.segment_size)
+        modeler.listed_classes = tuple(ranking.classes)
+    if config.output_model_tgz:
+        _pack(config.output_model_tgz, model, modeler, names)
+    task = _Task(config, model, data, modeler)
+    if config.output_file and ranking is not None:
+        _rank(task, ranking)
+    elif config.output_file:
+        _predict(task)
+    return 0
+
+
+def _announce_replacement(path: str) -> None:
+    """Logs that an existing file will be replaced. Devices and pipes are not replaced, so they are not logged."""
+    if (storage.is_remote(path) and storage.exists(path)) or os.path.isfile(path):
+        logging.info("%s exists already: it will be replaced", path)
+
+
+def _data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
+    data = run.data_for(config, config.input_data_pattern, config.segment_labels)
+    is_read = config.output_file and not config.input_data_pattern
+    data = input_check.default_to_sample_data(data, "test") if is_read else data
+    names = run.names_for(data, config.input_model_tgz)
+    given = {"num_classes": config.num_classes}
+    return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
+
+
+def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:
+    """Packs the inference model and its description into one archive."""
+    run = model.run
+    folder = storage.join(run.folder, INFERENCE_MODEL)
+    if not model.is_file:
+        write_inference_model(
+            folder,
+            model.weights,
+            modeler,
+            frame_features=run.config.data.frame_features,
+            moving_average_decay=run.config.optimizer.moving_average_decay,
+            names=names,
+            describe=model_card.describing(run.config, names, run.folder, model.step),
+        )
+        run_dir.write(folder, run.config, names, is_own=run.is_own)
+    archive.make_tgz(copies.folder_copy(folder), path)
+    logging.info("the model is packed in %s", path)
+
+
+class _Task(NamedTuple):
+    """One inference: its config, the model, the data and the modeler."""
+
+    config: InferenceConfig
+    model: TrainedModel
+    data: DataConfig
+    modeler: VideoModeler
+
+
+def _rank(task: _Task, ranking: SegmentRanking) -> None:
+    """Ranks every segment by class, then writes the lists to the output file."""
+    config, modeler, candidates = task.config, task.modeler, None
+    if config.candidates_from:
+        candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
+    reader = segment_inference.reader_for(task.data, config.segment_context)
+    inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
+    _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
+    with storage.write_atomic(config.output_file) as file:
+        segment_inference.write(file, ranking)
+    logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
+
+
+def _predict(task: _Task) -> None:
+    """Writes one line per video; the output file appears only when it is complete."""
+    inputter = readers.BatchQueue.for_config(task.data, "infer")
+    with storage.write_atomic(task.config.output_file, "w") as file:
+        writer = PredictionWriter(file, task.config.top_k)
+        _run(task, inputter, writer)
+        if not writer.count:
+            raise RunError(f"{task.data.data_pattern} holds no record: there is nothing to predict.")
+    logging.info("%d predictions are in %s", writer.count, task.config.output_file)
+
+
+def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
+    """Runs the model on all data and passes the predictions of each step to `consumer`.
+
+    Raises:
+      RunError: the run failed (the error has its exit status), or a shard changed during the run.
+    """
+    config = task.config
+    walked = input_check.check_input(inputter, task.data)
+    inputter.threads.log(task.data.num_readers)
+    task.model.log()
+    callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
+    outcome = runner.build(task.model.runner_config("infer", config), inputter, task.modeler, callbacks).run()
+    if outcome.exit_code:
+        error = RunError(f"{config.output_file} was not written: {outcome.ending}")
+        error.exit_code = outcome.exit_code
+        raise error
+    if outcome.status is runner.Status.OUT_OF_DATA:
+        walked.check_read(inputter)

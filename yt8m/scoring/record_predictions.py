@@ -1,0 +1,70 @@
+"""`yt8m predict` for records: the best classes of a few of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import scoring
+from yt8m.command_line import program
+from yt8m.errors import RunError
+from yt8m.records import shards, thresholds, vocabulary
+from yt8m.records.record_parser import Raw
+from yt8m.scoring.best_classes import best_classes, tags
+from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
+
+
+def main(config: PredictConfig, files: Sequence[str], where: str) -> int:
+    """Shows the best classes of the first records; returns the exit status.
+
+    Args:
+      config: the flags.
+      files: the files of the records.
+      where: the patterns of the files, for messages.
+
+    Raises:
+      UsageError: there is no such model, or the records are not of the kind that it takes.
+      RunError: a record is damaged, or there is none to show.
+    """
+    program.set_up_log()
+    raws = list(itertools.islice(_raws(files, config.video_id), config.count))
+    if not raws:
+        what = f"no video {config.video_id!r}" if config.video_id else "no record"
+        raise RunError(f"{where}: there is {what}.")
+    with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
+        names, tagger = scorer.names_for(config.vocabulary, files), tagger_for(config, scorer)
+        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files)))
+        for row, (payload, _, _) in enumerate(raws):
+            if row:
+                print()
+            _show(payload, scores[row], config.top_k, names, tagger)
+    return 0
+
+
+def _raws(files: Sequence[str], video_id: str) -> Iterator[Raw]:
+    """Yields the serialized records of the files; if `video_id` is not empty, only those of this video."""
+    id_of_video = shards.id_bytes(os.fsencode(video_id))
+    for path in files:
+        for number, (payload, record) in enumerate(shards.read_contexts(path)):
+            if not id_of_video or record.id() == id_of_video:
+                yield payload, path, number
+
+
+def _show(
+    payload: bytes,
+    scores: NDArray[np.float32],
+    top_k: int,
+    names: vocabulary.Vocabulary,
+    tagger: thresholds.Tagger | None,
+) -> None:
+    """Prints a table for a record. A star marks the classes that are labels of the record."""
+    record = shards.parse(payload, with_lists=False)
+    feature = record.context.get("labels")
+    labels = sorted({int(value) for value in feature.values()} if feature else ())
+    print(f"{shards.id_text(record.id())}  labels: {', '.join(map(names.name, labels)) or 'none given'}")
+    best = tags(scores, tagger) if tagger else best_classes(scores, top_k)
+    show_classes([(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best])

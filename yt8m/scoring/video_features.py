@@ -1,0 +1,200 @@
+"""Features of a few videos, outside of a data set: for `yt8m.extract`, and as a trained model takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import extractors, registry
+from yt8m.datasets.extract import choose, weights
+from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, described
+from yt8m.errors import UsageError
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.records import data_format
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.model_input import ModelInput
+from yt8m.types import Closing
+
+Entry = Mapping[str, Any]
+Part = tuple[int, int]  # the first frame, and the frame after the last one
+
+_LONGEST = 100_000  # frames of a video that is scored
+_DECODING_SECONDS = 7200.0  # limit for a video that is scored; a film of hours takes longer than a clip
+
+
+class VideoFeatures(Closing):
+    """Extracts the features of videos. Use it in a `with` block.
+
+    Args:
+      entries: the extractors, as manifests name them.
+      chosen: the same extractors, with the paths of their weights.
+      found: their weights.
+      jobs: processes that decode.
+      is_scored: whether a video is extracted as a whole, to be scored in windows; by default its first frames are, as
+        many as the entries say.
+
+    Attributes:
+      per_second: frames a second.
+      max_frames: the largest number of frames of a record of the training data.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        chosen: Sequence[Chosen],
+        found: Sequence[weights.Weights],
+        jobs: int = 1,
+        *,
+        is_scored: bool = False,
+    ) -> None:
+        self._entries = entries
+        self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
+        settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
+        self._computer = Computer(chosen, found, settings)
+        self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
+
+    def close(self) -> None:
+        """Ends the processes that decode, and closes the extractors."""
+        self._pool.close()
+        self._computer.close()
+
+    def of(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
+        """Yields each path with its features: float32 [T, size] for each extractor, as its records give them back."""
+        clips = [Clip(path) for path in paths]
+        threads = os.cpu_count() or 1
+        for path, found in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
+            pairs = zip(self._entries, found.arrays, strict=not found.bad)
+            yield path, found._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
+
+    def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]) -> NumpyBatch:
+        """The batch for a model: parts of a video."""
+        by_name = {
+            f"{prefix}{one['feature']}": values
+            for one, values in zip(self._entries, arrays, strict=True)
+            for prefix in ("", "mean_")
+        }
+        counts = np.array([last - first for first, last in parts], np.int32)
+        features = {}
+        for name in takes.format.sizes():
+            values = by_name[name]
+            if takes.has_frames:
+                joined = np.zeros((len(parts), counts.max(), values.shape[1]), np.float32)
+                for row, (first, last) in enumerate(parts):
+                    joined[row, : last - first] = values[first:last]
+            else:
+                joined = np.stack([values[first:last].mean(axis=0, dtype=np.float64) for first, last in parts])
+            features[name] = joined.astype(np.float32)
+        ids = [str(row) for row in range(len(parts))]
+        return NumpyBatch(ids, features, counts, np.zeros((len(parts), 0), np.bool_))
+
+
+def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:
+    """The values as a reader of records gets them: those that are stored as bytes are rounded and clipped."""
+    if not bounds:
+        return values
+    low, high = map(float, bounds)
+    return data_format.dequantized(data_format.quantized(values, (low, high)), (low, high))
+
+
+def for_model(
+    takes: ModelInput, given: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
+) -> VideoFeatures:
+    """The extraction of videos to score, by just the extractors that the model's training data were made with.
+
+    Args:
+      takes: what the model takes.
+      given: settings and paths of weights by name, which take precedence.
+      names: extractors, if the model does not name its own.
+      trust_code: import the code, or load the SavedModels, that the model names.
+
+    Raises:
+      UsageError: the extractors are unknown, are not trusted, or have other weights.
+      RunError: weights cannot be fetched.
+    """
+    if names or not takes.extractors:
+        entries, chosen, found = _named(takes, names, given)
+    else:
+        entries = _wanted(takes, takes.extractors)
+        is_trusted = trust_code or takes.is_own
+        registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
+        if not is_trusted:
+            _refuse_saved_models(takes, entries, given)
+        chosen = [_again(one, given) for one in entries]
+        found = [weights.find(one.extractor, one.name) for one in chosen]
+        for entry, of_one in zip(entries, found, strict=True):
+            _refuse_other_weights(takes, entry, of_one)
+    return VideoFeatures(entries, chosen, found, is_scored=True)
+
+
+def _named(
+    takes: ModelInput, names: Sequence[str], given: Mapping[str, Any]
+) -> tuple[Sequence[Entry], list[Chosen], list[weights.Weights]]:
+    if not names:
+        raise UsageError(
+            f"{takes.folder} does not say by which extractors its features {', '.join(takes.format.sizes())} were "
+            "made, because its records are not from `yt8m extract`. Name them by --extractors, such as "
+            "inception,vggish for features of YouTube-8M."
+        )
+    chosen = choose(names, given)
+    found = [weights.find(one.extractor, one.name) for one in chosen]
+    entries = described(chosen, found, [one.extractor.bytes_range for one in chosen], Settings())
+    _wanted(takes, entries)
+    return entries, chosen, found
+
+
+def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
+    """The extractors whose features the model takes."""
+    wanted = []
+    for name in takes.format.sizes():
+        one = next((entry for entry in entries if name in (entry["feature"], f"mean_{entry['feature']}")), None)
+        if one is None:
+            known = ", ".join(str(entry["feature"]) for entry in entries)
+            raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {known}.")
+        wanted.append(one)
+    return wanted
+
+
+def _again(entry: Entry, given: Mapping[str, Any]) -> Chosen:
+    """The extractor of an entry; the user may give other paths for its weights."""
+    name = str(entry["name"])
+    files = extractors.create(name, entry["settings"]).weight_files()
+    paths = {key: value for key, value in given.items() if key in files}
+    return Chosen(name, extractors.create(name, {**entry["settings"], **paths}))
+
+
+def _refuse_saved_models(takes: ModelInput, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
+    for entry in entries:
+        if str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in given:
+            raise UsageError(
+                f"{takes.folder} names a SavedModel, {entry['name']}, which can execute code here, and this is not "
+                "known as a run that you trained on this machine. If you trust it, add --trust_code."
+            )
+
+
+def _refuse_other_weights(takes: ModelInput, entry: Entry, found: weights.Weights) -> None:
+    for field, expected in entry["weights"].items():
+        if found.sha256.get(field) != expected:
+            raise UsageError(
+                f"{takes.folder} was trained on features of {entry['name']} whose {field} has the sha256 {expected}; "
+                f"{found.paths.get(field)} has {found.sha256.get(field)}. Give the same file by --{field}=PATH."
+            )
+
+
+def extract(
+    paths: Sequence[str], names: Sequence[str], given: Mapping[str, Any], settings: Settings, jobs: int
+) -> Iterator[tuple[str, Features, list[str]]]:
+    """Yields each path with its features, as the extractors give them, and their names.
+
+    Raises:
+      UsageError, RunError: see `choose` and `weights.find`.
+    """
+    chosen = choose(names, given)
+    found = [weights.find(one.extractor, one.name) for one in chosen]
+    entries = described(chosen, found, [None for _ in chosen], settings)
+    with VideoFeatures(entries, chosen, found, jobs=jobs) as source:
+        for path, features in source.of(paths):
+            yield path, features, [one.extractor.feature for one in chosen]

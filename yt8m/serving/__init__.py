@@ -1,0 +1,1 @@
+"""Answers HTTP requests by a trained model."""

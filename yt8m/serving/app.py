@@ -1,0 +1,252 @@
+"""The HTTP application: routes, limits, error answers, and their description at /openapi.json."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from absl import logging
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from yt8m import __version__
+from yt8m.serving.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_body
+from yt8m.serving.monitoring import Observed
+from yt8m.serving.server import ServeConfig
+from yt8m.serving.service import Service
+
+_THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
+_DROP_SECONDS = 2.0  # time limit for the body of a request that is refused because there are too many
+
+
+class _Answer(BaseModel):
+    """An answer with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PredictedClass(_Answer):
+    """A class of a video."""
+
+    index: int
+    name: str
+    score: float
+
+
+class VideoClasses(_Answer):
+    """The best classes of a video, best first, and its tags: the classes whose scores reach their thresholds.
+
+    There are no tags if the model has no thresholds.
+    """
+
+    id: str
+    classes: list[PredictedClass]
+    tags: list[PredictedClass] | None = None
+
+
+class Prediction(_Answer):
+    """The answer of /predict: the videos of the request in their order."""
+
+    videos: list[VideoClasses]
+
+
+class Refusal(_Answer):
+    """The answer to a request that is refused: one sentence."""
+
+    error: str
+
+
+class Health(_Answer):
+    """The answer of /health."""
+
+    status: str
+    model: str
+    at_work: int
+    answered: int
+
+
+class Readiness(_Answer):
+    """The answer of /ready."""
+
+    status: str
+
+
+_REASONS = {
+    400: "The body or `top_k` is not valid.",
+    408: "The body did not arrive in time.",
+    413: "The body is above a limit.",
+    415: "Another content type.",
+    500: "The service failed; its log says why.",
+    503: "Too many requests are in progress (with Retry-After), or the model did not answer in time.",
+}
+
+
+def _refusal_told(status: int, reason: str) -> dict[str, Any]:
+    """A refusal as /openapi.json describes it."""
+    seconds = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
+    headers = {"headers": {"Retry-After": seconds}} if status == 503 else {}
+    return {"model": Refusal, "description": reason, **headers}
+
+
+def create(service: Service) -> Observed:
+    """The HTTP application. Every answer is JSON except that of /metrics; a refusal is `{"error": one sentence}`."""
+    app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
+    _add_refusals(app)
+    _add_checks(app, service)
+
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: _refusal_told(status, reason) for status, reason in _REASONS.items()
+    }
+
+    @app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_described(service))
+    async def predict(request: Request) -> JSONResponse:
+        """The best classes of each video in the body: records, or features as JSON."""
+        return await _answered(service, request)
+
+    return Observed(app, service.monitor, service.config.access_log)
+
+
+def _add_checks(app: FastAPI, service: Service) -> None:
+    @app.get("/health", response_model=Health)
+    async def health() -> JSONResponse:
+        """Says that the service runs, and which model it serves."""
+        counts = {"at_work": service.at_work, "answered": service.answered}
+        return JSONResponse({"status": "ok", "model": service.scorer.weights, **counts})
+
+    @app.get("/ready", response_model=Readiness, responses={503: _refusal_told(503, "It is not.")})
+    async def ready() -> JSONResponse:
+        """Says whether a request would be answered now."""
+        why_not = service.why_not_ready()
+        return _refusal(503, why_not) if why_not else JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Metrics in the text format of Prometheus."""
+        return Response(service.monitor.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    @app.exception_handler(RefusedError)
+    async def refuse(_: Request, error: RefusedError) -> JSONResponse:
+        return _refusal(error.status, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def no_such(request: Request, error: HTTPException) -> JSONResponse:
+        answer = _refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}; {_THERE_ARE}")
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        logging.error("%s %s failed: %r", request.method, request.url.path, error)
+        return _refusal(500, "the service failed on this request; its log says why.")
+
+
+def _described(service: Service) -> dict[str, Any]:
+    """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
+    records = {"schema": {"type": "string", "format": "binary"}}
+    content: dict[str, Any] = dict.fromkeys(RECORDS, records)
+    config, size = service.config, service.scorer.takes.width
+    features = features_body(size, BodyLimits(config.max_videos, config.max_frames)).model_json_schema()
+    features["properties"]["videos"]["items"] = features.pop("$defs")["Video"]
+    content[JSON] = {"schema": features}
+    top_k = {
+        "name": "top_k",
+        "in": "query",
+        "required": False,
+        "description": "number of classes of each video",
+        "schema": {"type": "integer", "minimum": 1, "default": config.top_k},
+    }
+    return {"requestBody": {"required": True, "content": content}, "parameters": [top_k]}
+
+
+def _refusal(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status, {"Retry-After": "1"} if status == 503 else None)
+
+
+async def _answered(service: Service, request: Request) -> JSONResponse:
+    """Answers one request. At most `max_requests` are in progress at the same time.
+
+    A request that takes too long is answered with a refusal, but counts as in progress until no thread works on it.
+
+    Raises:
+      RefusedError: there are too many requests, this one is not valid, or it takes too long.
+    """
+    config = service.config
+    if service.at_work >= config.max_requests:
+        with contextlib.suppress(RefusedError):
+            await _arrived(request, 0, config, _DROP_SECONDS)
+        raise RefusedError(503, f"{config.max_requests} requests are in progress (--max_requests); try again.")
+    service.at_work += 1
+    work: asyncio.Task[dict[str, Any]] | None = None
+    try:
+        kind, body, top_k = await _checked(request, config)
+        work = asyncio.create_task(service.predict(kind, body, top_k))
+        await asyncio.wait({work}, timeout=config.timeout)
+        if not work.done():
+            raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
+        return JSONResponse(work.result())
+    except asyncio.CancelledError:  # by the server, which was told to end; it would write a traceback to the log
+        raise RefusedError(503, "the service ends, and there was no answer in time (--timeout).") from None
+    finally:
+        if work is None or work.done():
+            service.at_work -= 1
+        else:
+            work.add_done_callback(lambda ended: _leave(service, ended))
+            if not work.cancelling():  # cancelling again would interrupt its cleanup
+                work.cancel()
+
+
+def _leave(service: Service, ended: asyncio.Task[dict[str, Any]]) -> None:
+    service.at_work -= 1
+    if not ended.cancelled():
+        ended.exception()  # reads the exception, since nobody else does
+
+
+async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
+    """The checked content type, body and `top_k` of a request.
+
+    Raises:
+      RefusedError: one of them is not valid, or the body does not arrive.
+    """
+    body, length = await _arrived(request, config.body_size, config, config.timeout)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    top_k = request.query_params.get("top_k", str(config.top_k))
+    if kind not in (JSON, *RECORDS):
+        raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {', '.join((JSON, *RECORDS))}.")
+    if length > len(body):
+        raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+    if not body:
+        raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
+    if not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
+        raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
+    return kind, body, int(top_k[:9])
+
+
+async def _arrived(request: Request, most: int, config: ServeConfig, seconds: float) -> tuple[bytearray, int]:
+    """The first `most` bytes of the body, and the number of bytes received.
+
+    The rest of a body that is too large is read and dropped, because a client sees no answer while it is still sending.
+    Reading stops after four times the allowed size.
+
+    Raises:
+      RefusedError: the body did not arrive in `seconds`, or the connection ended.
+    """
+    kept, length = bytearray(), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                kept += piece[: max(most - length, 0)]
+                length += len(piece)
+                if length > 4 * config.body_size:
+                    break
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds (--timeout).") from None
+    except ClientDisconnect:
+        raise RefusedError(400, "the connection ended within the body.") from None
+    return kept, length

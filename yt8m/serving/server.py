@@ -1,0 +1,84 @@
+"""`yt8m serve --train_dir=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
+
+`app` is the HTTP application, and `connections` the server below it. `parsing` starts child processes, which parse
+request bodies by `bodies`. `service` runs the model, `monitoring` counts requests. The child processes import this
+package too, so `main` imports what they do not need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from dataclasses import dataclass
+
+from yt8m import options
+from yt8m.command_line import program
+from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.errors import missing_extra
+from yt8m.options import option
+from yt8m.records import thresholds
+
+
+def main(argv: list[str]) -> int:
+    """Serves until SIGTERM or Ctrl-C; returns the exit status.
+
+    Raises:
+      UsageError: there is no model, or the packages for HTTP are not installed.
+      RunError: the model cannot be loaded, or the server cannot listen on the address.
+    """
+    from yt8m.command_line import flags
+
+    purpose = "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics."
+    config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
+    program.set_up_log()
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise missing_extra("yt8m serve", "FastAPI with uvicorn and prometheus-client", "serve")
+    answered = _serve(config)
+    print(f"stopped after {answered} answers", flush=True)
+    return 0
+
+
+def _serve(config: ServeConfig) -> int:
+    """Serves until SIGTERM or Ctrl-C; returns the number of answers."""
+    from yt8m import scoring
+    from yt8m.serving import app, connections
+    from yt8m.serving.service import Service
+
+    with (
+        connections.LastResort(config.timeout) as last,
+        connections.listening(config.host, config.port) as (socket, address),
+        scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer,
+        contextlib.closing(Service(scorer, config)) as service,
+    ):
+        rules = connections.Rules(config.timeout, 8 * config.max_requests, service.monitor.refused)
+        connections.run(app.create(service), socket, rules, last, f"serving {scorer.weights} at {address}")
+        return service.answered
+
+
+@dataclass(frozen=True)
+class ServeConfig(options.Checked):
+    """The flags of `yt8m serve`."""
+
+    required = ("train_dir",)
+
+    train_dir: str = option("", "folder of a run or of an exported model, or an archive (.tgz)", alias="model")
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    trust_code: bool = same_as(OfCheckpoint, "trust_code")
+    vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; by default the model's own")
+    thresholds: str = option("", thresholds.HELP)
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
+    port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
+    top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)
+    max_frames: int = option(300, "largest number of frames of a video", minimum=1)
+    max_videos: int = option(64, "largest number of videos in a request, and in a step of the model", minimum=1)
+    max_megabytes: float = option(32.0, "largest size of a request's body, in MB", minimum=0.001, maximum=1024)
+    max_requests: int = option(64, "largest number of requests in progress; further ones are answered 503", minimum=1)
+    access_log: bool = option(False, "write a line to the log for each answer")
+    timeout: float = option(
+        30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600
+    )
+
+    @property
+    def body_size(self) -> int:
+        """The limit on the size of a request body, in bytes."""
+        return int(self.max_megabytes * 1e6)

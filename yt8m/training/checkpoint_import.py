@@ -1,0 +1,300 @@
+"""`yt8m import-checkpoint`: makes a run from a checkpoint that the published code of another group wrote.
+
+Every variable of the checkpoint becomes one of the model, or the command fails and names it; nothing is added up,
+averaged or cut. `yt8m.models.published` knows which variable is which.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+from google.protobuf.message import DecodeError
+
+from yt8m import storage
+from yt8m.command_line import flags, program
+from yt8m.config import run_dir
+from yt8m.config.run_dir import Ended
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export.saved_model import refuse_used, replaced_folder
+from yt8m.graph import collections
+from yt8m.graph.restore import assign
+from yt8m.lazy import tf
+from yt8m.models import published
+from yt8m.models.published import Variable
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runner import Status, checkpoints, creation
+from yt8m.storage import copies
+from yt8m.training import training_run, training_workload
+from yt8m.video import workload
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+
+STEP = "global_step"
+_FEW = 2  # the number of classes for which the model is built to see its shapes
+# The variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's decays.
+_SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
+_POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
+
+
+def main(argv: list[str]) -> int:
+    """Writes `--out`, the folder of a run, with one checkpoint; returns the exit status.
+
+    The checkpoint has the step of the one that is imported, and a new optimizer. Evaluation, inference and export read
+    it, and a training of the same folder goes on from it.
+
+    Raises:
+      UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
+        another number of classes than the checkpoint.
+      RunError: the file is not a checkpoint, or it is not of this model.
+    """
+    asked, config, given = flags.import_config(argv)
+    program.set_up_log()
+    refuse_used(asked.out)
+    found, network = Checkpoint.open(asked.checkpoint), published.find(asked.source, config.model.model)
+    if network.transforms:
+        config = _with_input_transform(config, network, found, "input_transform" in given)
+    weights, left_out = found.split()
+    named = published.variables(network, weights)
+    shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
+    config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
+    named_by_user = vocabulary.of_data(config.data.vocabulary, ())
+    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, found.path, named_by_user)
+    _refuse_misfits(found.path, config, named, weights, ours)
+    _write(config, found, named, names)
+    _tell(config, found, named, left_out)
+    return 0
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of TensorFlow 1, in the present format (`.index` and `.data`) or in the former one, a single file.
+
+    Attributes:
+      path: its prefix, or the single file, as the user may name it.
+      reader: TensorFlow's reader of it.
+      shapes: {name: shape} of its variables.
+    """
+
+    path: str
+    reader: Any
+    shapes: Shapes
+
+    @classmethod
+    def open(cls, given: str) -> Checkpoint:
+        """The checkpoint with this prefix, to which this file belongs, or which is the newest in this folder.
+
+        Raises:
+          UsageError: there is none.
+          RunError: it cannot be read.
+        """
+        path = _prefix(given)
+        is_single = not storage.exists(f"{path}.index")
+        if is_single and not storage.exists(path):
+            raise UsageError(
+                f"--checkpoint={given}: there is neither {path}.index nor a file {path}; name the prefix of a "
+                "checkpoint, such as run/model.ckpt-700000."
+            )
+        here = copies.file_copy(path) if is_single else copies.copy_of(path)
+        try:
+            reader = tf.train.load_checkpoint(here)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise RunError(f"{path} is not a checkpoint of TensorFlow, or is damaged: {first_line(error)}") from error
+        shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
+        return cls(path, reader, shapes)
+
+    def split(self) -> tuple[Shapes, list[str]]:
+        """({name: shape} of the variables of the network, names of the step and of what the optimizer keeps)."""
+        left_out = [name for name in sorted(self.shapes) if name == STEP or self._is_of_optimizer(name)]
+        return {name: self.shapes[name] for name in sorted(self.shapes.keys() - set(left_out))}, left_out
+
+    def _is_of_optimizer(self, name: str) -> bool:
+        slot = _SLOT.fullmatch(name)
+        return bool(_POWER.fullmatch(name)) or (slot is not None and slot[1] in self.shapes)
+
+    def step(self) -> int:
+        """The step at which it was saved; 0 if it does not say."""
+        return int(self.value(STEP)) if STEP in self.shapes else 0
+
+    def input_transform(self) -> str:
+        """The transform that makes `input_batch` in the graph (`.meta`) beside it; empty if no graph shows it."""
+        try:
+            graph = tf.MetaGraphDef.FromString(storage.read_bytes(f"{self.path}.meta"))
+            output = collections.predict_names_in(graph)["input_batch"]
+        except (RunError, KeyError, DecodeError):
+            return ""
+        nodes = {node.name: node for node in graph.graph_def.node}
+        last = nodes[output.partition(":")[0]]
+        inputs = {nodes[name.lstrip("^").partition(":")[0]].op for name in last.input}
+        # x * rsqrt(sum of squares), as tf.nn.l2_normalize computes it; or (x - offset) * sqrt(eigenvalues).
+        known = {"Rsqrt": "l2_normalize", "Sub": "reverse_whitening"} if last.op == "Mul" else {}
+        return next((known[op] for op in sorted(inputs) if op in known), "")
+
+    def value(self, name: str) -> np.ndarray:
+        """The value of a variable.
+
+        Raises:
+          RunError: it cannot be read, or is not finite.
+        """
+        try:
+            value = np.asarray(self.reader.get_tensor(name))
+        except Exception as error:  # the reader's binding raises errors of many types
+            raise RunError(f"{self.path}: the variable {name} cannot be read: {first_line(error)}") from error
+        if not np.isfinite(value).all():
+            raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
+        return value
+
+
+def _with_input_transform(
+    config: TrainConfig, network: published.Network, checkpoint: Checkpoint, is_given: bool
+) -> TrainConfig:
+    """The config with the input transform that the checkpoint's graph has, or else the one that the user gave.
+
+    Raises:
+      UsageError: neither the graph nor the user says which one it is, or they contradict each other.
+    """
+    options, in_graph = dict(config.model.hyper_parameters), checkpoint.input_transform()
+    if not in_graph and not is_given:
+        choices = ", or ".join(f"--input_transform={name} for {code}" for name, code in network.transforms.items())
+        raise UsageError(
+            f"the programs of {network.source} transform the input in different ways, which no variable shows, and "
+            f"there is no {checkpoint.path}.meta whose graph shows it: give {choices}."
+        )
+    if in_graph and is_given and in_graph != options["input_transform"]:
+        raise UsageError(
+            f"--input_transform={options['input_transform']}, but the graph in {checkpoint.path}.meta has "
+            f"{in_graph}; leave the flag out."
+        )
+    options["input_transform"] = in_graph or options["input_transform"]
+    logging.info("input transform: %s (%s)", options["input_transform"], network.transforms[options["input_transform"]])
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, hyper_parameters=options))
+
+
+def _prefix(given: str) -> str:
+    """The prefix of the checkpoint that the user names."""
+    if storage.is_dir(given):
+        newest = checkpoints.newest_readable(given)
+        if newest is None:
+            raise UsageError(
+                f"--checkpoint={given}: the folder has no model.ckpt-N.index; name the checkpoint's own file."
+            )
+        return newest
+    return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", given)
+
+
+def _sized(config: TrainConfig, given: int | None, theirs: Shapes) -> tuple[TrainConfig, Shapes]:
+    """The config with the number of classes, and the shapes of the model's variables, by name.
+
+    Args:
+      config: the config of the run.
+      given: --num_classes; None to take the number that the shapes of the checkpoint show.
+      theirs: shapes of the checkpoint's variables in our layout, by our names.
+    """
+    model = workload.create_model(config.model, config.data)
+    few, more = (training_run.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
+    if given is None:
+        votes = Counter(_counts(few, more, theirs))
+        given = votes.most_common(1)[0][0] if votes else config.data.num_classes
+    # Every size is a * C + b for C classes.
+    ours = {
+        name: tuple(low + (given - _FEW) * (high - low) for low, high in zip(few[name], more[name], strict=True))
+        for name in few
+    }
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=given)), ours
+
+
+def _counts(few: Shapes, more: Shapes, theirs: Shapes) -> Iterator[int]:
+    """The class count by each size that depends on it.
+
+    Args:
+      few, more: shapes of the model's variables for `_FEW` classes and for one more.
+      theirs: shapes in the checkpoint.
+    """
+    for name in few.keys() & more.keys() & theirs.keys():
+        for low, high, size in zip(few[name], more[name], theirs[name], strict=False):
+            each = high - low
+            count, rest = divmod(size - low, each) if each else (0, 1)
+            if not rest and count + _FEW > 0:
+                yield count + _FEW
+
+
+def _refuse_misfits(
+    checkpoint: str, config: TrainConfig, named: Mapping[str, Variable], weights: Shapes, ours: Shapes
+) -> None:
+    """Refuses a checkpoint of which a variable is left over, or lacking, or has another shape than the model's.
+
+    Raises:
+      RunError: the message names each such variable, and both shapes.
+    """
+    takers = Counter(variable.name for variable in named.values() if variable.name)
+    left_over = [name for name, one in named.items() if one.name and (one.name not in ours or takers[one.name] > 1)]
+    lacking = sorted(ours.keys() - takers.keys() - {STEP})
+    other = [
+        f"{name} has {list(shape)}, and {named[name].name} has {list(ours[named[name].name])}"
+        for name, shape in weights.items()
+        if named[name].name in ours and named[name].shape(shape) != ours[named[name].name]
+    ]
+    problems = [
+        f"no variable of the model takes {', '.join(left_over)}" if left_over else "",
+        f"it has nothing for {', '.join(lacking)}" if lacking else "",
+        f"shapes differ (the checkpoint's in its own layout): {'; '.join(other)}" if other else "",
+    ]
+    if any(problems):
+        raise RunError(
+            f"{checkpoint} is not of this {config.model.model} with {config.data.num_classes} classes: "
+            f"{'; '.join(filter(None, problems))}. Give the flags that it was trained with, and the right --from."
+        )
+
+
+def _write(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], names: Vocabulary) -> None:
+    """Writes the folder of the run, whole or not at all."""
+    step = found.step()
+    with replaced_folder(config.train_dir.rstrip("/")) as part:
+        _save(checkpoints.path_of(part, step), config, found, named)
+        checkpoints.write_state(part, step, keep=1)
+        run_dir.write(part, config, names, is_own=True)
+        run_dir.note_end(part, Ended(Status.FINISHED, step, f"imported from {found.path}"))
+
+
+def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]) -> None:
+    """Saves the training graph of the run, with the weights of the checkpoint and with the optimizer's first state."""
+    settings, parts = training_run.runner_config(config), training_workload.create_training(config)
+    deployment = creation.deployment_for(settings, quiet=True)
+    with tf.Graph().as_default():
+        ops = creation.replicate(settings, parts.inputter, parts.modeler, deployment)
+        saver, start = tf.train.Saver(), tf.global_variables_initializer()
+        ours = {variable.op.name: variable for variable in tf.global_variables()}
+        averages = dict(getattr(ops, "averages", ()))
+        with tf.Session(config=creation.session_config(settings, deployment)) as session:
+            session.run(start)
+            for name, variable in named.items():
+                if variable.name:
+                    value = variable.to_ours(found.value(name))
+                    for target in (variable.name, averages.get(variable.name)):
+                        if target:
+                            assign(session, ours[target], value)
+            assign(session, ours[STEP], found.step())
+            saver.save(session, path, write_meta_graph=False, write_state=False)
+
+
+def _tell(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], left_out: Sequence[str]) -> None:
+    """Says what was taken and what was left out, and what the user can do next."""
+    for name, variable in named.items():
+        logging.info("%s -> %s", name, variable.name or "left out: it cancels in the softmax over the frames")
+    of_optimizer = [name for name in left_out if name != STEP]
+    if of_optimizer:
+        logging.info("left out: %s", ", ".join(of_optimizer))
+    taken = sum(bool(one.name) for one in named.values())
+    print(
+        f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {found.step()}, "
+        f"{taken} variables of {found.path}; left out: {len(of_optimizer)} of its optimizer\n"
+        f"{training_run.next_commands(config.train_dir)}",
+        flush=True,
+    )

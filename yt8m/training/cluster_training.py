@@ -1,0 +1,137 @@
+"""Training under TF_CONFIG, which makes this process the chief, a worker, a parameter server or the evaluator."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from yt8m import runner
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
+from yt8m.deploy import cluster as clusters
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.runner import checkpoints
+from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster.exchange import answers
+from yt8m.training import training_run, training_workload
+
+POLL_SECONDS = 2.0
+
+
+def train(config: TrainConfig) -> int:
+    """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
+
+    Raises:
+      UsageError: the cluster in TF_CONFIG is not valid, or --train_dir is missing.
+      RunError: for the reasons that `training_run.train` lists.
+    """
+    cluster = clusters.from_environment()
+    if cluster is None:
+        return training_run.show_outcome(*training_run.train(config))
+    if not config.train_dir:
+        raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
+    if cluster.is_distributed or cluster.lists_evaluator:
+        _refuse_validation(config)
+    logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
+    if cluster.role == clusters.EVALUATOR:
+        return _evaluate(config, cluster)
+    cluster.check_servers(config.distributed.exchange)
+    if cluster.role == clusters.PS:
+        from yt8m.runner.cluster.servers import serve
+
+        serve(cluster, stall_timeout=config.distributed.stall_timeout)
+    if cluster.role == clusters.WORKER:
+        return _work(config, cluster)
+    if not cluster.is_distributed:
+        return _train_alone(config, cluster)
+    return training_run.show_outcome(*training_run.train(config, cluster))
+
+
+def _refuse_validation(config: TrainConfig) -> None:
+    """Refuses flags of a validation by the training process, which a cluster leaves to its evaluator."""
+    for name in config.validation.given():
+        raise UsageError(
+            f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
+            "--eval_data_pattern; leave it out."
+        )
+
+
+def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
+    config = training_run.complete(config)
+    parts = training_workload.create_training(config)
+    settings = training_run.runner_config(config, cluster)
+    callbacks = runner.CallbackConfig(config.callbacks)
+    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.ending)
+    return outcome.exit_code
+
+
+def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """Trains as a chief without workers. An evaluator can still see that it is alive, and when training ends."""
+    if exchange.read_run_marker(config.train_dir) is not None:
+        exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
+    with exchange.answering_at(cluster.address):
+        status = training_run.show_outcome(*training_run.train(config, validates=not cluster.lists_evaluator))
+    steps = checkpoints.steps_in(config.train_dir)
+    if not status and steps:
+        exchange.end_run_marker(config.train_dir, exchange.begin_run_marker(config.train_dir), steps[0])
+    return status
+
+
+def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """Evaluates each new checkpoint until training has ended or the chief is lost; returns the exit status."""
+    patience = config.distributed.stall_timeout
+    following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
+    first = next(following)  # waits: before the first checkpoint there is no run to read
+    from yt8m.scoring import evaluation  # slow to import, and needed by this role alone
+
+    return evaluation.evaluate(evaluation.of_training(config), itertools.chain([first], following))
+
+
+def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
+    """Yields each checkpoint that is newer than the last, until the run marker says that training has ended.
+
+    Args:
+      train_dir: the run's folder.
+      patience: seconds to wait without a new checkpoint and without an answer from the chief.
+      chief: the chief's address; the chief listens there while it trains.
+
+    Raises:
+      RunError: the chief did not answer for `patience` seconds: training has failed, or was never started.
+    """
+    last, since = -1, time.monotonic()
+    while True:
+        # Read the marker before the checkpoints: the chief writes it after the last checkpoint.
+        found = exchange.read_run_marker(train_dir)
+        newest = _newer(train_dir, last)
+        if newest:
+            last = checkpoints.step_of(newest)
+            yield newest
+            since = time.monotonic()
+            continue
+        if last >= 0 and found is not None and found.ended is not None:
+            logging.info("training has ended at step %d", found.ended)
+            return
+        if answers(chief):
+            since = time.monotonic()
+        elif time.monotonic() - since > patience:
+            what = f"no checkpoint after step {last}" if last >= 0 else "no checkpoint"
+            raise RunError(
+                f"{what} in {train_dir}, and the chief ({chief}) has not answered for {patience:g} s "
+                "(--stall_timeout): training has failed, or was never started. Start all processes again."
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _newer(train_dir: str, last: int) -> str:
+    """The newest checkpoint if it is newer than step `last` and the run's config has been written; else empty."""
+    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
+    if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
+        return ""
+    newest = checkpoints.pointed_to(train_dir)
+    return newest if newest and checkpoints.step_of(newest) > last else ""

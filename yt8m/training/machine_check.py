@@ -1,0 +1,239 @@
+"""`yt8m doctor`: what this machine has, and whether a tiny training step gives the same on each of its devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich import filesize
+
+from yt8m import __version__, options
+from yt8m.command_line import flags
+from yt8m.errors import RunError
+from yt8m.options import option
+from yt8m.runs.class_search import show
+from yt8m.storage.local import free_bytes
+from yt8m.training import trial_steps
+
+_PURPOSE = "yt8m doctor: shows what this machine has, and compares a tiny training step on each of its devices."
+_PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
+# Instructions that TensorFlow's kernels use if the processor has them.
+_INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
+# Largest permitted difference of an update, relative to its largest number. Products of float32 on a GPU have the 10
+# bits of TF32, and those of bfloat16 have 8, over some ten of which the error grows.
+_TOLERANCES = {"float32": 5e-3, "bfloat16": 5e-2}
+
+
+@dataclass(frozen=True)
+class DoctorConfig(options.Checked):
+    """The flags of `yt8m doctor`."""
+
+    json: bool = option(False, "print one JSON object instead of tables")
+    steps: bool = option(True, "run the training steps; without them no process imports TensorFlow")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A tiny training step, compared with the same step of one tower on the CPU in float32.
+
+    Attributes:
+      place: the device, and the number of towers if there are two.
+      model: the model that was trained.
+      precision: the precision of its matrix products.
+      difference: the largest difference of a weight's update, relative to the largest update; None if the step failed.
+      error: why it failed; empty if it ran.
+    """
+
+    place: str
+    model: str
+    precision: str
+    difference: float | None
+    error: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the step ran and gave what the CPU gives, up to the rounding of its precision."""
+        return self.difference is not None and self.difference <= _TOLERANCES[self.precision]
+
+
+def main(argv: list[str]) -> int:
+    """Prints the facts and the comparison; returns the exit status.
+
+    Raises:
+      RunError: a training step failed, or gave something else than on the CPU.
+    """
+    config = flags.read(DoctorConfig, "yt8m doctor", _PURPOSE, argv)
+    facts, trials = machine(), list(compare_devices()) if config.steps else []
+    if config.json:
+        steps = [{**dataclasses.asdict(trial), "is_good": trial.is_good} for trial in trials]
+        print(json.dumps({**facts, "steps": steps}, indent=2))
+    else:
+        _print_facts(facts)
+        _print_trials(trials)
+    bad = [f"{trial.model} in {trial.precision} on {trial.place}" for trial in trials if not trial.is_good]
+    if bad:
+        raise RunError(
+            f"{len(bad)} of {len(trials)} training steps failed or differ from the CPU's: {', '.join(bad)}. Do not "
+            "train there before the reason is found: check the driver and the versions above."
+        )
+    return 0
+
+
+def machine() -> dict[str, Any]:
+    """Versions, processor, memory, disks and extras as JSON values; imports no TensorFlow."""
+    return {
+        "versions": {"yt8m": __version__, "python": platform.python_version()}
+        | {package: _version(package) for package in _PACKAGES},
+        "system": platform.platform(),
+        "processor": _processor(),
+        "memory_bytes": _memory(),
+        "free_disk_bytes": {folder: free_bytes(folder) for folder in (os.getcwd(), tempfile.gettempdir())},
+        "nvidia_driver": _nvidia_driver(),
+        "missing_packages_of_extras": missing_packages(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> dict[str, Any]:
+    """Name, usable cores and instructions, from /proc/cpuinfo; Linux only, empty elsewhere."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    description = _lines("/proc/cpuinfo")
+    present = set(description.get("flags", "").split())
+    return {
+        "name": description.get("model name", platform.processor()),
+        "cores": cores,
+        "instructions": [name for name in _INSTRUCTIONS if name in present],
+    }
+
+
+def _memory() -> dict[str, int]:
+    """Bytes of memory in all and available, from /proc/meminfo; empty elsewhere."""
+    description = _lines("/proc/meminfo")
+    names = {"total": "MemTotal", "available": "MemAvailable"}
+    return {key: int(description[name].split()[0]) * 1024 for key, name in names.items() if name in description}
+
+
+def _lines(path: str) -> dict[str, str]:
+    """`name: value` lines of a file of the kernel; of repeated names the first. Empty if there is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            pairs = [line.partition(":") for line in file]
+    except OSError:
+        return {}
+    return {name.strip(): value.strip() for name, _, value in reversed(pairs)}
+
+
+def _nvidia_driver() -> str | None:
+    """The driver's version as nvidia-smi tells it; None if there is no such program or it fails."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.strip() else None
+
+
+def missing_packages() -> dict[str, list[str]]:
+    """{extra: its packages that are not installed}, from the metadata of the installed yt8m; [] if it is complete."""
+    extras = importlib.metadata.metadata("yt8m").get_all("Provides-Extra") or []
+    return {extra: [name for name in packages_of("yt8m", extra) if _version(name) is None] for extra in extras}
+
+
+def packages_of(package: str, extra: str) -> list[str]:
+    """The packages that an extra of an installed package names, with those of their own extras: `beam[gcp]`."""
+    names: list[str] = []
+    for requirement in importlib.metadata.requires(package) or [] if _version(package) else []:
+        matched = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)['\"].*", requirement)
+        if matched and matched[3] == extra:
+            names.append(matched[1])
+            for inner in matched[2].split(",") if matched[2] else ():
+                names += packages_of(matched[1], inner)
+    return names
+
+
+def compare_devices() -> Iterable[Trial]:
+    """Runs the steps on the CPU, with two towers, and on each GPU that TensorFlow sees, each in its own process."""
+    reference = _run_steps(trial_steps.CPU)
+    expected = {step["model"]: step for step in reference.get("steps", []) if step["precision"] == "float32"}
+    yield from _compared("CPU", reference, expected)
+    yield from _compared(trial_steps.TWO_CPUS, _run_steps(trial_steps.TWO_CPUS), expected)
+    gpus = reference.get("gpus", [])
+    for index, name in enumerate(gpus):
+        outcome = _run_steps(trial_steps.GPU, {"CUDA_VISIBLE_DEVICES": str(index)})
+        yield from _compared(f"GPU {index} ({name})", outcome, expected)
+    if len(gpus) > 1:
+        yield from _compared(trial_steps.TWO_GPUS, _run_steps(trial_steps.TWO_GPUS), expected)
+
+
+def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What a process of `trial_steps` printed, or {"error": its last line} if it failed."""
+    command = [sys.executable, "-m", trial_steps.__name__, place]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+    )
+    if done.returncode == 0:
+        outcome: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return outcome
+    lines = done.stderr.strip().splitlines()
+    return {"error": f"ended with status {done.returncode}: {lines[-1] if lines else 'no message'}"}
+
+
+def _compared(place: str, outcome: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterable[Trial]:
+    if "error" in outcome:
+        yield Trial(place, "every model", "float32", None, outcome["error"])
+        return
+    for step in outcome["steps"]:
+        change, reference = (np.asarray(values["change"]) for values in (step, expected[step["model"]]))
+        difference = float(np.abs(change - reference).max() / np.abs(reference).max())
+        yield Trial(place, step["model"], step["precision"], difference if np.isfinite(difference) else None)
+
+
+def _print_facts(facts: Mapping[str, Any]) -> None:
+    processor, memory = facts["processor"], facts["memory_bytes"]
+    rows = [
+        *([name, version or "not installed"] for name, version in facts["versions"].items()),
+        ["system", facts["system"]],
+        ["processor", f"{processor['name']}, {processor['cores']} cores, {' '.join(processor['instructions'])}"],
+        ["memory", ", ".join(f"{filesize.decimal(size)} {name}" for name, size in memory.items())],
+        *(["free disk", f"{filesize.decimal(size)} in {name}"] for name, size in facts["free_disk_bytes"].items()),
+        ["NVIDIA driver", facts["nvidia_driver"] or "none"],
+    ]
+    for extra, packages in sorted(facts["missing_packages_of_extras"].items()):
+        missing = f"lacks {', '.join(packages)}: pip install -e '.[{extra}]' in the checkout"
+        rows.append([f"extra {extra}", missing if packages else "installed"])
+    show(["", ""], rows)
+
+
+def _print_trials(trials: Iterable[Trial]) -> None:
+    rows = [
+        [
+            trial.place,
+            trial.model,
+            trial.precision,
+            "" if trial.difference is None else f"{trial.difference:.1e}",
+            "good" if trial.is_good else trial.error or f"DIFFERS by more than {_TOLERANCES[trial.precision]:g}",
+        ]
+        for trial in trials
+    ]
+    if rows:
+        print("\nOne training step, its update compared with that of one tower on the CPU in float32:")
+        show(["device", "model", "precision", "difference", ""], rows, right=["difference"])
+    if rows and not any(trial.place.startswith("GPU") for trial in trials):
+        print("TensorFlow sees no GPU here.")

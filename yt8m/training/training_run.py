@@ -1,0 +1,328 @@
+"""Trains one run: prepares its folder, builds its workload and runner, runs it, and reports how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from absl import logging
+
+from yt8m import progress_bar, runner, storage
+from yt8m.config import resume, run_dir
+from yt8m.config.run_dir import Ended
+from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.datasets import input_check
+from yt8m.datasets.input_check import check_input
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export import model_card
+from yt8m.export.saved_model import export_saved_model
+from yt8m.lazy import tf
+from yt8m.records import manifest, vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runner import checkpoints
+from yt8m.runner.callbacks import check as check_callbacks
+from yt8m.runner.callbacks import names_for
+from yt8m.runner.validation_history import Best
+from yt8m.storage import copies
+from yt8m.training import training_workload
+from yt8m.video.modeler import VideoModeler
+from yt8m.video.workload import Workload
+
+if TYPE_CHECKING:
+    from yt8m.training.validator import Validator
+
+
+def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
+    """{name: value} for TensorBoard's table of hyper-parameters: the options that shape the run; lists become text."""
+    told = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
+    return {name: _plain(value) for name, value in {**told, "max_steps": config.max_steps}.items()}
+
+
+def _plain(value: Any) -> bool | float | str:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+class Exporter:
+    """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect a number as the version."""
+
+    def __init__(self, config: TrainConfig, parts: Workload) -> None:
+        self._config, self._parts = config, parts
+
+    def __call__(self, checkpoint: str, step: int) -> None:
+        """Exports `checkpoint`, of global step `step`; does nothing if that export exists already."""
+        folder = self._folder(step)
+        if storage.exists(storage.join(folder, "saved_model.pb")):
+            return
+        export_saved_model(
+            folder,
+            checkpoint,
+            self._parts.reader,
+            self._parts.modeler,
+            moving_average_decay=self._config.optimizer.moving_average_decay,
+            names=self._parts.names,
+            extractors=self._config.data.extractors,
+            is_own=True,
+            describe=model_card.describing(self._config, self._parts.names, self._config.train_dir, step),
+        )
+        logging.info("exported step %d to %s", step, folder)
+
+    def publish(self, step: int) -> None:
+        """Copies the export of global step `step` to `export_dir`, if one is named."""
+        if self._config.export_dir:
+            _copy(self._folder(step), self._config.export_dir)
+            logging.info("the trained model is in %s", self._config.export_dir)
+
+    def _folder(self, step: int) -> str:
+        return storage.join(self._config.train_dir, "export", str(step))
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a SavedModel. `saved_model.pb` is copied last, so a program that finds it finds a complete model."""
+    for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
+        path = storage.join(source, name)
+        if storage.is_dir(path):
+            _copy(path, storage.join(target, name))
+            continue
+        with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def train(
+    config: TrainConfig, cluster: ClusterConfig | None = None, *, validates: bool = True
+) -> tuple[TrainConfig, runner.Outcome]:
+    """Trains as `config` says.
+
+    Args:
+      config: the config of the run.
+      cluster: the processes that train together, if this process is the chief of several; else None.
+      validates: whether this process evaluates its checkpoints, if the config names data for that and `cluster` is
+        None; else an evaluator does it.
+
+    Returns:
+      The complete config, and how the training ended.
+
+    Raises:
+      UsageError: the folder holds a run of another model, or no data are found; nothing was written.
+      RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
+    """
+    config = complete(config)
+    parts = training_workload.create_training(config)
+    check_callbacks("train", config.callbacks)
+    check_input(parts.inputter, config.data, is_training=True)
+    parts.inputter.threads.log(config.data.num_readers)
+    start = _start(config)
+    with contextlib.ExitStack() as held:
+        is_validated = validates and cluster is None and config.validation.eval_data_pattern
+        validator = held.enter_context(_open_validator(config)) if is_validated else None
+        storage.makedirs(config.train_dir)
+        held.enter_context(run_dir.lock(config.train_dir))
+        exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
+        left = _of_other_classes(config, parts) if start else frozenset()
+        settings = runner_config(config, cluster)
+        settings = dataclasses.replace(settings, init_checkpoint=start, init_leave_out=left)
+        run_dir.forget_end(config.train_dir)
+        try:
+            callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
+            outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+            _finish(config, outcome, exporter)
+        except Exception as error:
+            run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
+            raise
+        run_dir.note_end(config.train_dir, Ended(outcome.status, outcome.global_step, outcome.message))
+    return config, outcome
+
+
+def _finish(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
+    """Publishes the export and logs how the training ended."""
+    if not outcome.exit_code:
+        exporter.publish(outcome.global_step)
+    logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
+    if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
+        raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
+
+
+def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
+    """Prints what to do next if the training succeeded; returns the exit status."""
+    if not outcome.exit_code:
+        print(_what_next(config, outcome.global_step), flush=True)
+    return outcome.exit_code
+
+
+def _what_next(config: TrainConfig, step: int) -> str:
+    """Says in several lines where a run's results are, and which two commands users usually run next."""
+    pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
+    files, first = "'FILES'", "FILE"
+    if not storage.is_remote(pattern):
+        with contextlib.suppress(UsageError):  # no file matches
+            files, first = shlex.quote(pattern), shlex.quote(manifest.shards_at(pattern)[0])
+    return (
+        f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
+        f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
+        f"{next_commands(config.train_dir, files, first)}"
+    )
+
+
+def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -> str:
+    """The two commands that users usually run after a run was made, in lines of their own."""
+    run = shlex.quote(train_dir)
+    return (
+        "next:\n"
+        f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
+        f"  yt8m predict --train_dir={run} {first}"
+    )
+
+
+def _open_validator(config: TrainConfig) -> AbstractContextManager[Validator]:
+    from yt8m.training.validator import open_validator  # slow to import, and most trainings have none
+
+    return open_validator(config)
+
+
+def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:
+    """{callback: its arguments}.
+
+    A callback that the user removed is left out, because arguments for a callback would add it again.
+    """
+    options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
+    if "train_summary" in names_for("train", config.callbacks):
+        told = hyper_parameters_of(config)
+        options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": told}
+    if config.devices.profile:
+        first, last = config.devices.profile
+        options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
+    if validator is not None:
+        asked, metric = config.validation, validator.metric
+        options["train_validation"] = {
+            "validate": validator,
+            "epochs": asked.eval_every_n_epochs or 1,
+            "steps": asked.eval_every_n_steps,
+            "folder": config.log_dir,
+            "best": Best(metric.name, metric.higher_is_better, validator.keep, validator.checkpoint_of, asked.patience),
+            "data": validator.data,
+        }
+    return options
+
+
+def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
+    """The config of the runner for a training run."""
+    return runner.RunnerConfig.for_run(
+        config,
+        "train",
+        config.train_dir,
+        signature=resume.graph_signature(_with_local_teacher(config)),
+        cluster=cluster,
+        progress=progress_bar.shows_bar(),
+    )
+
+
+def _start(config: TrainConfig) -> str:
+    """The checkpoint of --init_from, which gives the initial weights; empty if the flag is not set.
+
+    Raises:
+      UsageError: there is no such folder.
+      RunError: the folder holds no checkpoint that can be read.
+    """
+    folder = config.init_from
+    if not folder:
+        return ""
+    if not storage.is_dir(folder):
+        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
+    newest = checkpoints.newest_readable(folder)
+    if newest is None:
+        raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
+    return newest
+
+
+def _of_other_classes(config: TrainConfig, parts: Workload) -> frozenset[str]:
+    """The names of the variables that belong to the classes, if those of --init_from are known to be others.
+
+    These are the variables whose shapes depend on the number of classes. If that number differs, so do the shapes.
+    """
+    theirs, ours = run_dir.own_names(config.init_from, None), vocabulary.of_data(config.data.vocabulary, ())
+    if not theirs or ours is None or len(theirs) != len(ours.names) or theirs.first_difference(ours.names) is None:
+        return frozenset()
+    modeler = parts.modeler
+    shapes = [shapes_of(modeler.model, config.data, count) for count in (modeler.num_classes, modeler.num_classes + 1)]
+    return frozenset(name for name, shape in shapes[0].items() if shape != shapes[1].get(name))
+
+
+def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the variables of a model for this many classes."""
+    with tf.Graph().as_default():
+        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
+            data.frame_features
+        )
+        return {variable.op.name: tuple(variable.shape.as_list()) for variable in tf.global_variables()}
+
+
+def complete(config: TrainConfig) -> TrainConfig:
+    """Fills in what the user did not name: the vocabulary of the data, sample data, and a new folder under runs/.
+
+    Raises:
+      UsageError: the vocabulary has another number of classes than the config.
+    """
+    data = dataclasses.replace(config.data, seed=config.seed)
+    if not data.data_pattern:
+        data = input_check.default_to_sample_data(data, "train")
+    found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
+    vocabulary.class_count(data.num_classes, found)
+    if found is not None:
+        vocabulary.log(found)
+        data = dataclasses.replace(data, vocabulary=found.path)
+    folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    return dataclasses.replace(config, data=data, train_dir=folder)
+
+
+def _prepare_folder(config: TrainConfig) -> Vocabulary:
+    """Moves an old run aside if asked to, refuses a run of another model, and writes the config.
+
+    If the first start of the old run failed before a step, and this start differs from it, it is moved aside too.
+
+    Returns:
+      The run's own vocabulary, which is written to the folder; empty if it has none.
+    """
+    # Read the vocabulary before anything is moved: it may be a file of the old run.
+    found = vocabulary.of_data(config.data.vocabulary, ())
+    names = found.names if found else vocabulary.of_names(())
+    if config.checkpoints.start_new_model:
+        moved = run_dir.start_new_model(config.train_dir)
+        if moved:
+            logging.info("--start_new_model: the former run is in %s", moved)
+    saved = run_dir.read(config.train_dir)
+    changes = [] if saved is None else resume.changes(saved, config)
+    if any(one.matters_at_the_start for one in changes) and not any(checkpoints.steps_in(config.train_dir)):
+        moved, saved = run_dir.start_new_model(config.train_dir), None
+        changes = []  # the run that they compare with is gone
+        logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
+    if saved is not None:
+        count = config.data.num_classes if saved.published else saved.config.data.num_classes
+        own = run_dir.own_names(config.train_dir, count)
+        # a different class count is refused below, together with all other changes
+        if own or not found or count == len(found.names):
+            names = vocabulary.for_model(own, count, config.train_dir, found)
+        resume.refuse_other_model(config.train_dir, changes)
+    if changes:
+        logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
+    run_dir.write(config.train_dir, config, names, is_own=True)
+    return names
+
+
+def _with_local_teacher(config: TrainConfig) -> TrainConfig:
+    """The config, in which a path of the teacher's predictions in a bucket is replaced by that of a local copy."""
+    teacher = config.distillation.distill_from
+    if not storage.is_remote(teacher):
+        return config
+    local = dataclasses.replace(config.distillation, distill_from=copies.file_copy(teacher))
+    return dataclasses.replace(config, distillation=local)

@@ -1,0 +1,194 @@
+"""Evaluates the checkpoints of a training inside its process, with the code of eval.py, and keeps the best one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import heapq
+import json
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+
+from yt8m import runner, storage
+from yt8m.config import run_dir
+from yt8m.config.programs import EvalConfig
+from yt8m.config.run_options import ValidationConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import metrics
+from yt8m.eval_util.metrics import Gap, Loss
+from yt8m.eval_util.videos import hashes
+from yt8m.records import shards, vocabulary
+from yt8m.runner import checkpoints
+from yt8m.runner.lines import StepValues
+from yt8m.runs import best_checkpoint
+from yt8m.scoring import OpenedRun, TrainedModel, evaluation
+from yt8m.scoring.evaluation import EvaluationTask
+from yt8m.storage import copies
+
+_SAMPLE = "sample.tfrecord"
+
+
+class Validator:
+    """Evaluates checkpoints of a training, one after another, on the files of --eval_data_pattern.
+
+    Making one checks the data, and reads them if --eval_max_videos is given. The first checkpoint builds the graph.
+
+    Args:
+      config: the complete config of the training.
+      folder: a local folder for the copies of the videos that --eval_max_videos draws.
+
+    Attributes:
+      metric: the metric by which the best checkpoint is chosen.
+      data: describes the validation data, for the history of the validations.
+
+    Raises:
+      UsageError: the data do not fit the training, no file matches, or there is no such metric.
+      RunError: a shard is damaged.
+    """
+
+    def __init__(self, config: TrainConfig, folder: str) -> None:
+        settings = evaluation.of_training(config)
+        self._folder, self._num_classes = config.train_dir, config.data.num_classes
+        self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
+        self.metric = metrics.find(config.validation.best_metric)
+        run, self._task = _task(settings, config, folder)
+        is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
+        self.data = _described(config.validation, is_sampled)
+        if self.metric not in metrics.load():
+            own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
+            self._task.modeler.metric_classes = own
+        runner_config = TrainedModel(run, "").runner_config("eval", settings)
+        runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_steps=sys.maxsize)
+        callbacks = runner.CallbackConfig(("-eval_speed",))
+        self._standing = runner.StandingEvaluation(runner_config, self._task.inputter, self._task.modeler, callbacks)
+
+    def __call__(self, checkpoint: str, signals: runner.StopSignals) -> StepValues | None:
+        """The figures of a checkpoint; None if a signal ended the evaluation.
+
+        Raises:
+          RunError: a shard changed since the start of the training, or the data have no example.
+        """
+        walked, inputter = self._task.walked, self._task.inputter
+        walked.check_unchanged()
+        inputter.forget_reads()
+        outcome = self._standing.evaluate(checkpoint, signals)
+        if outcome.status is not runner.Status.OUT_OF_DATA:
+            return None
+        walked.check_read(inputter)
+        if not outcome.results.get("examples"):
+            raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
+        done = evaluation.evaluated(checkpoint, outcome, vocabulary.of(self._num_classes, self._task.names))
+        figures = {metric.name: float(value) for metric, value in done.values()}
+        return StepValues(
+            step=checkpoints.step_of(checkpoint),
+            global_step=done.step,
+            loss=figures.pop(Loss.name, None),
+            figures=figures,
+            unlogged=metrics.names_of_details() - {self.metric.name},
+            examples=done.num_examples,
+            is_validation=True,
+        )
+
+    def checkpoint_of(self, step: int) -> str | None:
+        """The path of the checkpoint of this step, in the run's folder or in best/; None if neither can be read."""
+        for folder in (self._folder, storage.join(self._folder, run_dir.BEST_FOLDER)):
+            path = checkpoints.path_of(folder, step)
+            if step in checkpoints.steps_in(folder) and not checkpoints.problem_of(path):
+                return path
+        return None
+
+    def keep(self, checkpoint: str, values: StepValues) -> None:
+        """Copies a checkpoint to best/ in the run's folder, and its figures to best.json there."""
+        figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
+        finite = {name: value for name, value in figures.items() if math.isfinite(value)}
+        gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
+        told = {**gap, "metric": self.metric.name, "figures": finite}
+        best_checkpoint.replace_best(self._folder, checkpoint, values.step, told)
+        name, value = self.metric.name, finite[self.metric.name]
+        logging.info("the best checkpoint so far is that of step %d (%s %.4f)", values.step, name, value)
+
+
+@contextlib.contextmanager
+def open_validator(config: TrainConfig) -> Iterator[Validator]:
+    """A validator whose temporary folder is removed after the block; raises like `Validator`."""
+    with copies.private_folder("yt8m-validation-") as folder:
+        yield Validator(config, folder)
+
+
+def _task(settings: EvalConfig, config: TrainConfig, folder: str) -> tuple[OpenedRun, EvaluationTask]:
+    """The run, and what evaluates it; its refusals compare the validation data with those of the training."""
+    most = config.validation.eval_max_videos
+
+    def sample(data: DataConfig) -> DataConfig:
+        return data if most is None else _sampled(data, most, storage.join(folder, _SAMPLE))
+
+    own = vocabulary.of_data(config.data.vocabulary, ())
+    names = own.names if own else run_dir.own_names(config.train_dir, config.data.num_classes)
+    run = OpenedRun(config.train_dir, config, names, is_own=True)
+    where = own.path if own else f"the vocabulary of {config.train_dir}"
+    remedy = f"Validate on data made like those of --train_data_pattern={config.data.data_pattern}."
+    try:
+        return run, evaluation.task_for(settings, run, where, sample, remedy)
+    except UsageError as error:
+        if str(error).startswith("--eval_"):  # the message names the flag
+            raise
+        raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
+
+
+def _described(asked: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
+    """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
+    most = asked.eval_max_videos if is_sampled else None
+    stamps = storage.stamps(storage.glob(asked.eval_data_pattern))
+    files = sorted((storage.absolute(path), one.bytes) for path, one in stamps.items())
+    fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
+    return {"pattern": asked.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
+
+
+def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
+    """The data reduced to the `most` videos whose ids have the smallest hashes, which are copied to the shard `path`.
+
+    So the choice depends on nothing but the ids, and a validation reads no other records. If there are no more videos
+    than `most`, the data stay as they are.
+
+    Raises:
+      UsageError: a reader of the user's own reads the records, so their ids are not known here.
+      RunError: a record is damaged.
+    """
+    if data.reader:
+        raise UsageError(
+            f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
+        )
+    files = storage.glob(data.data_pattern)
+    chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)
+    total = 0
+    for place, file in enumerate(files):
+        for number, (_, record) in enumerate(_readable(file, data)):
+            key = int(hashes([record.id()])[0])
+            add = heapq.heappush if len(chosen) < most else heapq.heappushpop
+            add(chosen, (-key, -place, -number))
+            total += 1
+    if total <= most:
+        return data
+    wanted = {(-place, -number) for _, place, number in chosen}
+    with storage.write_atomic(path) as out:
+        for place in sorted({place for place, _ in wanted}):
+            for number, (payload, _) in enumerate(_readable(files[place], data)):
+                if (place, number) in wanted:
+                    out.write(shards.framed(payload))
+    logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
+    return dataclasses.replace(data, data_pattern=path)
+
+
+def _readable(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
+    """The records of a shard; those after a bad one are left out if the run tolerates bad records."""
+    try:
+        yield from shards.read_contexts(path)
+    except shards.DamagedError:
+        if not data.max_bad_records:
+            raise
