@@ -75,7 +75,7 @@ def test_no_file_of_tests_skips_while_it_is_imported():
     assert calls == []
 
 
-# Tests of whole programs, or of several modules against one reference; all in tests/commands may be such.
+# Tests of several modules against one reference; those of whole programs are in tests/programs.
 SCENARIOS = {
     "deploy/test_slim_programs.py", "losses/test_brute_force.py", "losses/test_golden.py", "models/test_golden.py",
     "models/test_published.py",
@@ -92,7 +92,7 @@ def test_tests_are_where_a_reader_looks_for_them():
     lost = []
     for path in files:
         room = ROOT / "yt8m" / path.parent
-        if path.parts[0] == "commands" or len(path.parts) == 1 or not room.is_dir() or str(path) in SCENARIOS:
+        if len(path.parts) == 1 or not room.is_dir() or str(path) in SCENARIOS:
             continue
         modules = {each.stem for each in room.iterdir()}
         if not any(f"{path.stem}_".startswith(f"test_{module}_") for module in modules):

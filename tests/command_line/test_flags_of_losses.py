@@ -13,7 +13,7 @@ import pytest
 
 from yt8m import losses
 from yt8m.command_line import flag_parsing, flags
-from yt8m.config import resume, run_dir
+from yt8m.config import model_options, resume, run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
@@ -129,7 +129,7 @@ def test_another_value_takes_effect_on_a_resumed_run_in_a_graph_built_anew():
 def test_evaluation_may_set_them_for_a_run_that_did_not_save_them():
     saved = ModelConfig("MoeModel", label_loss="HingeLoss")
     given = flags.eval_config(["--hinge_margin=0.5", "--moe_num_mixtures=3"]).hyper_parameters
-    updated = flags.with_hyper_parameters(saved, given)
+    updated = model_options.with_hyper_parameters(saved, given)
     assert updated.loss_hyper_parameters == {"hinge_margin": 0.5}
     assert updated.hyper_parameters["moe_num_mixtures"] == 3
     with pytest.raises(UsageError, match="unknown flag --hinge_margin"):

@@ -10,6 +10,7 @@ import pytest
 
 from yt8m import models
 from yt8m.command_line import flag_parsing, flags
+from yt8m.config import model_options
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -71,7 +72,7 @@ def test_a_users_own_model_brings_its_flags_along(own):
 
 def test_flags_go_on_over_what_a_run_saved():
     saved = ModelConfig("MoeModel", {"moe_num_mixtures": 3, "l2_penalty": 1e-4})
-    updated = flags.with_hyper_parameters(saved, {"l2_penalty": 1e-6})
+    updated = model_options.with_hyper_parameters(saved, {"l2_penalty": 1e-6})
     assert updated.hyper_parameters.items() >= {"moe_num_mixtures": 3, "l2_penalty": 1e-6}.items()
 
 
@@ -79,7 +80,7 @@ def test_a_model_without_declared_fields_takes_no_flags(own):
     plain = ModelConfig("a_users_models:PlainModel")
     assert flags.train_config([f"--model={plain.model}", "--frame_features"]).model == plain
     with pytest.raises(UsageError, match="--own_width=7: a_users_models:PlainModel has no such"):
-        flags.with_hyper_parameters(plain, {"own_width": 7})
+        model_options.with_hyper_parameters(plain, {"own_width": 7})
 
 
 dbof = pytest.mark.skipif("DbofModel" not in models.names(), reason="no model with a classifier is registered")

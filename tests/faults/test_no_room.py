@@ -16,8 +16,8 @@ from small_run import run
 
 from yt8m import eval as evaluation
 from yt8m import inference
+from yt8m.command_line import export as export_command
 from yt8m.command_line.program import run_main
-from yt8m.export import export_model
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ PROGRAMS = {
         ["--input_data_pattern={data}", "--output_file={out}/p.csv", "--output_model_tgz={out}/m.tgz"],
         "/run/inference_model",
     ),
-    "export": (functools.partial(run_main, "yt8m export", export_model.main), ["--out={out}/exported"], "/exported"),
+    "export": (functools.partial(run_main, "yt8m export", export_command.main), ["--out={out}/exported"], "/exported"),
 }
 
 

@@ -17,7 +17,8 @@ from gs_proxy import Fault, Proxy, running_proxy
 from small_run import kill_in_the_middle, run, train_words, weights
 
 from yt8m import inference, storage
-from yt8m.export import averages, export_model
+from yt8m.command_line import average_checkpoints as average_checkpoints_command
+from yt8m.command_line import export as export_command
 from yt8m.records import shards
 from yt8m.records.shards import framed
 from yt8m.runner import checkpoints
@@ -165,9 +166,9 @@ def test_models_are_packed_averaged_and_exported_in_a_bucket(data: str, proxy: P
     packed = [f"--input_model_tgz={data}/m.tgz", f"--untar_model_dir={tmp_path}/unpacked"]
     assert inference.main([*packed, given, f"--output_file={data}/q.csv"]) == 0
     assert storage.read_text(f"{data}/q.csv") == storage.read_text(f"{data}/p.csv")
-    assert averages.main([f"--train_dir={folder}", "--last=3", f"--out={data}/mean"]) == 0
+    assert average_checkpoints_command.main([f"--train_dir={folder}", "--last=3", f"--out={data}/mean"]) == 0
     evaluated = [f"--eval_data_pattern={data}/test.tfrecord", "--weights=float16"]
-    assert export_model.main([f"--train_dir={data}/mean", f"--out={data}/model", *evaluated]) == 0
+    assert export_command.main([f"--train_dir={data}/mean", f"--out={data}/model", *evaluated]) == 0
     assert inference.main([f"--train_dir={data}/model", given, f"--output_file={data}/r.csv"]) == 0
     assert len(storage.read_text(f"{data}/r.csv").splitlines()) == 22
     begun = words(data, f"--init_from={data}/mean", f"--teacher={data}/model", "--max_steps=2")

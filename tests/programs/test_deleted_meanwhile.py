@@ -13,9 +13,11 @@ from small_run import run, train_words
 
 from yt8m import eval as evaluation_program
 from yt8m import inference, scoring, train
+from yt8m.command_line import average_checkpoints as average_checkpoints_command
+from yt8m.command_line import ensemble as ensemble_command
+from yt8m.command_line import export as export_command
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
-from yt8m.export import averages, ensembles, export_model
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.scoring import evaluation, export_scorer
@@ -169,7 +171,7 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading)
-    assert export_model.main([f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"]) == 0
+    assert export_command.main([f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"]) == 0
     assert "step 12" in (tmp_path / "model/README.md").read_text()
     assert not (folder / "model.ckpt-6.index").exists()
 
@@ -178,7 +180,7 @@ def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_the_mean_of_checkpoints(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading, goes=0)
-    assert averages.main([f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
+    assert average_checkpoints_command.main([f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
     assert checkpoints.steps_in(str(tmp_path / "mean")) == [12]
     assert not (folder / "model.ckpt-0.index").exists()
 
@@ -186,7 +188,7 @@ def test_the_mean_of_checkpoints(trains: Callable, tmp_path: pathlib.Path, readi
 @pytest.mark.promise("C7")
 def test_an_ensemble(trains: Callable, trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder = trains(2)
-    assert ensembles.main([f"--runs={trained},{folder}", f"--export_dir={tmp_path}/both"]) == 0
+    assert ensemble_command.main([f"--runs={trained},{folder}", f"--export_dir={tmp_path}/both"]) == 0
     assert not (folder / "model.ckpt-6.index").exists()
 
 

@@ -7,19 +7,14 @@ this command is for data that one machine cannot read in the available time.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.util
-import logging
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from yt8m import extractors, storage
-from yt8m.command_line import flags, program
+from yt8m import storage
 from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, same_as
 from yt8m.config.train_config import DamagePolicy
 from yt8m.datasets.extract import ExtractConfig
-from yt8m.errors import UsageError, missing_extra, suggestion
+from yt8m.errors import UsageError
 from yt8m.options import option
 
 
@@ -135,69 +130,7 @@ COMMANDS = {
 }
 
 
-def main(argv: list[str]) -> int:
-    """Runs `yt8m bulk infer | rank | eval | extract`; words after `--` are options of Beam. Returns the exit status.
-
-    Raises:
-      UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
-      RunError: a shard is damaged, or the workers died again and again.
-    """
-    words, beam_words = _split(argv)
-    name = words[0] if words else ""
-    if name in ("--help", "--help=all", "-h", ""):
-        print(_overview(), end="")
-        return 0 if name else 2
-    if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise UsageError(f"unknown command yt8m bulk {name}{suggestion(name, COMMANDS)} (known: {known})")
-    command = COMMANDS[name]
-    config: Any
-    given: dict[str, Any] = {}
-    told = (f"yt8m bulk {name}", command.purpose, words[1:])
-    if command.config is ExtractBulk:
-        config, given = flags.read_with(ExtractBulk, *told, extractors, "extractors")
-    else:
-        config = flags.read(command.config, *told)
-    if importlib.util.find_spec("apache_beam") is None:
-        raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
-    if isinstance(config, ExtractBulk):
-        return int(_loaded("extraction").run(config, given, beam_words))
-    return int(_loaded("jobs").run(name, _with_paths(config), beam_words))
-
-
-def _loaded(name: str) -> Any:
-    """A module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
-    handlers = list(logging.root.handlers)
-    logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
-    try:
-        return importlib.import_module(f"yt8m.bulk.bulk_config.{name}")
-    finally:
-        logging.disable(logging.NOTSET)
-        logging.root.handlers[:] = handlers  # with the one that Beam adds, each line would appear twice
-        program.set_up_log()
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before and after `--`."""
-    place = argv.index("--") if "--" in argv else len(argv)
-    return list(argv[:place]), list(argv[place + 1 :])
-
-
-def _overview() -> str:
-    lines = [f"  yt8m bulk {name:<9}{command.purpose}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: yt8m bulk COMMAND --model=RUN --input='shards*' --output=FOLDER [-- options of Apache Beam]",
-            "       yt8m bulk extract --videos=TABLE --out=FOLDER [-- options of Apache Beam]",
-            "",
-            *lines,
-            "",
-            "`yt8m bulk COMMAND --help` lists the flags of a command.\n",
-        ]
-    )
-
-
-def _with_paths(config: BulkConfig) -> BulkConfig:
+def with_absolute_paths(config: BulkConfig) -> BulkConfig:
     """The config with absolute local paths, since workers may start in another folder."""
     found = {
         name: getattr(config, name, "")

@@ -21,46 +21,46 @@ class Command(NamedTuple):
 # The commands by heading, in the order in which users need them.
 _GROUPS = {
     "get and look at data": {
-        "download": Command("yt8m.datasets.download", "fetch shards of YouTube-8M, checked by their md5"),
-        "sample-data": Command("yt8m.datasets.sample_data", "generate small data in the formats of YouTube-8M"),
+        "download": Command("yt8m.command_line.download", "fetch shards of YouTube-8M, checked by their md5"),
+        "sample-data": Command("yt8m.command_line.sample_data", "generate small data in the formats of YouTube-8M"),
         "make-records": Command(
-            "yt8m.datasets.make_records", "make records of your own videos from a table and arrays"
+            "yt8m.command_line.make_records", "make records of your own videos from a table and arrays"
         ),
-        "extract": Command("yt8m.datasets.extract", "make records of your own videos from the video files"),
-        "inspect": Command("yt8m.datasets.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
-        "verify": Command("yt8m.datasets.verification", "check that shards are complete; write a manifest of them"),
-        "from-mediapipe": Command("yt8m.datasets.mediapipe", "convert MediaPipe's features to frame records"),
-        "vocabulary": Command("yt8m.runs.class_search", "find classes: yt8m vocabulary search TEXT"),
+        "extract": Command("yt8m.command_line.extract", "make records of your own videos from the video files"),
+        "inspect": Command("yt8m.command_line.inspect", "show what TFRecord shards hold, and what is damaged"),
+        "verify": Command("yt8m.command_line.verify", "check that shards are complete; write a manifest of them"),
+        "from-mediapipe": Command("yt8m.command_line.from_mediapipe", "convert MediaPipe's features to frame records"),
+        "vocabulary": Command("yt8m.command_line.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     },
     "train": {
         "train": Command("yt8m.train", "train a model on TFRecord files"),
         "cloud-job": Command("yt8m.command_line.cloud_job", "train on Vertex AI: print the job, or submit it"),
         "import-checkpoint": Command(
-            "yt8m.training.checkpoint_import", "make a run from a checkpoint of published code"
+            "yt8m.command_line.import_checkpoint", "make a run from a checkpoint of published code"
         ),
     },
     "measure": {
         "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, mAP, GAP"),
-        "runs": Command("yt8m.reports.run_list", "list runs: their options, best figures and state"),
-        "report": Command("yt8m.reports.report_writer", "write a page of metrics and charts of one or several runs"),
-        "score": Command("yt8m.reports.prediction_score", "compute GAP, Hit@1, PERR and mAP of a prediction file"),
-        "segment-eval": Command("yt8m.reports.segment_score", "compute MAP@n of a file of ranked segments"),
+        "runs": Command("yt8m.command_line.runs", "list runs: their options, best figures and state"),
+        "report": Command("yt8m.command_line.report", "write a page of metrics and charts of one or several runs"),
+        "score": Command("yt8m.command_line.score", "compute GAP, Hit@1, PERR and mAP of a prediction file"),
+        "segment-eval": Command("yt8m.command_line.segment_eval", "compute MAP@n of a file of ranked segments"),
     },
     "use a model": {
         "predict": Command("yt8m.command_line.predict", "show the best classes of a few records, with names"),
-        "serve": Command("yt8m.serving.server", "serve a model over HTTP: records or features in, classes out"),
+        "serve": Command("yt8m.command_line.serve", "serve a model over HTTP: records or features in, classes out"),
         "inference": Command("yt8m.inference", "write predictions for TFRecord files as CSV"),
-        "bulk": Command("yt8m.bulk.bulk_config", "predict, rank, evaluate or extract many shards by Apache Beam"),
-        "json-to-csv": Command("yt8m.datasets.json_predictions", "convert the JSON lines of batch prediction to CSV"),
+        "bulk": Command("yt8m.command_line.bulk", "predict, rank, evaluate or extract many shards by Apache Beam"),
+        "json-to-csv": Command("yt8m.command_line.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
         "ensemble": Command(
-            "yt8m.export.ensembles", "join predictions of several models, or make one model of several runs"
+            "yt8m.command_line.ensemble", "join predictions of several models, or make one model of several runs"
         ),
-        "average-checkpoints": Command("yt8m.export.averages", "average checkpoints of a run"),
-        "export": Command("yt8m.export.export_model", "export a model, with smaller weights if asked"),
+        "average-checkpoints": Command("yt8m.command_line.average_checkpoints", "average checkpoints of a run"),
+        "export": Command("yt8m.command_line.export", "export a model, with smaller weights if asked"),
     },
     "more": {
         "doctor": Command(
-            "yt8m.training.machine_check", "show what this machine has, and try a training step on each device"
+            "yt8m.command_line.doctor", "show what this machine has, and try a training step on each device"
         ),
         "completion": Command("yt8m.command_line.completion", "let the shell complete commands, flags and names"),
     },

@@ -21,6 +21,7 @@ from typing import Any
 from yt8m import options, storage
 from yt8m.command_line import flag_parsing, flags
 from yt8m.command_line.flag_parsing import HelpAsked, Program, find_word, parse, usage
+from yt8m.config.model_options import about_flags
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
     except HelpAsked:
         print(usage(Program("yt8m cloud-job train", _PURPOSE, job_flags), {}), end="")
         return 0
-    with flags.about_flags():
+    with about_flags():
         job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})
     # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}

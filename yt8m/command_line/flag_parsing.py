@@ -19,6 +19,7 @@ from absl import flags
 
 from yt8m import losses, models, options
 from yt8m.config import train_config
+from yt8m.config.model_options import owners
 from yt8m.config.programs import ImportConfig, StartFlags
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import sections_of, shown
@@ -157,26 +158,9 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
     return made
 
 
-def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
-    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
-    found: dict[str, list[tuple[str, options.Option]]] = {}
-    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
-        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
-            found.setdefault(name, []).append((owner, option))
-    return found
-
-
 def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
     """The hyper-parameters of the class called `chosen`; none if there is no such class."""
     return {name for name, found in owners(catalogue, chosen).items() if found[0][0] == chosen}
-
-
-def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
-    try:
-        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
-    except UsageError:
-        return []
 
 
 def flags_of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:

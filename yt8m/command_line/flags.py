@@ -5,11 +5,9 @@ Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -25,7 +23,6 @@ from yt8m.command_line.flag_parsing import (
     hyper_parameters,
     import_flags,
     own_hyper_parameters,
-    owners,
     parse,
     program_flags,
     training_flags,
@@ -34,6 +31,7 @@ from yt8m.command_line.flag_parsing import (
 from yt8m.command_line.program import called
 from yt8m.command_line.start import Start, start_named_in
 from yt8m.config import resume
+from yt8m.config.model_options import about_flags, check_files, with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
@@ -42,7 +40,7 @@ from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util import metrics
 from yt8m.models import published
 from yt8m.options import sections_of
-from yt8m.records import manifest, vocabulary
+from yt8m.records import vocabulary
 from yt8m.records.vocabulary import OfData
 
 C = TypeVar("C")
@@ -294,15 +292,6 @@ def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -
     return found
 
 
-@contextlib.contextmanager
-def about_flags(beginning: str = "") -> Iterator[None]:
-    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(beginning + re.sub(r"^\w+: (?=\w+ must )", "--", str(error))) from error
-
-
 def check_names(model: ModelConfig, optimizer: str) -> None:
     """Refuses an unknown model, loss or optimizer, and names the flag."""
     for flag, get, name, method in (
@@ -342,56 +331,6 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
         raise UsageError(f"--model={model} {problem}, or choose a {wanted}-level model: {_of_level(wanted)}.")
 
 
-def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `shards_at`."""
-    with about_flags(f"--{flag}={pattern}: "):
-        return manifest.shards_at(pattern) if pattern else []
-
-
-def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
-    """`model` with the given hyper-parameters of model and loss, and the defaults of all others.
-
-    Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
-
-    Raises:
-      UsageError: neither model nor loss has a given hyper-parameter, or a value is not allowed.
-    """
-    of_loss = _of_the_loss(model, given)
-    own = models.hyper_parameters(models.get(model.model))
-    of_model = {name: value for name, value in given.items() if name not in of_loss or name in own}
-    return dataclasses.replace(
-        model,
-        hyper_parameters=_filled("model", models, model.model, model.hyper_parameters, of_model),
-        loss_hyper_parameters=_filled("label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss),
-    )
-
-
-def _of_the_loss(model: ModelConfig, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given flags that the chosen loss has, or that only losses have."""
-    own = losses.hyper_parameters(losses.get(model.label_loss))
-    of_losses = owners(losses).keys() - owners(models, model.model).keys()
-    return {name: value for name, value in given.items() if name in own or name in of_losses}
-
-
-def _filled(
-    flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], given: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """All hyper-parameters of the class `name` in `catalogue`: `given` ones, else `saved` ones, else defaults.
-
-    `flag` is the flag that chose the class, for error messages.
-    """
-    cls = catalogue.get(name)
-    if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
-        _refuse_foreign(flag, catalogue, name, given)
-        return saved
-    arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
-    foreign = {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)}
-    _refuse_foreign(flag, catalogue, name, foreign)
-    with about_flags():
-        made = catalogue.create(name, {**saved, **given})
-    return {field: getattr(made, field) for field in _fields(cls)}
-
-
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
     """Refuses a model that cannot take features of these kinds and sizes.
 
@@ -412,21 +351,6 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
     if "feature_sizes" in models.hyper_parameters(cls):
         with about_flags():
             models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
-
-
-def _fields(cls: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(cls) if field.init]
-
-
-def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
-    """Refuses hyper-parameters that the model or loss does not have, and names the classes that have them."""
-    for name, value in foreign.items():
-        having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
-        none = f"no {flag.replace('_', ' ')}"
-        raise UsageError(
-            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has it. "
-            f"Leave the flag out or choose another --{flag}."
-        )
 
 
 def _of_level(level: str) -> str:

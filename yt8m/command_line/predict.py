@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yt8m import extractors
-from yt8m.command_line import flags
+from yt8m.command_line import flags, program
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS
 from yt8m.records import manifest
@@ -25,16 +25,17 @@ def main(argv: list[str]) -> int:
         PredictConfig, "yt8m predict", purpose, argv, extractors, "extractors", operands=patterns
     )
     files = manifest.shards_at(patterns)
+    program.set_up_log()
     if _are_videos(files):
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
-        return video_predictions.main(config, given, files)
+        return video_predictions.run(config, given, files)
     for name, value in (*given.items(), ("timeline", config.timeline), ("csv", config.csv)):
         if value:
             raise UsageError(f"--{name} is for video files; these are records.")
     from yt8m.scoring import record_predictions  # loads the graph code, which flag errors do not need
 
-    return record_predictions.main(config, files, ", ".join(patterns))
+    return record_predictions.run(config, files, ", ".join(patterns))
 
 
 def _are_videos(paths: Sequence[str]) -> bool:

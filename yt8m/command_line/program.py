@@ -11,11 +11,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
 
 from absl import logging as absl_logging
 
 from yt8m.errors import RunError, UsageError
+from yt8m.termination import Terminated
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -118,31 +118,6 @@ def calling(name: str) -> Iterator[None]:
 def called(usual: str) -> str:
     """The name by which the user called the program; `usual` outside of `calling`."""
     return _called.get() or usual
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; code that cleans up after Ctrl-C cleans up after this too."""
-
-
-@contextlib.contextmanager
-def terminable() -> Iterator[None]:
-    """Inside the block SIGTERM raises `Terminated`.
-
-    Only for programs that wait in Python: while TensorFlow's runtime blocks, no Python handler runs.
-    Outside the main thread it does nothing, since only the main thread may set handlers.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
-
-
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    raise Terminated
 
 
 def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] | None = None) -> int:

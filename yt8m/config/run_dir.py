@@ -149,6 +149,7 @@ def _value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
+INFERENCE_MODEL = "inference_model"  # the folder, and the prefix of its files, as in the published code
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the copy of the best checkpoint, and the note in it
 RUNS = "runs"  # the folder of the runs whose folder nobody named
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.command_line import flags
+from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
 from yt8m.records import prediction_files, shards, vocabulary
@@ -56,7 +56,7 @@ def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[st
     Raises:
       RunError: a record is damaged, or has no id.
     """
-    for path in flags.check_files(flag, pattern):
+    for path in check_files(flag, pattern):
         for number, (_, record) in enumerate(shards.read_contexts(path)):
             where = f"{path}: record {number}"
             if not record.id():

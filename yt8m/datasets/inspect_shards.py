@@ -16,8 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import options, storage
-from yt8m.command_line import flags
-from yt8m.command_line.program import run_main
 from yt8m.config import data_fit
 from yt8m.errors import RunError
 from yt8m.options import option
@@ -26,7 +24,7 @@ from yt8m.records.data_format import Range
 from yt8m.records.discovery import Found
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.runs.class_search import printable
+from yt8m.text_table import printable
 
 _SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
 
@@ -186,15 +184,12 @@ class InspectConfig(options.Checked):
     )
 
 
-def main(argv: list[str]) -> int:
+def run(config: InspectConfig, patterns: list[str]) -> int:
     """Shows the shards; returns the exit status, 1 if one is damaged.
 
     Raises:
       UsageError: no file is named, or none matches.
     """
-    patterns: list[str] = []
-    purpose = "Shows what TFRecord shards hold: name files or patterns after the flags."
-    config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
     paths = storage.named_files(patterns, manifest.shards_among)
     # Each folder has its own vocabulary, because the shards may be of different data sets.
     of_folders = {os.path.dirname(path): path for path in paths}
@@ -268,7 +263,3 @@ def _labels(labels: dict[str, Any]) -> str:
     low, high = labels["range"] or ("", "")
     counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
     return f"{counts}; most frequent {named or 'none'}"
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m inspect", main))

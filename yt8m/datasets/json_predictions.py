@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m import options, storage
-from yt8m.command_line import flags
+from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import prediction_files
@@ -25,16 +25,14 @@ _KEYS = ("video_id", "class_indexes", "predictions")
 _LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
 
 
-def main(argv: list[str]) -> int:
+def run(config: JsonToCsvConfig) -> int:
     """Converts the files that the flags name; returns the exit status.
 
     Raises:
       UsageError: no file matches.
       RunError: a line is not a valid prediction; the message names it, and nothing is written.
     """
-    purpose = "Converts the JSON lines of batch prediction to one prediction file."
-    config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
-    paths = flags.check_files("json_prediction_files_pattern", config.json_prediction_files_pattern)
+    paths = check_files("json_prediction_files_pattern", config.json_prediction_files_pattern)
     seen: set[str] = set()
     with storage.write_atomic(config.csv_output_file, "w") as file:
         file.write(prediction_files.HEADER_LINE)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import options, storage
-from yt8m.command_line import flags
+from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import data_format, shards
@@ -23,7 +23,7 @@ from yt8m.records.shards import Feature, Record
 NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: name in frame records
 
 
-def main(argv: list[str]) -> int:
+def run(config: FromMediapipeConfig) -> int:
     """Converts the files that the flags name; returns the exit status.
 
     Raises:
@@ -31,9 +31,7 @@ def main(argv: list[str]) -> int:
       RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
           is written.
     """
-    purpose = "Converts files of MediaPipe's features, one proto per video, to a shard of frame records."
-    config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
-    paths = flags.check_files("input_pattern", config.input_pattern)
+    paths = check_files("input_pattern", config.input_pattern)
     seen: dict[bytes, str] = {}
     with storage.write_atomic(config.output_file) as shard:
         for path in paths:

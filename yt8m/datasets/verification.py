@@ -16,8 +16,6 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 
 from yt8m import options, progress_bar, storage
-from yt8m.command_line import flags
-from yt8m.command_line.program import run_main
 from yt8m.config import data_fit
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
@@ -62,16 +60,13 @@ class Verified(NamedTuple):
     problems: list[str]
 
 
-def main(argv: list[str]) -> int:
+def run(config: VerifyConfig, patterns: list[str]) -> int:
     """Checks the shards and prints a line for each; returns the exit status, 1 if a shard is damaged or missing.
 
     Raises:
       UsageError: no file is named, or none matches.
       RunError: the file named by --manifest is not a valid manifest.
     """
-    patterns: list[str] = []
-    purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
-    config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
     paths, known = storage.named_files(patterns, manifest.shards_among), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
@@ -214,7 +209,3 @@ def _print(found: list[Verified], missing: list[str], as_json: bool) -> None:
             print(f"  and {len(one.problems) - _SHOWN} more")
     for path in missing:
         print(f"{path}: the manifest names it, but it is gone")
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m verify", main))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m.command_line import flags, program
 from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
 from yt8m.config.run_dir import Ended
@@ -24,14 +23,14 @@ from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
 from yt8m.runner import Status, checkpoints
-from yt8m.scoring import OpenedRun, open_run
+from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.storage import copies
 from yt8m.video import workload
 
 _USUAL_COUNT = 5
 
 
-def main(argv: list[str]) -> int:
+def run(config: AverageConfig) -> int:
     """Writes `--out`, a folder that evaluation, inference and export take as a run's; returns the exit status.
 
     The folder holds the run's config and one checkpoint, whose step is that of the newest checkpoint averaged. The
@@ -42,8 +41,6 @@ def main(argv: list[str]) -> int:
       UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
       RunError: a checkpoint cannot be read, or belongs to another model.
     """
-    config = flags.read(AverageConfig, "yt8m average-checkpoints", "Averages checkpoints of a run.", argv)
-    program.set_up_log()
     refuse_used(config.out)
     run = open_run(config.train_dir, trust_code=config.trust_code)
     names = _names(run.config)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from yt8m import options, storage
-from yt8m.command_line import flags, program
 from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.datasets import ground_truth
 from yt8m.errors import UsageError
@@ -18,40 +16,6 @@ from yt8m.export import joined_files
 from yt8m.options import option
 from yt8m.records import prediction_files
 from yt8m.registry import TRUST_HELP
-
-_LISTS = ("predictions", "train_dir", "runs", "weights")
-
-
-def main(argv: list[str]) -> int:
-    """Joins the files or runs that the flags name; returns the exit status.
-
-    Raises:
-      UsageError: there are no such files or runs, or the runs have different features or classes.
-      RunError: a line of a file is damaged, or a run has no checkpoint.
-    """
-    purpose = "Joins the predictions of several models, or makes one exported model of several runs."
-    config = flags.read(EnsembleConfig, "yt8m ensemble", purpose, _with_commas(argv))
-    if config.predictions:
-        _join_files(config)
-    else:
-        program.set_up_log()
-        # Imported only here, because it needs TensorFlow, and joining files does not.
-        from yt8m.export import joined_runs
-
-        joined_runs.export(config)
-    return 0
-
-
-def _with_commas(words: Sequence[str]) -> list[str]:
-    """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
-    found: list[str] = []
-    for word in words:
-        name, equals, text = found[-1].lstrip("-").partition("=") if found else ("", "", "")
-        if word.startswith("-") or name not in _LISTS:
-            found.append(word)
-        else:
-            found[-1] = f"{found[-1]},{word}" if equals and text else f"--{name}={word}"
-    return found
 
 
 @dataclass(frozen=True)
@@ -115,7 +79,13 @@ class EnsembleConfig(options.Checked):
         return [number / sum(found) for number in found]
 
 
-def _join_files(config: EnsembleConfig) -> None:
+def join_files(config: EnsembleConfig) -> None:
+    """Joins prediction files: fits the weights if asked, and writes the means.
+
+    Raises:
+      UsageError: there is no such file.
+      RunError: a line of a file is damaged.
+    """
     num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
     weights = _fit(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
     if config.output_file:

@@ -9,28 +9,23 @@ from typing import Any
 from absl import logging
 
 from yt8m import readers, runner
-from yt8m.command_line import flags, program
 from yt8m.config import run_dir
 from yt8m.config.programs import ExportConfig
+from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.export import model_card
-from yt8m.export.saved_model import (
-    INFERENCE_MODEL,
-    export_saved_model,
-    refuse_used,
-    replaced_folder,
-    write_inference_model,
-)
+from yt8m.export.saved_model import export_saved_model, refuse_used, replaced_folder, write_inference_model
 from yt8m.records import thresholds
 from yt8m.runs import trained_model
-from yt8m.scoring import TrainedModel, open_run
+from yt8m.runs.opened_run import open_run
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.video import workload
 
 SAVED_MODEL = "saved_model"
 
 
-def main(argv: list[str]) -> int:
+def run(config: ExportConfig) -> int:
     """Writes `--out`: saved_model/, inference_model/, config.json and README.md; returns the exit status.
 
     The folder appears whole or not at all. `yt8m inference --train_dir` and `yt8m train --teacher` accept it
@@ -40,9 +35,6 @@ def main(argv: list[str]) -> int:
       UsageError: there is no such run or checkpoint, or the folder exists already.
       RunError: the checkpoint cannot be read.
     """
-    purpose = "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits."
-    config = flags.read(ExportConfig, "yt8m export", purpose, argv)
-    program.set_up_log()
     refuse_used(config.out)
     run = open_run(config.train_dir, trust_code=config.trust_code)
     trained_model.with_newer(

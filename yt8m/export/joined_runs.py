@@ -23,7 +23,8 @@ from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runs import archive
-from yt8m.scoring import OpenedRun, TrainedModel, open_run
+from yt8m.runs.opened_run import OpenedRun, open_run
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler

@@ -14,6 +14,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.config import run_dir
+from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
@@ -32,7 +33,6 @@ RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
 FILE = "saved_model.pb"
 ABOUT = "yt8m_about"  # the collection that describes the model, as JSON: see `_description`
-INFERENCE_MODEL = "inference_model"  # the file prefix that the published code uses
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from yt8m import options, progress_bar, storage
-from yt8m.command_line import flags
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import ground_truth
@@ -42,16 +41,13 @@ class ScoreConfig(options.Checked):
     top_k: int = option(20, "number of best predictions of each video that count", minimum=1)
 
 
-def main(argv: list[str]) -> int:
+def run(config: ScoreConfig) -> int:
     """Prints the metrics, one per line; returns the exit status.
 
     Raises:
       UsageError: a flag is missing, or no file matches.
       RunError: the predictions or the records are damaged; the message names the line or record.
     """
-    config = flags.read(
-        ScoreConfig, "yt8m score", "Computes the metrics of a prediction file from the labels in records.", argv
-    )
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
     rows = prediction_files.read_predictions(config.predictions, num_classes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,12 +11,10 @@ import numpy as np
 from absl import logging
 
 from yt8m import options, storage
-from yt8m.command_line import flags, program
-from yt8m.command_line.program import run_main
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig, same_as
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import UsageError, missing_extra
+from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -26,7 +23,7 @@ from yt8m.reports.loading import Run, config_of, load
 from yt8m.reports.page import page
 from yt8m.reports.slices import ClassCounts
 
-__all__ = ["ReportConfig", "main", "require_libraries", "write"]
+__all__ = ["ReportConfig", "require_libraries", "write"]
 
 PAGE, COMPARISON = "report.html", "comparison.html"
 
@@ -43,23 +40,6 @@ class ReportConfig(options.Checked):
     seed: int = option(0, "seed for drawing these sets", minimum=0)
 
 
-def main(argv: list[str]) -> int:
-    """Writes the page; returns the exit status.
-
-    Raises:
-      UsageError: no run is named, or a run does not exist; or matplotlib or Jinja2 is not installed.
-      RunError: a run has no evaluation with --report.
-    """
-    runs: list[str] = []
-    purpose = "Writes a page on one run, or on several side by side: name their folders after the flags."
-    config = flags.read(ReportConfig, "yt8m report", purpose, argv, runs)
-    if not runs:
-        raise UsageError("no run is named: yt8m report RUN [RUN ...].")
-    program.set_up_log()
-    write(runs, config)
-    return 0
-
-
 def require_libraries() -> None:
     """Checks that the libraries of the report are installed.
 
@@ -72,7 +52,12 @@ def require_libraries() -> None:
 
 
 def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
-    """Writes the page of the runs in these folders; returns its path. Raises what `main` raises."""
+    """Writes the page of the runs in these folders; returns its path.
+
+    Raises:
+      UsageError: a run does not exist; or matplotlib or Jinja2 is not installed.
+      RunError: a run has no evaluation with --report.
+    """
     config = config or ReportConfig()
     require_libraries()
     media_links.check(config.media)
@@ -107,7 +92,3 @@ def _names(run: Run) -> Vocabulary:
     """The run's vocabulary, else that of the data that it was evaluated on."""
     count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
     return vocabulary.of(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m report", main))

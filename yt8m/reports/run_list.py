@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from yt8m import options, runner, storage
-from yt8m.command_line import flags
 from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.errors import RunError, UsageError, first_line, suggestion
@@ -21,8 +20,8 @@ from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
 from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files, validation_history
-from yt8m.runs.class_search import printable, show
 from yt8m.storage import json_text
+from yt8m.text_table import printable, show
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it noted no end: killed"
@@ -106,17 +105,12 @@ class RunsConfig(options.Checked):
     json: bool = option(False, "print one JSON list rather than a table")
 
 
-def main(argv: list[str]) -> int:
+def run(config: RunsConfig, folders: Sequence[str]) -> int:
     """Prints the table; returns the exit status.
 
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
     """
-    folders: list[str] = []
-    purpose = (
-        "yt8m runs [FOLDER ...]: lists the runs in folders at any depth, local or gs://, by default those in runs/."
-    )
-    config = flags.read(RunsConfig, "yt8m runs", purpose, argv, folders)
     found = find(folders or [RUNS], config.sort)
     if config.json:
         print(json.dumps([run.as_json() for run in found], indent=2, ensure_ascii=False))

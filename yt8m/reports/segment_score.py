@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from yt8m import options, storage
-from yt8m.command_line import flags
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import Ratings
 from yt8m.errors import RunError, UsageError
@@ -20,15 +19,13 @@ from yt8m.records.prediction_files import ClassLine
 from yt8m.records.vocabulary import read_segment_classes
 
 
-def main(argv: list[str]) -> int:
+def run(config: SegmentEvalConfig) -> int:
     """Prints `MAP@n: x`; returns the exit status.
 
     Raises:
       UsageError: there are no such files.
       RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
     """
-    purpose = "Computes MAP@n of a segment submission, over the rated segments."
-    config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
     judged = load_ratings(config.eval_data_pattern, config.label_cache)
     known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
     # True if a rated segment starts at a second that is not a multiple of 5.

@@ -3,51 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from yt8m import options, storage
-from yt8m.command_line import flags
-from yt8m.command_line.program import run_main
+from yt8m import options, storage, text_table
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
-
-_WIDTH = 10_000  # characters per line if the output is not a terminal: no line may be cut or wrapped
-
-
-def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Prints a table with aligned columns to the standard output.
-
-    Args:
-      headers: headers of the columns; if all are empty, no header is printed.
-      rows: the rows, with one text for each column.
-      right: headers of the columns to right-align, such as numbers.
-    """
-    table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
-    for header in headers:
-        table.add_column(header, justify="right" if header in right else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    is_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if is_terminal else _WIDTH, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped. Otherwise a file from somebody else could control the terminal."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
-
 
 # The folders in which a run, a SavedModel and `yt8m export` keep the vocabulary.
 _NAMED_IN = ("", "assets", "saved_model/assets")
@@ -61,16 +25,13 @@ class SearchConfig(options.Checked):
     run: str = option("", "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]")
 
 
-def main(argv: list[str]) -> int:
+def run(config: SearchConfig, words: Sequence[str]) -> int:
     """Prints the classes found; returns the exit status.
 
     Raises:
       UsageError: no text is given; or there is no such run, or its classes have no names.
       RunError: no class matches; the message has the closest names.
     """
-    words: list[str] = []
-    purpose = "yt8m vocabulary search TEXT: shows the classes whose name, vertical or number matches TEXT."
-    config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
         raise UsageError(f"vocabulary {' '.join(words) or 'alone'}: expected `yt8m vocabulary search TEXT`.")
@@ -140,8 +101,4 @@ def _show(found: list[int], known: Vocabulary) -> None:
         "segments": ["rated" if index in rated else "" for index in found] if rated else [],
     }
     told = {name: column for name, column in columns.items() if any(column) or (column and known.is_youtube8m)}
-    show(list(told), zip(*told.values(), strict=True), right=("class", "training videos"))
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m vocabulary", main))
+    text_table.show(list(told), zip(*told.values(), strict=True), right=("class", "training videos"))

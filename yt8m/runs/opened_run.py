@@ -11,8 +11,8 @@ from typing import Any
 from absl import logging
 
 from yt8m import storage
-from yt8m.command_line.flags import with_hyper_parameters
 from yt8m.config import run_dir
+from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
 from yt8m.config.train_config import DamagePolicy, DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError

@@ -13,9 +13,9 @@ from absl import logging
 from yt8m import progress_bar, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import PassConfig
+from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig, DeviceConfig
 from yt8m.errors import RunError
-from yt8m.export.saved_model import INFERENCE_MODEL
 from yt8m.graph.restore import read_meta_graph
 from yt8m.runner import RunnerConfig, checkpoints, creation
 from yt8m.runs import archive

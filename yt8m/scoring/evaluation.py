@@ -18,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import progress_bar, readers, runner, scoring, storage
-from yt8m.command_line import program
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
@@ -43,6 +42,7 @@ from yt8m.runs.opened_run import find_folder
 from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
 from yt8m.scoring.model_input import Videos
 from yt8m.storage import copies, local, sending
+from yt8m.termination import terminable
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 
@@ -133,7 +133,7 @@ def _evaluate_export(config: EvalConfig) -> int:
     folder = config.eval_dir or config.train_dir
     _refuse_read_only(folder)
     with (
-        program.terminable(),
+        terminable(),
         scoring.open(config.train_dir, config.checkpoint) as scorer,
         contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
     ):

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import progress_bar, readers, runner, scoring, storage
-from yt8m.command_line.program import terminable
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import InferenceConfig
+from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
 from yt8m.export import model_card
-from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
+from yt8m.export.saved_model import write_inference_model
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import archive, trained_model
@@ -26,6 +26,7 @@ from yt8m.scoring import OpenedRun, TrainedModel, open_run, segment_inference
 from yt8m.scoring.predictions import write_predictions
 from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.storage import copies
+from yt8m.termination import terminable
 from yt8m.video.modeler import VideoModeler
 
 PREDICTIONS = "predictions.csv"

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yt8m import options
+from yt8m import options, text_table
 from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import thresholds
 from yt8m.registry import TRUST_HELP
-from yt8m.runs import class_search
 
 if TYPE_CHECKING:
     from yt8m.scoring import Scorer
@@ -72,6 +71,6 @@ def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | Non
 def show_classes(lines: Sequence[Sequence[str]]) -> None:
     """Prints the classes of a video as a table without headers."""
     if lines:
-        class_search.show([""] * len(lines[0]), lines)
+        text_table.show([""] * len(lines[0]), lines)
     else:
         print("no tag: no score reaches the threshold of its class")

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring
-from yt8m.command_line import program
 from yt8m.errors import RunError
 from yt8m.records import shards, thresholds, vocabulary
 from yt8m.records.record_parser import Raw
@@ -18,7 +17,7 @@ from yt8m.scoring.best_classes import best_classes, tags
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
 
 
-def main(config: PredictConfig, files: Sequence[str], where: str) -> int:
+def run(config: PredictConfig, files: Sequence[str], where: str) -> int:
     """Shows the best classes of the first records; returns the exit status.
 
     Args:
@@ -30,7 +29,6 @@ def main(config: PredictConfig, files: Sequence[str], where: str) -> int:
       UsageError: there is no such model, or the records are not of the kind that it takes.
       RunError: a record is damaged, or there is none to show.
     """
-    program.set_up_log()
     raws = list(itertools.islice(_raws(files, config.video_id), config.count))
     if not raws:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import progress_bar, scoring, storage
-from yt8m.command_line import program
 from yt8m.errors import missing_extra
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -112,14 +111,13 @@ def _scores(
     return np.concatenate(rows)
 
 
-def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -> int:
+def run(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -> int:
     """Predicts for the videos as the flags say; returns the exit status: 1 if a video is bad.
 
     Raises:
       UsageError: the model does not fit, or its extractors cannot be used.
       RunError: weights cannot be fetched, or a file cannot be written.
     """
-    program.set_up_log()
     status = 0
     with contextlib.ExitStack() as stack:
         scorer = stack.enter_context(scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code))

@@ -12,25 +12,19 @@ import importlib.util
 from dataclasses import dataclass
 
 from yt8m import options
-from yt8m.command_line import program
 from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds
 
 
-def main(argv: list[str]) -> int:
+def run(config: ServeConfig) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status.
 
     Raises:
       UsageError: there is no model, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
-    from yt8m.command_line import flags
-
-    purpose = "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics."
-    config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
-    program.set_up_log()
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
         raise missing_extra("yt8m serve", "FastAPI with uvicorn and prometheus-client", "serve")
     answered = _serve(config)

@@ -17,8 +17,8 @@ from absl import logging
 from google.protobuf.message import DecodeError
 
 from yt8m import storage
-from yt8m.command_line import flags, program
 from yt8m.config import run_dir
+from yt8m.config.programs import ImportConfig
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError, first_line
@@ -45,19 +45,22 @@ _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 
 
-def main(argv: list[str]) -> int:
+def run(asked: ImportConfig, config: TrainConfig, given: set[str]) -> int:
     """Writes `--out`, the folder of a run, with one checkpoint; returns the exit status.
 
     The checkpoint has the step of the one that is imported, and a new optimizer. Evaluation, inference and export read
     it, and a training of the same folder goes on from it.
+
+    Args:
+      asked: what is imported.
+      config: the config of the run to write.
+      given: names of the options of the model that the user gave.
 
     Raises:
       UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
         another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or it is not of this model.
     """
-    asked, config, given = flags.import_config(argv)
-    program.set_up_log()
     refuse_used(asked.out)
     found, network = Checkpoint.open(asked.checkpoint), published.find(asked.source, config.model.model)
     if network.transforms:

@@ -20,14 +20,12 @@ import numpy as np
 from rich import filesize
 
 from yt8m import __version__, options
-from yt8m.command_line import flags
 from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.runs.class_search import show
 from yt8m.storage.local import free_bytes
+from yt8m.text_table import show
 from yt8m.training import trial_steps
 
-_PURPOSE = "yt8m doctor: shows what this machine has, and compares a tiny training step on each of its devices."
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
 # Instructions that TensorFlow's kernels use if the processor has them.
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
@@ -68,13 +66,12 @@ class Trial:
         return self.difference is not None and self.difference <= _TOLERANCES[self.precision]
 
 
-def main(argv: list[str]) -> int:
+def run(config: DoctorConfig) -> int:
     """Prints the facts and the comparison; returns the exit status.
 
     Raises:
       RunError: a training step failed, or gave something else than on the CPU.
     """
-    config = flags.read(DoctorConfig, "yt8m doctor", _PURPOSE, argv)
     facts, trials = machine(), list(compare_devices()) if config.steps else []
     if config.json:
         steps = [{**dataclasses.asdict(trial), "is_good": trial.is_good} for trial in trials]

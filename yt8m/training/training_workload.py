@@ -6,9 +6,9 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.config import run_dir
+from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
-from yt8m.export.saved_model import INFERENCE_MODEL
 from yt8m.records import prediction_files, vocabulary
 from yt8m.records.shards import id_bytes
 from yt8m.storage import copies

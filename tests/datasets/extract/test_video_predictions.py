@@ -15,8 +15,8 @@ import pytest
 import stand_ins
 
 import yt8m
+from yt8m.command_line import extract as extract_command
 from yt8m.command_line import predict
-from yt8m.datasets import extract
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -39,7 +39,7 @@ class World:
         self.colour = stand_ins.write_onnx(folder / "colour.onnx")
         words = [f"--videos={self.clips}", "--labels=folder", f"--out={self.data}", "--splits=train:1", "--shards=1"]
         chosen = [f"--extractors=own_extractors:Bands,onnx:{self.colour}", "--picture_size=16", "--ranges=floats,-9:9"]
-        assert extract.main([*words, *chosen]) == 0
+        assert extract_command.main([*words, *chosen]) == 0
         self.runs = {level: str(folder / f"run-{level}") for level in ("frame", "video")}
         for level, run in self.runs.items():
             model = "FrameLevelLogisticModel" if level == "frame" else "LogisticModel"

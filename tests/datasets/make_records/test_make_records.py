@@ -16,7 +16,8 @@ import pytest
 from own_clips import NAMES, contents, frames_of, labels_of, read, split_of, write_table
 
 from yt8m import storage
-from yt8m.datasets.make_records import RecordsConfig, main, make, output, tables
+from yt8m.command_line.make_records import main
+from yt8m.datasets.make_records import RecordsConfig, make, output, tables
 from yt8m.datasets.verification import verify
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest, shards, vocabulary

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from datasets.sample_data.sample_shards import dequantized, read_frames, read_split
 
-from yt8m.datasets import verification
-from yt8m.datasets.sample_data import SampleConfig, generate, main, synthetic_videos
+from yt8m.command_line import verify as verify_command
+from yt8m.command_line.sample_data import main
+from yt8m.datasets.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
 
@@ -42,7 +43,7 @@ def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
     """Records and bytes as `yt8m verify` counts them, and the format of the records."""
     for folder in (path.parent for path in written.rglob("manifest.json")):
         shards = sorted(map(str, folder.glob("*.tfrecord")))
-        assert verification.main([*shards, f"--manifest={folder}/manifest.json"]) == 0
+        assert verify_command.main([*shards, f"--manifest={folder}/manifest.json"]) == 0
         found = manifest.read(f"{folder}/manifest.json")
         assert len(found.shards) == 3
         assert found.data is not None
@@ -234,7 +235,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
 
 def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
     code = (
-        "import sys; from yt8m.datasets.sample_data import main; status = main(sys.argv[1:]);"
+        "import sys; from yt8m.command_line.sample_data import main; status = main(sys.argv[1:]);"
         "print('tensorflow' in sys.modules); sys.exit(status)"
     )
     words = [f"--out_dir={tmp_path}", "--train=3", "--validate=1", "--test=1"]

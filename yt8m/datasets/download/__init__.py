@@ -22,29 +22,26 @@ from rich import progress as bars
 from rich.console import Console
 
 from yt8m import options, storage
-from yt8m.command_line import flags
-from yt8m.command_line.program import terminable
 from yt8m.datasets.download import transfer
 from yt8m.datasets.download.transfer import Client, Job, StoppedError
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.storage import json_text
 from yt8m.storage.local import free_bytes
+from yt8m.termination import terminable
 
 T = TypeVar("T")
 
 _PARTITION = re.compile(r"(\d+)/(video|frame)/(train|validate|test)")
 
 
-def main(argv: list[str]) -> int:
+def run(config: DownloadConfig) -> int:
     """Fetches the files that the flags name; returns the exit status.
 
     Raises:
       UsageError: a flag is wrong, or the disk has too little space; nothing was fetched.
       RunError: there is no plan, or some files failed; these are listed on stderr.
     """
-    purpose = "Fetches shards of YouTube-8M and checks their md5. If you start it again, it continues where it stopped."
-    config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
     client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
     with terminable():
         _download(config, client, _jobs(config, client))

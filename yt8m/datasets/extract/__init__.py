@@ -9,8 +9,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from yt8m import extractors
-from yt8m.command_line import flags
-from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import Chosen
 from yt8m.datasets.extract.data_set import Extraction
 from yt8m.datasets.make_records import DataSetFlags
@@ -67,26 +65,6 @@ class ExtractConfig(DataSetFlags):
     def processes(self) -> int:
         """Number of processes that decode."""
         return self.jobs or os.cpu_count() or 1
-
-
-def main(argv: list[str]) -> int:
-    """Extracts features; returns the exit status.
-
-    Raises:
-      UsageError: a flag is wrong, or a file is missing; nothing was written.
-      RunError: weights cannot be fetched, or too many videos are bad.
-    """
-    purpose = "Makes records out of video files: the features that extractors compute from pictures and sound."
-    config, given = flags.read_with(ExtractConfig, "yt8m extract", purpose, argv, extractors, "extractors")
-    chosen = choose(config.extractors, given)
-    if not config.fetch_weights:
-        make(config, chosen)
-        return 0
-    for one in chosen:
-        found = weights.find(one.extractor, one.name)
-        for field, path in found.paths.items():
-            print(f"{one.name} {field}: {path}, sha256 {found.sha256[field]}")
-    return 0
 
 
 def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:

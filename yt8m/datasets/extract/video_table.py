@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
-from yt8m.command_line import flags
+from yt8m.config.model_options import about_flags
 from yt8m.datasets.make_records.rows import CONTROL
 from yt8m.datasets.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows
 from yt8m.errors import UsageError
@@ -92,7 +92,7 @@ class _OfFiles:
         self.passed_over: Counter[str] = Counter()
         if more:
             raise UsageError(f"--group_by={more[0]}: a pattern of files has no columns; name a table as --videos.")
-        with flags.about_flags(f"--videos={videos}: "):
+        with about_flags(f"--videos={videos}: "):
             paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
         self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
         self._paths = [path for path in paths if path not in self.left_out]

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, progress_bar, storage
-from yt8m.command_line import flags
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records import forked
 from yt8m.datasets.make_records.classes import (
@@ -99,19 +98,6 @@ class RecordsConfig(DataSetFlags):
             raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
         if self.ranges and self.bits != 8:
             raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
-
-
-def main(argv: list[str]) -> int:
-    """Makes the records that the flags ask for; returns the exit status.
-
-    Raises:
-      UsageError: a file, a column or a feature is missing, or flags contradict one another; nothing was written.
-      RunError: more rows are bad than `--max_bad_rows` allows.
-    """
-    purpose = "Makes records of your own videos from a table of ids and labels and arrays of features."
-    config = flags.read(RecordsConfig, "yt8m make-records", purpose, argv)
-    make(config)
-    return 0
 
 
 def make(config: RecordsConfig) -> dict[str, Any]:

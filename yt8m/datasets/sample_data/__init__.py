@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from yt8m import options, storage
-from yt8m.command_line import flags
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.datasets.sample_data.synthetic_videos import AUDIO, RGB, SEGMENT, Video
 from yt8m.errors import UsageError
@@ -34,17 +33,12 @@ _MOST = 4_000_000  # ids have only four characters, like the real ones
 EDITION = 4
 
 
-def main(argv: list[str]) -> int:
+def run(config: SampleConfig) -> int:
     """Writes what the flags ask for, and prints a command that trains on it; returns the exit status.
 
     Raises:
       UsageError, RunError: see `generate`.
     """
-    purpose = (
-        "Generates small data sets in the formats of YouTube-8M, with its class frequencies. "
-        "Metrics on these data say nothing about YouTube-8M."
-    )
-    config = flags.read(SampleConfig, "yt8m sample-data", purpose, argv)
     generate(config)
     level = config.levels()[0]
     pattern = storage.join(config.out_dir, level, "train", "*.tfrecord")

@@ -1,0 +1,105 @@
+"""Hyper-parameters that a user gave, completed and checked against the model and the loss; the files of a pattern."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from yt8m import losses, models, options
+from yt8m.config.train_config import ModelConfig
+from yt8m.errors import UsageError
+from yt8m.records import manifest
+
+
+@contextlib.contextmanager
+def about_flags(beginning: str = "") -> Iterator[None]:
+    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(beginning + re.sub(r"^\w+: (?=\w+ must )", "--", str(error))) from error
+
+
+def check_files(flag: str, pattern: str) -> list[str]:
+    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `shards_at`."""
+    with about_flags(f"--{flag}={pattern}: "):
+        return manifest.shards_at(pattern) if pattern else []
+
+
+def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
+    """`model` with the given hyper-parameters of model and loss, and the defaults of all others.
+
+    Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
+
+    Raises:
+      UsageError: neither model nor loss has a given hyper-parameter, or a value is not allowed.
+    """
+    of_loss = _of_the_loss(model, given)
+    own = models.hyper_parameters(models.get(model.model))
+    of_model = {name: value for name, value in given.items() if name not in of_loss or name in own}
+    return dataclasses.replace(
+        model,
+        hyper_parameters=_filled("model", models, model.model, model.hyper_parameters, of_model),
+        loss_hyper_parameters=_filled("label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss),
+    )
+
+
+def _of_the_loss(model: ModelConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given flags that the chosen loss has, or that only losses have."""
+    own = losses.hyper_parameters(losses.get(model.label_loss))
+    of_losses = owners(losses).keys() - owners(models, model.model).keys()
+    return {name: value for name, value in given.items() if name in own or name in of_losses}
+
+
+def _filled(
+    flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """All hyper-parameters of the class `name` in `catalogue`: `given` ones, else `saved` ones, else defaults.
+
+    `flag` is the flag that chose the class, for error messages.
+    """
+    cls = catalogue.get(name)
+    if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
+        _refuse_foreign(flag, catalogue, name, given)
+        return saved
+    arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
+    foreign = {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)}
+    _refuse_foreign(flag, catalogue, name, foreign)
+    with about_flags():
+        made = catalogue.create(name, {**saved, **given})
+    return {field: getattr(made, field) for field in _fields(cls)}
+
+
+def _fields(cls: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init]
+
+
+def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
+    """Refuses hyper-parameters that the model or loss does not have, and names the classes that have them."""
+    for name, value in foreign.items():
+        having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
+        none = f"no {flag.replace('_', ' ')}"
+        raise UsageError(
+            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has it. "
+            f"Leave the flag out or choose another --{flag}."
+        )
+
+
+def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
+    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
+    found: dict[str, list[tuple[str, options.Option]]] = {}
+    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
+        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
+            found.setdefault(name, []).append((owner, option))
+    return found
+
+
+def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
+    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
+    try:
+        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
+    except UsageError:
+        return []
