@@ -103,14 +103,14 @@ test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS)
 
 soak: $(DOCUMENTED)
-	PYTHONPATH=.:tests $(BIN)/python tests/soak.py --minutes=$(MINUTES) --seed=$(SEED)
+	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)
 
 fuzz: $(INSTALLED)
-	PYTHONPATH=.:tests $(BIN)/python tests/fuzz_campaign.py $(FUZZ_ARGS)
+	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/fuzz_campaign.py $(FUZZ_ARGS)
 	$(BIN)/pytest $(TWO) -m hypothesis --hypothesis-profile=fuzz --timeout=7200 $(PYTEST_ARGS)
 
 mutants: $(MUTABLE)
-	PYTHONPATH=.:tests $(BIN)/python tests/mutation_campaign.py $(MUTANTS_ARGS)
+	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/mutation_campaign.py $(MUTANTS_ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

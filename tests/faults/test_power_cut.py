@@ -67,7 +67,11 @@ def data(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Rec
         commands = [
             yt8m_words({name: [name, *(word.format(**places) for word in words)]}) for name, words in DATA.items()
         ]
-        own_code = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        own_code = {
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/support'}",
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        }
         return record(library, tmp_path_factory.mktemp("data"), *commands, **own_code)
 
 

@@ -30,7 +30,7 @@ def most_megabytes(folder: pathlib.Path, seconds: int) -> dict[str, float]:
     made_videos.write(path, picture, made_videos.tone("disc"), seconds, fps=1, rate=8000)
     words = [f"--videos={path}", "--labels=folder", f"--out={folder / str(seconds)}", "--max_frames=5000", "--jobs=1"]
     words.append("--extractors=own_extractors:Colours,own_extractors:Bands")
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/support'}"}
     done = subprocess.run([sys.executable, "-c", _PROGRAM, *words], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     summary = json.loads((folder / str(seconds) / "frame" / "summary.json").read_text())

@@ -197,7 +197,7 @@ def test_the_bytes_after_a_kill_are_those_of_an_unbroken_run(
     clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     words = [sys.executable, "-m", "yt8m", "extract", f"--videos={clips}", "--labels=folder", f"--out={tmp_path}", BOTH]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/support'}"}
     with subprocess.Popen([*words, "--shards=2", "--jobs=2"], env=environment, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None and not list(tmp_path.glob(".extract/*.json")):
             time.sleep(0.005)
@@ -274,7 +274,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(
     clips: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")
+        patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests/support'}")
         usual = [f"--videos={clips}", "--labels=folder", BOTH, "--jobs=1"]
         shown = on_a_terminal([sys.executable, "-m", "yt8m", "extract", f"--out={tmp_path / 'a'}", *usual])
     assert re.search(r"extracting [━╸╺ ]+ 12/12 videos [\d.]+ s of video/s \d:\d\d:\d\d", shown), shown[-400:]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def begin(name: str, *words: str) -> subprocess.Popen[str]:

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ForkServer:
@@ -32,7 +32,7 @@ class ForkServer:
     """
 
     def __init__(self, module: str, *folders: pathlib.Path) -> None:
-        paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", *folders)))
+        paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support", *folders)))
         environment = {**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "2"}
         self._popen = subprocess.Popen(
             [sys.executable, __file__, module],

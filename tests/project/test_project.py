@@ -15,7 +15,7 @@ import tomllib
 import mutation_campaign
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def tracked():

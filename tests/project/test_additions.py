@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/users/models.md"
 PARTS = ("yt8m", "docs", "recipes", "tests", "pyproject.toml")
 

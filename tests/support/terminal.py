@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def on_a_terminal(words: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.lazy import tf
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FEATURES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
 

@@ -14,7 +14,7 @@ from yt8m.runner import signals
 from yt8m.runner.cluster import peers, watchdog
 from yt8m.serving import connections
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/developers/promises.md"
 IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
 HEAVY = "heavy"

@@ -16,7 +16,7 @@ import pytest
 
 from yt8m.lazy import tf
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -111,5 +111,5 @@ assert not before.left_since()
 
 
 def test_a_session_of_the_test_that_imports_tensorflow() -> None:
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support")))
     subprocess.run([sys.executable, "-c", FIRST], env={**os.environ, "PYTHONPATH": paths}, check=True)

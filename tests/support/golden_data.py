@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 
 def golden(name: str) -> pathlib.Path:

@@ -1,6 +1,6 @@
 """`make soak`: the programs together for many minutes, killed and started again at random, and counted.
 
-`python tests/soak.py --minutes=20 --seed=0` keeps these going at once, on loopback ports of its own:
+`python tests/campaigns/soak.py --minutes=20 --seed=0` keeps these going at once, on loopback ports of its own:
 
 - a training that is killed (SIGKILL or SIGTERM) again and again, resumed exactly;
 - an evaluation that follows it, and inference with a fixed model, both killed too;

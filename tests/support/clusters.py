@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 240.0  # several processes that import TensorFlow on a busy machine
 
 
@@ -31,7 +31,7 @@ def free_addresses(count: int) -> list[str]:
 
 def environment_for(variables: dict[str, str]) -> dict[str, str]:
     """The environment of a process that finds the project and its tests, and holds no line back."""
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/runner/cluster")))
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support", ROOT / "tests/runner/cluster")))
     return {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", **variables}
 
 

@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "mutants"
 _SLOW = (  # start TensorFlow
     "tests/command_line/test_flags.py::test_every_listed_optimizer_can_be_made",
