@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from serving.test_attacks import served
+from serving.test_server_attacks import served
 
 from yt8m import eval as evaluation
 from yt8m import inference, scoring, train

@@ -94,7 +94,7 @@ def test_tests_are_where_a_reader_looks_for_them():
         room = ROOT / "yt8m" / path.parent
         if len(path.parts) == 1 or not room.is_dir() or str(path) in SCENARIOS:
             continue
-        modules = {each.stem for each in room.iterdir()}
+        modules = {each.stem for each in room.iterdir()} | {room.name}  # a package is named after its folder
         if not any(f"{path.stem}_".startswith(f"test_{module}_") for module in modules):
             lost.append(str(path))
     assert lost == [], "name each after a module of its room, or add it to SCENARIOS"

@@ -11,7 +11,7 @@ import pytest
 import requests
 from jsonschema import Draft202012Validator
 from reader_records import frame_record, video_record
-from serving.test_attacks import TINY, Service, served
+from serving.test_server_attacks import TINY, Service, served
 from serving.tiny_service import BROKEN, SIZE, STUCK
 
 JSON, RECORD = "application/json", "application/octet-stream"
