@@ -165,6 +165,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
         "manifest": run.data.manifest,
         "vocabulary": run.data.vocabulary,
         "init_from": run.init_from,
+        "rename": run.rename,
         "export_dir": run.export_dir,
         "log_dir": run.log_dir,
         "distill_from": run.distillation.distill_from,

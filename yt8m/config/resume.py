@@ -32,7 +32,7 @@ class Change(NamedTuple):
     @property
     def matters_at_the_start(self) -> bool:
         """Whether the new value would give another run, even if no step has been taken yet."""
-        return self.shapes != "nothing" or self.name == "init_from"
+        return self.shapes != "nothing" or self.name in ("init_from", "rename")
 
     def __str__(self) -> str:
         return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"

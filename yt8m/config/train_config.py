@@ -343,7 +343,10 @@ class EngineConfig(Checked):
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
-        None, "step after which training ends, counted over all starts of the run", shapes="nothing", minimum=1
+        None,
+        "step after which training ends, counted over all starts of the run; 0: only the initial weights are saved",
+        shapes="nothing",
+        minimum=0,
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
     save_summary_steps: int = option(
@@ -380,7 +383,12 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
         "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
         shapes="nothing",
     )
-    init_from: str = option("", "folder of a run to read the initial weights from, by variable name", shapes="nothing")
+    init_from: str = option(
+        "", "folder of a run to read the initial weights from, by the names of variables and classes", shapes="nothing"
+    )
+    rename: str = option(
+        "", "CSV file with the columns old,new: classes of --init_from that have another name now", shapes="nothing"
+    )
     export_dir: str = option(
         "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
     )
@@ -392,6 +400,10 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.rename and not self.init_from:
+            raise UsageError(
+                f"--rename={self.rename} renames classes of the run that --init_from names: add the latter."
+            )
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "

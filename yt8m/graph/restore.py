@@ -5,7 +5,7 @@ Training resumes from its meta-graph, predictions need no model code, and a new 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.graph import collections
 from yt8m.graph.apply import names_in_checkpoint
+from yt8m.graph.class_axes import ClassMap
 from yt8m.graph.protocols import PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.storage import copies
@@ -131,16 +132,19 @@ class Started(NamedTuple):
       shape: its shape.
       problem: why it was left at its initial value; empty if it was taken.
       is_average: whether the moving average was taken.
+      classes: which classes were taken, if the other run has other classes.
     """
 
     name: str
     shape: list[int]
     problem: str = ""
     is_average: bool = False
+    classes: str = ""
 
     def told(self) -> tuple[str, str, str]:
         """Name, shape, and what was taken, in words."""
-        taken = f"no: {self.problem}" if self.problem else "yes, its average" if self.is_average else "yes"
+        details = ["its average"] * self.is_average + [self.classes] * bool(self.classes)
+        taken = f"no: {self.problem}" if self.problem else ", ".join(["yes", *details])
         return self.name, str(self.shape), taken
 
 
@@ -152,7 +156,7 @@ def table_of_starts(rows: Sequence[Started]) -> str:
 
 
 def warm_start(
-    session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = (), leave_out: Collection[str] = ()
+    session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = (), classes: ClassMap | None = None
 ) -> list[Started]:
     """Fills the model's variables, by name, from another run's checkpoint; slots and step keep their initial values.
 
@@ -163,7 +167,7 @@ def warm_start(
       session: a session whose variables are initialised.
       checkpoint: a path prefix.
       averages: (variable's name, its average's name) pairs of the new run, which start from the same values.
-      leave_out: names of variables that belong to classes which are others there.
+      classes: where the classes of the model are there; None if they are the same ones.
 
     Returns:
       All variables of the model, in the order of the graph.
@@ -174,14 +178,19 @@ def warm_start(
     reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()
     own_average, by_name = dict(averages), {v.op.name: v for v in tf.global_variables()}
+    classes = classes or ClassMap((), 0, {})
     rows = []
     for variable in model_variables():
-        name = variable.op.name
+        name, by_class = variable.op.name, variable.op.name in classes.axes
         source = name + AVERAGE if name + AVERAGE in shapes else name
-        problem = "the classes are others there" if name in leave_out else _misfit(variable, shapes.get(source))
-        rows.append(Started(name, variable.shape.as_list(), problem, source != name))
+        problem = _misfit(variable, shapes.get(source), classes)
+        rows.append(
+            Started(name, variable.shape.as_list(), problem, source != name, classes.summary() if by_class else "")
+        )
         if not problem:
             value = reader.get_tensor(source)
+            if by_class:
+                value = classes.moved(name, session.run(variable), value)
             assign(session, variable, value)
             if name in own_average:
                 assign(session, by_name[own_average[name]], value)
@@ -193,11 +202,14 @@ def warm_start(
     return rows
 
 
-def _misfit(variable: tf.Variable, there: list[int] | None) -> str:
+def _misfit(variable: tf.Variable, there: list[int] | None, classes: ClassMap) -> str:
     """Why the variable cannot have the value of one with the shape `there`; empty if it can."""
     if there is None:
         return "it is not there"
-    return "" if there == variable.shape.as_list() else f"it has the shape {there} there"
+    if classes.axes.get(variable.op.name) == ():
+        return "the classes are others there"
+    expected = classes.shape_there(variable.op.name, variable.shape.as_list())
+    return "" if there == expected else f"it has the shape {there} there"
 
 
 def model_variables() -> list[tf.Variable]:

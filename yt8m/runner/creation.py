@@ -252,7 +252,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
     folder = checkpoint.rpartition("/")[0] or "."
 
     def read(path: str) -> tuple[str, list[Started]]:
-        return path, warm_start(session, path, getattr(created.ops, "averages", ()), config.init_leave_out)
+        return path, warm_start(session, path, getattr(created.ops, "averages", ()), config.init_classes)
 
     path, rows = checkpoints.with_newer(
         checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read

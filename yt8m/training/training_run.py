@@ -17,14 +17,13 @@ from absl import logging
 from yt8m import progress_bar, runner, storage
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.datasets import input_check
 from yt8m.datasets.input_check import check_input
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
-from yt8m.lazy import tf
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -32,8 +31,7 @@ from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.storage import copies
-from yt8m.training import training_workload
-from yt8m.video.modeler import VideoModeler
+from yt8m.training import initial_weights, training_workload
 from yt8m.video.workload import Workload
 
 if TYPE_CHECKING:
@@ -122,16 +120,16 @@ def train(
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
     parts.inputter.threads.log(config.data.num_readers)
-    start = _start(config)
+    start = initial_weights.find_checkpoint(config.init_from) if config.init_from else ""
+    classes = initial_weights.map_classes(config, parts.modeler.model) if start else None
     with contextlib.ExitStack() as held:
         is_validated = validates and cluster is None and config.validation.eval_data_pattern
         validator = held.enter_context(_open_validator(config)) if is_validated else None
         storage.makedirs(config.train_dir)
         held.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
-        left = _of_other_classes(config, parts) if start else frozenset()
         settings = runner_config(config, cluster)
-        settings = dataclasses.replace(settings, init_checkpoint=start, init_leave_out=left)
+        settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes)
         run_dir.forget_end(config.train_dir)
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
@@ -225,46 +223,6 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         cluster=cluster,
         progress=progress_bar.shows_bar(),
     )
-
-
-def _start(config: TrainConfig) -> str:
-    """The checkpoint of --init_from, which gives the initial weights; empty if the flag is not set.
-
-    Raises:
-      UsageError: there is no such folder.
-      RunError: the folder holds no checkpoint that can be read.
-    """
-    folder = config.init_from
-    if not folder:
-        return ""
-    if not storage.is_dir(folder):
-        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
-    newest = checkpoints.newest_readable(folder)
-    if newest is None:
-        raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
-    return newest
-
-
-def _of_other_classes(config: TrainConfig, parts: Workload) -> frozenset[str]:
-    """The names of the variables that belong to the classes, if those of --init_from are known to be others.
-
-    These are the variables whose shapes depend on the number of classes. If that number differs, so do the shapes.
-    """
-    theirs, ours = run_dir.own_names(config.init_from, None), vocabulary.of_data(config.data.vocabulary, ())
-    if not theirs or ours is None or len(theirs) != len(ours.names) or theirs.first_difference(ours.names) is None:
-        return frozenset()
-    modeler = parts.modeler
-    shapes = [shapes_of(modeler.model, config.data, count) for count in (modeler.num_classes, modeler.num_classes + 1)]
-    return frozenset(name for name, shape in shapes[0].items() if shape != shapes[1].get(name))
-
-
-def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
-    """{name: shape} of the variables of a model for this many classes."""
-    with tf.Graph().as_default():
-        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
-            data.frame_features
-        )
-        return {variable.op.name: tuple(variable.shape.as_list()) for variable in tf.global_variables()}
 
 
 def complete(config: TrainConfig) -> TrainConfig:

@@ -1,0 +1,89 @@
+"""Finds the classes of a vocabulary in another one by their names, of which some may have changed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from yt8m import storage
+from yt8m.errors import UsageError, suggestion
+from yt8m.records.vocabulary import Vocabulary
+
+_HEADER = ["old", "new"]
+
+
+class Matching(NamedTuple):
+    """Where the classes of a new vocabulary are in an old one.
+
+    Attributes:
+      sources: for each new class its number in the old vocabulary, or -1.
+      num_classes_there: number of old classes.
+      gone: the old names without a new class.
+      renamed: the number of classes that were found by a rename.
+    """
+
+    sources: tuple[int, ...]
+    num_classes_there: int
+    gone: tuple[str, ...]
+    renamed: int
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both have the same classes in the same order."""
+        return not self.gone and self.sources == tuple(range(len(self.sources)))
+
+    def summary(self) -> str:
+        """How many classes were kept, are new and are gone."""
+        new = self.sources.count(-1)
+        renamed = f" ({self.renamed} renamed)" if self.renamed else ""
+        return f"{len(self.sources) - new} kept{renamed}, {new} new, {len(self.gone)} gone"
+
+
+def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) -> Matching:
+    """Finds each class of `new` in `old`.
+
+    Args:
+      old: the vocabulary to look in.
+      new: the vocabulary whose classes are looked for.
+      renames: {old name: new name}.
+
+    Raises:
+      UsageError: a vocabulary has a name twice, or a rename does not fit the two.
+    """
+    for names in (old.names, new.names):
+        _refuse_repeated(names, "classes are found by name, and a vocabulary has the name")
+    for name, later in renames.items():
+        for word, names, which in ((name, old.names, "old"), (later, new.names, "new")):
+            if word not in names:
+                raise UsageError(f"--rename: no class of the {which} vocabulary is {word!r}{suggestion(word, names)}")
+        if later in old.names and later not in renames:
+            raise UsageError(f"--rename: {name!r} becomes {later!r}, but the old vocabulary has a class {later!r} too.")
+    places = {renames.get(name, name): index for index, name in enumerate(old.names)}
+    gone = tuple(old.names[index] for name, index in places.items() if name not in set(new.names))
+    return Matching(tuple(places.get(name, -1) for name in new.names), len(old), gone, len(renames))
+
+
+def read_renames(path: str) -> dict[str, str]:
+    """{old name: new name} of a CSV file with the columns `old,new`.
+
+    Raises:
+      UsageError: there is no such file, a line has another number of fields, or a name is there twice.
+    """
+    if not storage.exists(path):
+        raise UsageError(f"--rename={path}: there is no such file; expected a CSV file with the columns old,new.")
+    lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""))
+    rows = [[field.strip() for field in fields] for fields in lines if fields]
+    if rows[:1] != [_HEADER] or any(len(row) != len(_HEADER) or not all(row) for row in rows):
+        raise UsageError(f"--rename={path}: expected the header old,new and two names on each line.")
+    for column in zip(*rows, strict=True):
+        _refuse_repeated(column, f"--rename={path}: a class is renamed once, but the file has")
+    return dict(rows[1:])
+
+
+def _refuse_repeated(names: Iterable[str], reason: str) -> None:
+    name, count = next(iter(Counter(names).most_common(1)), ("", 0))
+    if count > 1:
+        raise UsageError(f"{reason} {name!r} {count} times.")

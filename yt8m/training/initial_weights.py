@@ -1,0 +1,78 @@
+"""The weights that a new run takes from another run: its newest checkpoint, and where its classes are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.config import run_dir
+from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph.class_axes import ClassMap, class_axes
+from yt8m.lazy import tf
+from yt8m.records import vocabulary
+from yt8m.records.class_matching import Matching, match_classes, read_renames
+from yt8m.runner import checkpoints
+from yt8m.video.modeler import VideoModeler
+
+
+def find_checkpoint(folder: str) -> str:
+    """The newest checkpoint in the folder of --init_from.
+
+    Raises:
+      UsageError: there is no such folder.
+      RunError: the folder holds no checkpoint that can be read.
+    """
+    if not storage.is_dir(folder):
+        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
+    newest = checkpoints.newest_readable(folder)
+    if newest is None:
+        raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
+    return newest
+
+
+def map_classes(config: TrainConfig, model: Any) -> ClassMap | None:
+    """Where the classes of the run are in the run of --init_from; None if they are the same, or either is unknown.
+
+    Raises:
+      UsageError: a class cannot be found by its name, or --rename does not fit the two vocabularies.
+    """
+    matching = _match(config)
+    if matching is None or matching.is_same:
+        return None
+    logging.info("classes of %s: %s", config.init_from, matching.summary())
+    if matching.gone:
+        logging.info("gone: %s", ", ".join(matching.gone[:20]) + (", ..." if len(matching.gone) > 20 else ""))
+    logging.info(
+        "the thresholds of %s belong to its classes: eval --report chooses those of this run", config.init_from
+    )
+    count = len(matching.sources)
+    shapes, larger = (shapes_of(model, config.data, classes) for classes in (count, count + 1))
+    return ClassMap(matching.sources, matching.num_classes_there, class_axes(shapes, larger, count))
+
+
+def _match(config: TrainConfig) -> Matching | None:
+    """Finds the classes of the run in those of --init_from; None if either vocabulary is unknown."""
+    saved = run_dir.read(config.init_from)
+    of_data = vocabulary.of_data(config.data.vocabulary, ())
+    num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
+    old = vocabulary.of(num_classes_there, run_dir.own_names(config.init_from, None))
+    new = vocabulary.of(config.data.num_classes, of_data.names if of_data else None)
+    renames = read_renames(config.rename) if config.rename else {}
+    if old and new:
+        return match_classes(old, new, renames)
+    if renames:
+        missing = "data" if old else config.init_from
+        raise UsageError(f"--rename={config.rename}: the names of the classes of {missing} are not known.")
+    return None
+
+
+def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the variables of a model for this many classes."""
+    with tf.Graph().as_default():
+        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
+            data.frame_features
+        )
+        return {variable.op.name: tuple(variable.shape.as_list()) for variable in tf.global_variables()}
