@@ -206,7 +206,7 @@ def _misfit(variable: tf.Variable, there: list[int] | None, classes: ClassMap) -
     """Why the variable cannot have the value of one with the shape `there`; empty if it can."""
     if there is None:
         return "it is not there"
-    if classes.axes.get(variable.op.name) == ():
+    if variable.op.name in classes.axes and (not classes.axes[variable.op.name] or classes.is_new.all()):
         return "the classes are others there"
     expected = classes.shape_there(variable.op.name, variable.shape.as_list())
     return "" if there == expected else f"it has the shape {there} there"

@@ -12,7 +12,7 @@ from yt8m.lazy import tf
 from yt8m.models import frames, layers, recurrent
 from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
 from yt8m.models.layers import Net
-from yt8m.numerics import precision
+from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -233,11 +233,12 @@ class AttentiveProbeModel(BaseModel):
             "weights", [self.probe_size, vocab_size], tf.glorot_uniform_initializer(), l2_penalty=self.l2_penalty
         )
         of_frames = (tf.split(states, self.probe_heads, -1) for states in projected)
-        of_classes = (tf.split(matrix, self.probe_heads, 0) for matrix in (queries, weights))
+        extended = map(whole_blocks.extend_columns, (queries, weights))
+        of_classes = (tf.split(matrix, self.probe_heads, 0) for matrix in extended)
         heads = zip(*of_frames, *of_classes, strict=True)
-        logits = tf.add_n([self._head_logits(mask, *head) for head in heads])
+        logits = tf.add_n([self._head_logits(mask, *head) for head in heads])[:, :vocab_size]
         logits += net.variable("biases", [vocab_size], tf.zeros_initializer())
-        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
 
     def _head_logits(
         self, mask: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, queries: tf.Tensor, weights: tf.Tensor

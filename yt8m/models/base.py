@@ -15,6 +15,7 @@ from yt8m import options
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import BATCH_NORM_DECAY, Net
+from yt8m.numerics import whole_blocks
 from yt8m.options import Catalogue, option
 from yt8m.types import ModelOutput
 
@@ -184,4 +185,4 @@ def reduce_parts(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, i
     if output.logits is None:
         return dataclasses.replace(output, predictions=merged(output.predictions), side_outputs=sides)
     logits = merged(output.logits)
-    return dataclasses.replace(output, predictions=tf.sigmoid(logits), logits=logits, side_outputs=sides)
+    return dataclasses.replace(output, predictions=whole_blocks.sigmoid(logits), logits=logits, side_outputs=sides)

@@ -10,7 +10,7 @@ from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, reduce_parts, register
 from yt8m.models.layers import Net
-from yt8m.numerics import precision
+from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -28,7 +28,7 @@ class FrameLevelLogisticModel(BaseModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         logits = net.dense(frames.mean(inputs, num_frames), vocab_size, l2_penalty=self.l2_penalty)
-        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
 
 
 @register

@@ -10,7 +10,7 @@ from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, layers
 from yt8m.models.base import ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
-from yt8m.numerics import precision
+from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
@@ -147,7 +147,7 @@ class MixNeXtVladModel(NeXtVladModel):
         if self.cl_both_sides:
             net.penalties.append(self.cl_lambda * self._divergence([z for z, _ in branches], logits))
         return ModelOutput(
-            predictions=tf.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
+            predictions=whole_blocks.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
         )
 
     def _branch(

@@ -13,7 +13,7 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
-from yt8m.numerics import precision
+from yt8m.numerics import precision, whole_blocks
 from yt8m.numerics.compiled import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
@@ -35,7 +35,8 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     """
     shape = tf.shape(votes)[:-1]
     # The experts are computed one by one, because kernels are slow along an axis of length two or three.
-    odds = custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
+    rows = (tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes))
+    odds = whole_blocks.apply_to_rows(custom_gradient(_log_odds), *rows)
     return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
 
 
@@ -83,7 +84,7 @@ class LogisticModel(BaseModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, D] to predictions [B, vocab_size]."""
         logits = net.dense(inputs, vocab_size, l2_penalty=self.l2_penalty, l2_biases=self.l2_biases)
-        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
 
 
 @register
@@ -128,7 +129,7 @@ class MoeModel(NormalisedModel):
         logits = log_odds(
             tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
         )
-        mixed = ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+        mixed = ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
         return self._gated(net, inputs, mixed) if self.moe_prob_gating else mixed
 
     def _choices(self, net: Net, inputs: tf.Tensor, units: int) -> tf.Tensor:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.numerics import within
+from yt8m.numerics import whole_blocks, within
 from yt8m.numerics.compiled import custom_gradient
 
 _MANY = 32768.0  # number of terms of at most 1 whose sum fits float16, with room for rounding
@@ -118,10 +118,13 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """[..., F] times [F, U]; every dense layer of every model goes through here."""
+    units, weights = weights.shape[-1], whole_blocks.extend_columns(weights)
     if inputs.shape.rank == 2:
-        return few_rows(inputs, weights)
-    rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
-    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
+        outputs = few_rows(inputs, weights)
+    else:
+        rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
+        outputs = tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
+    return outputs if units == weights.shape[-1] else outputs[..., :units]
 
 
 CPUINFO = "/proc/cpuinfo"

@@ -70,7 +70,7 @@ def read_renames(path: str) -> dict[str, str]:
     """{old name: new name} of a CSV file with the columns `old,new`.
 
     Raises:
-      UsageError: there is no such file, a line has another number of fields, or a name is there twice.
+      UsageError: there is no such file, a line has not two names, or a name is there twice.
     """
     if not storage.exists(path):
         raise UsageError(f"--rename={path}: there is no such file; expected a CSV file with the columns old,new.")

@@ -20,6 +20,7 @@ from yt8m.graph.build import build
 from yt8m.graph.protocols import Modeler, PredictOps, Report, TrainOps
 from yt8m.lazy import tf
 from yt8m.models import frames
+from yt8m.numerics import whole_blocks
 from yt8m.numerics.compiled import is_on_gpu
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
@@ -70,14 +71,15 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
-        name = self._transform_name()
-        if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
-            mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
-            return self._with_label_loss(self._model(mean, one, batch.labels, is_training), batch, is_training)
-        ready = transformed(name, batch, self.feature_sizes)
-        with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
-            output = self._model(ready, batch.num_frames, batch.labels, is_training)
-        return self._with_label_loss(output, batch, is_training)
+        with whole_blocks.scope(not is_training):
+            name = self._transform_name()
+            if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
+                mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
+                return self._with_label_loss(self._model(mean, one, batch.labels, is_training), batch, is_training)
+            ready = transformed(name, batch, self.feature_sizes)
+            with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
+                output = self._model(ready, batch.num_frames, batch.labels, is_training)
+            return self._with_label_loss(output, batch, is_training)
 
     def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames [B, S, D] with the frame numbers [B, S]; zeros for padding."""

@@ -1,0 +1,71 @@
+"""Classes of a new vocabulary among those of an old one."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from yt8m.errors import UsageError
+from yt8m.records.class_matching import match_classes, read_renames
+from yt8m.records.vocabulary import of_names
+
+OLD = of_names(["cat", "dog", "fish", "bird"])
+
+
+def test_classes_are_found_by_name_and_by_rename() -> None:
+    matching = match_classes(OLD, of_names(["hound", "newt", "cat", "bird"]), {"dog": "hound"})
+    assert matching.sources == (1, -1, 0, 3)
+    assert matching.gone == ("fish",)
+    assert matching.summary() == "3 kept (1 renamed), 1 new, 1 gone"
+    assert not matching.is_same
+
+
+def test_names_may_change_places() -> None:
+    swapped = match_classes(OLD, OLD, {"cat": "dog", "dog": "cat"})
+    assert (swapped.sources, swapped.gone) == ((1, 0, 2, 3), ())
+    assert match_classes(OLD, OLD, {}).is_same
+    assert not match_classes(OLD, of_names(OLD.names[:3]), {}).is_same
+
+
+@pytest.mark.parametrize(
+    ("new", "renames", "told"),
+    [
+        (["cat", "hound"], {"dogg": "hound"}, "no class of the old vocabulary is 'dogg'; did you mean dog?"),
+        (["cat", "hound"], {"dog": "hond"}, "no class of the new vocabulary is 'hond'; did you mean hound?"),
+        (["cat", "fish"], {"dog": "cat"}, "'dog' becomes 'cat', but the old vocabulary has a class 'cat' too"),
+        (["cat", "cat"], {}, "a vocabulary has the name 'cat' 2 times"),
+    ],
+)
+def test_what_does_not_fit_is_refused(new: list[str], renames: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        match_classes(OLD, of_names(new), renames)
+    assert told in str(refused.value)
+
+
+def test_renames_are_read(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text('\ufeffold,new\r\ndog , hound\r\n\r\n"cat, big",lion\r\n', encoding="utf-8")
+    assert read_renames(str(path)) == {"dog": "hound", "cat, big": "lion"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("from,to\na,b\n", "expected the header old,new and two names on each line"),
+        ("old,new\na,b,c\n", "expected the header old,new and two names on each line"),
+        ("old,new\na,\n", "expected the header old,new and two names on each line"),
+        ("", "expected the header old,new"),
+        ("old,new\na,b\na,c\n", "a class is renamed once, but the file has 'a' 2 times"),
+        ("old,new\na,c\nb,c\n", "a class is renamed once, but the file has 'c' 2 times"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, text: str, told: str) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read_renames(str(path))
+    assert told in str(refused.value)
+    with pytest.raises(UsageError) as refused:
+        read_renames(str(tmp_path / "none.csv"))
+    assert "there is no such file" in str(refused.value)

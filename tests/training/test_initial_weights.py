@@ -1,0 +1,81 @@
+"""A run that begins with the weights of a run of other classes, which are found by their names."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from golden_data import golden
+
+import yt8m
+from yt8m import train
+from yt8m.lazy import tf
+from yt8m.records import vocabulary
+
+OLD = [f"class {number}" for number in range(20)]
+# Class 3 is gone, class 5 has another name, two are new, and the order has changed.
+NEW = ["comet", *[name for name in reversed(OLD) if name not in ("class 3", "class 5")], "class five", "aurora"]
+
+
+def words(folder: pathlib.Path, names: Sequence[str], *more: str) -> list[str]:
+    path = f"{folder}.csv"
+    vocabulary.write(path, vocabulary.of_names(names))
+    data = [f"--train_data_pattern={golden('tiny_video.tfrecord')}", f"--vocabulary={path}", "--batch_size=4"]
+    return [f"--train_dir={folder}", *data, "--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", *more]
+
+
+@pytest.fixture
+def old(tmp_path: pathlib.Path) -> pathlib.Path:
+    assert train.main(words(tmp_path / "old", OLD, "--model=MoeModel", "--max_steps=4", "--num_epochs=9")) == 0
+    (tmp_path / "renames.csv").write_text("old,new\nclass 5,class five\n")
+    return tmp_path / "old"
+
+
+def scores(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """{class: its scores of some videos}."""
+    rng = np.random.default_rng(0)
+    arrays = {"mean_rgb": rng.normal(size=(7, 16)), "mean_audio": rng.normal(size=(7, 8))}
+    with yt8m.load(folder) as model:
+        arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
+        found = list(model.predict(arrays, top_k=model.num_classes))
+        by_video = [{one.name: one.score for one in video.classes} for video in found]
+        return {name: np.array([of_video[name] for of_video in by_video]) for name in model.vocabulary.names}
+
+
+def test_classes_are_taken_by_name(
+    old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    new, more = tmp_path / "new", ["--model=MoeModel", f"--init_from={old}", f"--rename={tmp_path}/renames.csv"]
+    assert train.main(words(new, NEW, *more, "--max_steps=0")) == 0
+    said = capfd.readouterr().err
+    assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
+    assert "gone: class 3" in said
+    assert f"the thresholds of {old} belong to its classes" in said
+    assert "tower/experts/weights  [24, 42]  yes, 19 of 21 classes" in said
+    assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-0"
+    before, after = scores(old), scores(new)
+    for name in after.keys() & before.keys():
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+    np.testing.assert_array_equal(after["class five"], before["class 5"])
+    assert train.main(words(new, NEW, *more, "--max_steps=2")) == 0
+    assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-2"
+
+
+def test_fit_takes_them_too(old: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    given = dict(word.removeprefix("--").split("=") for word in words(tmp_path / "new", NEW, "--model=MoeModel"))
+    run = yt8m.fit(**given, init_from=old, max_steps=0)
+    assert (run.status, run.step) == ("finished", 0)
+    np.testing.assert_array_equal(scores(tmp_path / "new")["class 7"], scores(old)["class 7"])
+
+
+def test_renames_that_do_not_fit_are_refused(
+    old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rename = f"--rename={tmp_path}/renames.csv"
+    assert train.main(words(tmp_path / "new", NEW, rename)) == 2
+    assert "renames classes of the run that --init_from names: add the latter" in capfd.readouterr().err
+    assert train.main(words(tmp_path / "new", OLD, "--model=MoeModel", f"--init_from={old}", rename)) == 2
+    assert "--rename: no class of the new vocabulary is 'class five'" in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()
