@@ -7,17 +7,15 @@ import glob
 import itertools
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from benchmarks import data, large_report
-from benchmarks.measure import Measured, Sample, cpu_seconds, repeat
+from benchmarks.measure import Clock, Measured, Sample, repeat, take_turns
 from yt8m import train
 from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
@@ -77,17 +75,14 @@ def growth(command: str) -> Callable[[int], Measured]:
     """The `measure` of a row whose samples are jobs with two workers on two cores; the floor is one worker on one core.
 
     So the share of the floor is the growth: 200 % if two workers take half the time of one. A sample is what a job on
-    more videos takes longer than one on fewer, without the start of the job and of its workers. The CPU time is that of
-    the job's own process and of those that it waits for.
+    more videos takes longer than one on fewer, without the start of the job and of its workers.
     """
 
     def measure(repeats: int) -> Measured:
-        measured = Measured((_MORE - 1) * data.EXAMPLES["video"], [], [])
         with _trained("MoeModel", "video") as (run, _):
-            for _ in range(repeats):
-                measured.floors.append(_longer(command, run, 1))
-                measured.samples.append(_longer(command, run, 2))
-        return measured
+            videos = (_MORE - 1) * data.EXAMPLES["video"]
+            one_worker = {"one worker": lambda: _longer(command, run, 1)}
+            return take_turns(videos, lambda: _longer(command, run, 2), one_worker, repeats)
 
     return measure
 
@@ -105,11 +100,11 @@ def job(command: str, run: str, workers: int, times: int) -> Sample:
             os.symlink(path, f"{folder}/{number}-{os.path.basename(path)}")
         words = [f"--model={run}", f"--input={folder}/*.tfrecord", f"--output={folder}/out", f"--workers={workers}"]
         command_line = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "yt8m", "bulk", command]
-        begun, before = time.perf_counter(), cpu_seconds(resource.RUSAGE_CHILDREN)
+        clock = Clock()
         done = subprocess.run([*command_line, *words], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stderr)
-        return Sample(time.perf_counter() - begun, cpu_seconds(resource.RUSAGE_CHILDREN) - before)
+        return clock.sample()
 
 
 def joining(repeats: int) -> Measured:

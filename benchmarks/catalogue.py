@@ -1,15 +1,71 @@
-"""All rows by name: training, reading and metrics, then everything that follows training."""
+"""All rows by name."""
 
 from __future__ import annotations
 
-from benchmarks import beam, many, service, serving, starting
-from benchmarks.rows import ROWS as TRAINING
+from benchmarks import (
+    beam,
+    exchange,
+    extracting,
+    gpu,
+    growth,
+    large_report,
+    many,
+    metrics,
+    records,
+    resume,
+    runs,
+    saving,
+    segments,
+    service,
+    serving,
+    starting,
+    training,
+    whole,
+)
+from benchmarks import input as reading
+from benchmarks.peers import comparison
 from benchmarks.rows import Row
 
 ROWS: dict[str, Row] = {
-    **TRAINING,
+    **training.models(),
+    "train/LogisticModel, no floor": Row(training.train_videos("LogisticModel"), peak_mb=1200),
+    "train/LogisticModel, cached": Row(training.train_cached, ratio=0.70),
+    "train/LogisticModel, plain steps": Row(
+        lambda repeats: runs.train_beside(runs.video_data(), "LogisticModel", repeats), beside=0.02
+    ),
+    "train/FrameLevelLogisticModel": Row(training.train_frame_logistic, ratio=0.80),
+    "train/FrameLevelLogisticModel, no floor": Row(
+        lambda repeats: runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats), peak_mb=1200
+    ),
+    "train/DbofModel, no floor": Row(training.train_frames("DbofModel", 64), peak_mb=2500),
+    "eval/LogisticModel": Row(training.evaluate_logistic, ratio=0.75),
     "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
     "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
+    "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 0.5),
+    "metrics/dense with ties": Row(metrics.dense_tied),
+    "metrics/top-k columns": Row(metrics.from_columns, rate=metrics.EXAMPLES / 0.05),
+    "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
+    "report/50,000 videos": Row(large_report.page, rate=50_000 / 20),
+    "segments/inference": Row(segments.inference, rate=30_000),
+    "segments/ranking": Row(segments.ranking),
+    "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
+    "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
+    "extract/decoding": Row(extracting.decoding),
+    "extract/Inception-v3": Row(extracting.computing),
+    "extract/both": Row(extracting.both, ratio=0.85),
+    "input/video, for training": Row(lambda repeats: reading.read(runs.video_data(), True, 100, repeats)),
+    "input/video, cached": Row(reading.video_cached),
+    "input/video, in order": Row(lambda repeats: reading.read(runs.video_data(), False, 100, repeats)),
+    "input/frame, for training": Row(reading.frame_shuffled, ratio=0.85),
+    "read_records/video, in order": Row(
+        lambda repeats: reading.read_as_numpy(runs.video_data(), False, repeats), cpu_ratio=1.0
+    ),
+    "read_records/video, shuffled": Row(
+        lambda repeats: reading.read_as_numpy(runs.video_data(), True, repeats), cpu_ratio=1.0
+    ),
+    "read_records/frame, in order": Row(
+        lambda repeats: reading.read_as_numpy(runs.frame_data(), False, repeats), cpu_ratio=0.60
+    ),
     "bulk/infer, MoeModel, a shard": Row(beam.infer("MoeModel", "video")),
     "bulk/infer, DbofModel, a shard": Row(beam.infer("DbofModel", "frame")),
     "bulk/eval, MoeModel, a shard": Row(beam.evaluate("MoeModel", "video")),
@@ -17,13 +73,40 @@ ROWS: dict[str, Row] = {
     "bulk/eval, 2 workers to 1": Row(beam.growth("eval")),
     "bulk/joining 1.1 million videos": Row(beam.joining, peak_mb=2000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
-    "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
-    "serve/1 client": Row(service.clients_1),
-    "serve/16 clients": Row(service.clients_16),
-    "serve/64 clients": Row(service.clients_64),
+    **{f"serve/{number} client{'s'[: number - 1]}": Row(service.clients(number)) for number in (1, 16, 64)},
+    "resume/position in videos": Row(lambda repeats: resume.save_position(runs.video_data(), repeats)),
+    "resume/position in frames": Row(lambda repeats: resume.save_position(runs.frame_data(), repeats)),
+    **{f"save/{megabytes} MB of weights": Row(saving.save(megabytes)) for megabytes in (1, 18, 100)},
     "start/help": Row(starting.overview, within=0.2),
     "start/first step": Row(starting.first_step, within=2.3),
     "start/first step beside import": Row(starting.first_step_beside, within=0.8),
     "start/predict one record": Row(starting.predict, within=2.5),
     "start/predict beside import": Row(starting.predict_beside, within=1.0),
+}
+
+# Rows that take long or need more than this project, of which `--rows` must name some.
+LONG_ROWS: dict[str, Row] = {
+    **{
+        f"exchange/{kind}, {number} processes": Row(exchange.steps(kind, number), ratio=ratio if number == 2 else None)
+        for number in (2, 4)
+        for kind, ratio in zip(exchange.KINDS, (None, 1 / 1.3, 1.0), strict=True)
+    },
+    **{f"growth/validated videos x {size}": Row(growth.validation(size)) for size in growth.SIZES},
+    **{f"growth/classes x {size}": Row(growth.classes(size)) for size in growth.SIZES},
+    **{f"growth/frames x {size}": Row(growth.frames(size)) for size in growth.SIZES},
+    **{f"growth/towers x {size}": Row(growth.towers(size)) for size in growth.SIZES},
+    **{
+        f"gpu{'-xla' * xla}/{model}, {precision}": Row(gpu.train(model, precision, xla=xla))
+        for xla in (False, True)
+        for precision in ("float32", "bfloat16", "float16")
+        for model in gpu.MODELS
+    },
+    **comparison.ROWS,
+    "whole/ranking 66 million segments": Row(segments.rank_all),
+    "whole/judging them": Row(segments.judge_all),
+    **{
+        f"whole/{program} {work.model}, {work.count:,} videos": Row(whole.run(program, work))
+        for work in (whole.VIDEOS, whole.FRAMES)
+        for program in ("train", "eval", "inference")
+    },
 }

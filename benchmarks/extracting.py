@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Clock, Measured, Sample
+from benchmarks.measure import Clock, Measured, Sample, take_turns, timed
 from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig, weights
 from yt8m.datasets.extract.computing import Clip
@@ -36,31 +36,24 @@ _BATCH = 32
 def decoding(repeats: int) -> Measured:
     """Times the decoding of the videos into the pictures that an extractor takes."""
     with _clips() as folder:
-        _decode(folder)
-        return Measured(_ROWS, [_decode(folder) for _ in range(repeats)], [])
+        return take_turns(_ROWS, lambda: _decode(folder), {}, repeats)
 
 
 def computing(repeats: int) -> Measured:
     """Times Inception-v3 on as many pictures, which are in memory."""
     with tempfile.TemporaryDirectory() as folder, Inception().open(_weights(pathlib.Path(folder))) as compute:
-        _compute(compute)
-        return Measured(_ROWS, [_compute(compute) for _ in range(repeats)], [])
+        return take_turns(_ROWS, lambda: _compute(compute), {}, repeats)
 
 
 def both(repeats: int) -> Measured:
     """Times the extraction of the videos; the floor is the slower one of its two parts, alone."""
-    floors, samples = [], []
     with _clips() as folder, Inception().open(paths := _weights(folder)) as compute:
         config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=("inception",), batch_size=_BATCH)
         chosen = extract.choose(config.extractors, paths)
-        found = [weights.find(one.extractor, one.name) for one in chosen]
-        with ShardExtractor(config, chosen, found, {"frame": str(folder / "frame")}) as extractor:
-            _extract(extractor, folder)
-            for _ in range(repeats + 1):
-                floors.append(max(_decode(folder), _compute(compute)))
-                if len(floors) <= repeats:
-                    samples.append(_extract(extractor, folder))
-    return Measured(_ROWS, samples, floors)
+        files = [weights.find(choice.extractor, choice.name) for choice in chosen]
+        with ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor:
+            slower = {"the slower part": lambda: max(_decode(folder), _compute(compute))}
+            return take_turns(_ROWS, lambda: _extract(extractor, folder), slower, repeats)
 
 
 @contextlib.contextmanager
@@ -107,8 +100,8 @@ def _graph() -> bytes:
         network = tf.keras.applications.InceptionV3(weights=None, include_top=False, pooling="avg")
 
     def pooled(pictures: tf.Tensor) -> tf.Tensor:
-        given = tf.identity(pictures, name=PICTURES.partition(":")[0])
-        scaled = (tf.raw_ops.ResizeBilinear(images=given, size=[_SIDE, _SIDE]) - 128.0) / 128.0
+        named_pictures = tf.identity(pictures, name=PICTURES.partition(":")[0])
+        scaled = (tf.raw_ops.ResizeBilinear(images=named_pictures, size=[_SIDE, _SIDE]) - 128.0) / 128.0
         return tf.reshape(network(scaled, training=False), [-1, 1, 1, _DEPTH], name=POOLED.partition(":")[0])
 
     function = tf.function(pooled).get_concrete_function(tf.TensorSpec([None, None, None, 3], tf.float32))
@@ -116,22 +109,19 @@ def _graph() -> bytes:
 
 
 def _decode(folder: pathlib.Path) -> Sample:
-    clock, jobs = Clock(), os.cpu_count() or 1
-    with DecoderPool(jobs, Limits()) as pool:
+    clock = Clock()
+    with DecoderPool(os.cpu_count() or 1, Limits()) as pool:
         requests = (
             Request(str(path), pictures=(Inception().scaling,)) for path in sorted((folder / "clips").iterdir())
         )
-        count = sum(message.kind == "picture" for found in pool.decode(requests) for message in found.messages())
+        count = sum(message.kind == "picture" for video in pool.decode(requests) for message in video.messages())
     assert count == _ROWS, count
     return clock.sample()
 
 
 def _compute(compute: Any) -> Sample:
     pictures = np.random.default_rng(0).integers(0, 256, (_BATCH, _HEIGHT, _WIDTH, 3), np.uint8)
-    clock = Clock()
-    for _ in range(_ROWS // _BATCH):
-        compute(pictures)
-    return clock.sample()
+    return timed(lambda: [compute(pictures) for _ in range(_ROWS // _BATCH)])()
 
 
 def _extract(extractor: ShardExtractor, folder: pathlib.Path) -> Sample:

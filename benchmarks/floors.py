@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.measure import Clock, Sample
+from benchmarks.measure import Sample, timed
 from benchmarks.products import Product
 from yt8m.lazy import tf
 
@@ -35,9 +35,7 @@ class Floor:
     def __call__(self) -> Sample:
         """Seconds of one step."""
         self._run(1)
-        clock = Clock()
-        self._run(self._steps)
-        return clock.sample(self._steps)
+        return timed(lambda: self._run(self._steps), self._steps)()
 
     def _run(self, steps: int) -> None:
         for _ in range(steps):
@@ -47,8 +45,8 @@ class Floor:
 def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
     """Computes a product and returns one element of it."""
     parallel = [product.side_by_side] if product.side_by_side else []
-    left = _held([*parallel, product.rows, product.inner], dtype)
-    right = _held([*parallel, product.inner, product.columns], dtype)
+    left = _stored_matrix([*parallel, product.rows, product.inner], dtype)
+    right = _stored_matrix([*parallel, product.inner, product.columns], dtype)
     if product.in_turn == 1:
         return tf.cast(tf.reshape(tf.matmul(left, right), [-1])[0], tf.float32)
 
@@ -60,9 +58,13 @@ def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
     return tf.while_loop(lambda time, _: time < product.in_turn, step, [tf.constant(0), tf.zeros([])])[1]
 
 
-def _held(shape: list[int], dtype: tf.DType) -> tf.Tensor:
+def _stored_matrix(shape: list[int], dtype: tf.DType) -> tf.Tensor:
     """A matrix that is stored before the clock starts; products of the same shape share it."""
     variable = tf.get_variable(
-        f"held_{'x'.join(map(str, shape))}", shape, dtype, initializer=tf.random_normal_initializer(), use_resource=True
+        f"matrix_{'x'.join(map(str, shape))}",
+        shape,
+        dtype,
+        initializer=tf.random_normal_initializer(),
+        use_resource=True,
     )
     return tf.identity(variable.read_value())

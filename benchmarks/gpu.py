@@ -1,12 +1,13 @@
-"""`python -m benchmarks.gpu [--models DbofModel] [--xla]`: training on a GPU, as a share of its peak."""
+"""Training on a GPU, as a share of its peak."""
 
 from __future__ import annotations
 
-import argparse
-import sys
+import dataclasses
 
 from benchmarks import products, runs
+from benchmarks.measure import Measured
 from benchmarks.products import Product
+from benchmarks.rows import Measure
 from yt8m import deploy
 from yt8m.lazy import tf
 
@@ -22,7 +23,7 @@ _PEAKS = {
     "V100": (15.7, 125.0),
     "T4": (8.1, 65.0),
 }
-_MODELS = {
+MODELS = {
     "LogisticModel": (4096, lambda batch: products.dense(batch, 1152, 3862, to_input=False)),
     "MoeModel": (4096, lambda batch: products.mixture(batch, 1152, to_input=False)),
     "DbofModel": (512, products.dbof),
@@ -33,22 +34,21 @@ _MODELS = {
 _FRAMES = {"DbofModel", "NetVladModel", "LstmModel", "TransformerModel"}
 
 
-def main() -> int:
-    """Prints a line for each model and precision; returns 1 if there is no GPU."""
-    arguments = _arguments()
-    name = gpu_name()
-    if name is None:
-        print("no GPU found: this benchmark needs one; `make bench` measures the CPU", file=sys.stderr)
-        return 1
-    print(name, f"{'row':34s} {'examples/s':>12s} {'TFLOP/s':>9s} of peak", sep="\n")
-    for model in arguments.models.split(","):
-        for precision in arguments.precisions.split(","):
-            batch, needed = _MODELS[model]
-            data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
-            rate = runs.train(data, model, arguments.repeat, steps=40, precision=precision, xla=arguments.xla)
-            median = rate.summary()["rate"]["median"]
-            print(line(f"{model}, {precision}", median, operations(needed(batch)) / batch, peak(name, precision)))
-    return 0
+def train(model: str, precision: str, xla: bool) -> Measure:
+    """The `measure` of a row that trains a model on the first GPU."""
+
+    def measure(repeats: int) -> Measured:
+        name = gpu_name()
+        if name is None:
+            raise SystemExit("no GPU found: this row needs one; `make bench` measures the CPU")
+        batch, products_of = MODELS[model]
+        data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
+        measured = runs.train(data, model, repeats, steps=40, precision=precision, xla=xla)
+        rate = measured.summary()["rate"]["median"]
+        note = describe_share(rate * operations(products_of(batch)) / batch, peak(name, precision))
+        return dataclasses.replace(measured, notes=[f"{name}: {note}"])
+
+    return measure
 
 
 def gpu_name() -> str | None:
@@ -66,25 +66,11 @@ def operations(needed: list[Product]) -> float:
 
 def peak(name: str, precision: str) -> float | None:
     """TFLOP/s of the GPU called `name`; None if the table lacks it."""
-    found = next((values for chip, values in _PEAKS.items() if chip in name.split()), None)
-    return None if found is None else found[precision != "float32"]
+    peaks = next((values for chip, values in _PEAKS.items() if chip in name.split()), None)
+    return None if peaks is None else peaks[precision != "float32"]
 
 
-def line(row: str, rate: float, each: float, limit: float | None) -> str:
-    """One row: `rate` examples a second of `each` operations, against `limit` TFLOP/s."""
-    reached = rate * each / 1e12
-    share = "peak unknown" if limit is None else f"{reached / limit:.1%}"
-    return f"{row:34s} {rate:12,.0f} {reached:9.2f} {share}"
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("--models", default=",".join(_MODELS), help="commas between")
-    parser.add_argument("--precisions", default="float32,bfloat16", help="commas between; float16 is the third")
-    parser.add_argument("--repeat", type=int, default=3, help="repetitions of each row")
-    parser.add_argument("--xla", action="store_true", help="compile the steps")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def describe_share(rate: float, limit: float | None) -> str:
+    """`rate` operations a second, against `limit` TFLOP/s."""
+    share = "peak unknown" if limit is None else f"{rate / 1e12 / limit:.1%} of the peak"
+    return f"{rate / 1e12:.2f} TFLOP/s, {share}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks import data, runs
-from benchmarks.measure import Clock, Measured, Sample
+from benchmarks.measure import Measured, Sample, take_turns, timed
 from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
@@ -43,31 +43,23 @@ class Reading:
     def __call__(self) -> Sample:
         """Seconds of one batch."""
         self._run(_AHEAD)
-        clock = Clock()
-        self._run(self._steps)
-        return clock.sample(self._steps)
+        return timed(lambda: self._run(self._steps), self._steps)()
 
     def _run(self, steps: int) -> None:
         for _ in range(steps):
             self._session.run(self._fetches)
 
 
-def video_shuffled(repeats: int) -> Measured:
-    """Reads videos as training does: shuffled."""
-    return _read(BatchQueue.for_config(runs.video_data(), "train"), 100, repeats)
+def read(config: DataConfig, is_shuffled: bool, steps: int, repeats: int) -> Measured:
+    """Reads as training does (shuffled), or as evaluation does (in order)."""
+    return take_turns(config.batch_size, Reading(_queue(config, is_shuffled), steps), {}, repeats)
 
 
 def video_cached(repeats: int) -> Measured:
     """Reads from a filled cache. The floor reads without the cache, so a ratio above 100 % is a gain."""
+    plain = Reading(_queue(runs.video_data(), True), 100)
     with cached(runs.video_data()) as config:
-        reading = Reading(BatchQueue.for_config(config, "train"), 100)
-        plain = Reading(BatchQueue.for_config(runs.video_data(), "train"), 100)
-        reading()
-        measured = Measured(config.batch_size, [], [plain()])
-        for _ in range(repeats):
-            measured.samples.append(reading())
-            measured.floors.append(plain())
-    return measured
+        return take_turns(config.batch_size, Reading(_queue(config, True), 100), {"no cache": plain}, repeats)
 
 
 @contextlib.contextmanager
@@ -75,25 +67,14 @@ def cached(config: DataConfig) -> Iterator[DataConfig]:
     """`config` with a cache of parsed videos, filled by one epoch."""
     with tempfile.TemporaryDirectory() as folder:
         filled = dataclasses.replace(config, cache=folder)
-        Reading(BatchQueue.for_config(filled, "train"), data.EXAMPLES["video"] // config.batch_size)()
+        Reading(_queue(filled, True), data.EXAMPLES["video"] // config.batch_size)()
         yield filled
-
-
-def video_in_order(repeats: int) -> Measured:
-    """Reads videos as evaluation and inference do: in order."""
-    return _read(in_order(runs.video_data()), 100, repeats)
 
 
 def frame_shuffled(repeats: int) -> Measured:
     """Reads frames as training does: shuffled. The floor parses and decodes records that are in memory."""
     config = runs.frame_data()
-    reading, floor = Reading(BatchQueue.for_config(config, "train"), 30), _Parsing(config)
-    reading()
-    measured = Measured(config.batch_size, [], [floor()])
-    for _ in range(repeats):
-        measured.samples.append(reading())
-        measured.floors.append(floor())
-    return measured
+    return take_turns(config.batch_size, Reading(_queue(config, True), 30), {"parsing": _Parsing(config)}, repeats)
 
 
 class _Parsing(Reading):
@@ -108,53 +89,29 @@ class _Parsing(Reading):
         with tf.Graph().as_default():
             records = tf.placeholder(tf.string, [None, None])
             batches = tf.data.Dataset.from_tensor_slices(records).repeat()
-            parse = tf.autograph.experimental.do_not_convert(functools.partial(_parsed, config.feature_names))
+            parse = tf.autograph.experimental.do_not_convert(functools.partial(_parse_frames, config.feature_names))
             iterator = tf.data.make_initializable_iterator(batches.map(parse, 1).prefetch(1))
             self._fetches = [values[:1, :1] for values in iterator.get_next()]
             self._session = tf.Session()
             self._session.run(iterator.initializer, {records: np.array(groups, object)})
 
 
-def _parsed(names: Sequence[str], records: tf.Tensor) -> list[tf.Tensor]:
+def _parse_frames(names: Sequence[str], records: tf.Tensor) -> list[tf.Tensor]:
     """The bytes of all frames of the records, uint8 [F, size] for each feature."""
     labels = {"labels": tf.io.RaggedFeature(tf.int64)}
     lists = {name: tf.io.RaggedFeature(tf.string) for name in names}
-    _, found, _ = tf.io.parse_sequence_example(records, labels, lists)
-    return [tf.io.decode_raw(found[name].flat_values, tf.uint8) for name in names]
+    _, frames, _ = tf.io.parse_sequence_example(records, labels, lists)
+    return [tf.io.decode_raw(frames[name].flat_values, tf.uint8) for name in names]
 
 
-def numpy_videos(repeats: int) -> Measured:
-    """Reads videos into NumPy batches, in order. The floor is TensorFlow's input of an evaluation."""
-    config = runs.video_data()
-    return _numpy(config, in_order(config), repeats)
-
-
-def numpy_videos_shuffled(repeats: int) -> Measured:
-    """Reads videos into NumPy batches, shuffled. The floor is TensorFlow's input of a training."""
-    config = runs.video_data()
-    return _numpy(config, BatchQueue.for_config(config, "train"), repeats, seed=1)
-
-
-def numpy_frames(repeats: int) -> Measured:
-    """Reads frames into NumPy batches, in order. The floor is TensorFlow's input of an evaluation."""
-    config = runs.frame_data()
-    return _numpy(config, in_order(config), repeats)
-
-
-def _numpy(config: DataConfig, queue: BatchQueue, repeats: int, **more: int) -> Measured:
-    """Both read as many batches as an epoch has."""
-    records = read_records(config.data_pattern, batch_size=config.batch_size, num_classes=config.num_classes, **more)
-    count = sum(map(len, records))
-    steps = count // config.batch_size
-    plain = Reading(queue, steps)
-    measured = Measured(config.batch_size, [], [plain()])
-    for _ in range(repeats):
-        clock = Clock()
-        for _batch in records:
-            pass
-        measured.samples.append(clock.sample(steps))
-        measured.floors.append(plain())
-    return measured
+def read_as_numpy(config: DataConfig, is_shuffled: bool, repeats: int) -> Measured:
+    """Reads an epoch into NumPy batches. The floor is TensorFlow's input."""
+    seed = 1 if is_shuffled else None
+    records = read_records(config.data_pattern, batch_size=config.batch_size, num_classes=config.num_classes, seed=seed)
+    steps = sum(map(len, records)) // config.batch_size
+    plain = Reading(_queue(config, is_shuffled), steps)
+    work = timed(lambda: [None for _ in records], steps)
+    return take_turns(config.batch_size, work, {"TensorFlow's input": plain}, repeats)
 
 
 def in_order(config: DataConfig) -> BatchQueue:
@@ -162,7 +119,5 @@ def in_order(config: DataConfig) -> BatchQueue:
     return BatchQueue(reader_for(config), config.data_pattern, config.batch_size, num_epochs=None)
 
 
-def _read(queue: BatchQueue, steps: int, repeats: int) -> Measured:
-    reading = Reading(queue, steps)
-    reading()  # warm-up
-    return Measured(queue.batch_size, [reading() for _ in range(repeats)], [])
+def _queue(config: DataConfig, is_shuffled: bool) -> BatchQueue:
+    return BatchQueue.for_config(config, "train") if is_shuffled else in_order(config)

@@ -1,41 +1,65 @@
-"""Repeated timings of a row, and their summary."""
+"""Samples of a row, taken in turn with those of its floors, and their summary."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import pathlib
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from benchmarks import machine
 
-_BOTH = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-
 
 class Sample(NamedTuple):
-    """One repetition: seconds on the clock, and seconds of all of the process's threads together."""
+    """One repetition: seconds on the clock, and seconds of all of the process's threads and child processes."""
 
     seconds: float
     cpu: float
 
 
+Work = Callable[[], Sample]
+
+
 class Clock:
-    """Takes samples. The first one begins when the clock is made. CPU time includes that of ended child processes."""
+    """Takes samples. The first one begins when the clock is made."""
 
     def __init__(self) -> None:
-        self._start = self._now()
+        self._start = now()
 
-    def sample(self, parts: int = 1) -> Sample:
-        """The time since the clock was made, divided by `parts`."""
-        now = self._now()
-        return Sample(*((b - a) / parts for a, b in zip(self._start, now, strict=True)))
+    def sample(self, steps: int = 1) -> Sample:
+        """The time since the clock was made, divided by `steps`."""
+        return Sample(*((after - before) / steps for before, after in zip(self._start, now(), strict=True)))
 
-    @staticmethod
-    def _now() -> Sample:
-        return Sample(time.perf_counter(), _cpu_of_both())
+
+def now() -> Sample:
+    """The clock, and the CPU time so far."""
+    return Sample(time.perf_counter(), cpu_seconds())
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process, of the children that it has waited for, and of its living descendants."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used) + sum(map(tree_seconds, _children(os.getpid())))
+
+
+def tree_seconds(process: int) -> float:
+    """CPU time of a process, of the children that it has waited for, and of its living descendants; 0 if it ended."""
+    try:
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks = sum(map(int, fields[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK") + sum(map(tree_seconds, _children(process)))
+    except OSError:
+        return 0.0
+
+
+def _children(process: int) -> list[int]:
+    tasks = pathlib.Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for path in tasks for child in path.read_text().split()]
 
 
 @dataclass(frozen=True)
@@ -45,64 +69,80 @@ class Measured:
     Attributes:
       count: examples that one sample stands for.
       samples: of the measured work.
-      floors: of the minimal work that the row cannot avoid: one before the first sample and one after each,
-        or one that was taken together with each sample, or none at all.
-      latencies: seconds of each request, if the work is requests.
-      bare_latencies: seconds of each call that the floor makes in place of a request.
-      fuller_floors: taken together with `floors`: the same work and more that the row cannot avoid.
-      fuller_name: what that work is.
+      floors: of the least that the work could be, or of what it is compared with: one before the first sample and one
+        after each, or one with each. The first floor is that of the table and of the row's targets.
+      notes: what else was measured, as texts.
     """
 
     count: int
-    samples: list[Sample]
-    floors: list[Sample]
-    latencies: list[float] = field(default_factory=list)
-    bare_latencies: list[float] = field(default_factory=list)
-    fuller_floors: list[Sample] = field(default_factory=list)
-    fuller_name: str = ""
+    samples: list[Sample] = field(default_factory=list)
+    floors: dict[str, list[Sample]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Median, least and most of each: examples a second (`rate`), examples a second of CPU time, which
-        other programs disturb less (`cpu_rate`), and with floors the ratio to them by either clock.
-
-        Of requests also the `latency`: `p50` and `p99` in seconds, and `bare`, the median of the floor's calls.
+        other programs disturb less (`cpu_rate`), and with floors the ratio to the first of them by either clock.
         """
-        found = {
-            "rate": spread([self.count / sample.seconds for sample in self.samples]),
-            "cpu_rate": spread([self.count / sample.cpu for sample in self.samples]),
-        }
-        if self.floors:
-            found["ratio"] = spread(self._ratios(self.floors, "seconds"))
-            found["cpu_ratio"] = spread(self._ratios(self.floors, "cpu"))
-        if self.fuller_floors:
-            ratios = {name: spread(self._ratios(self.fuller_floors, name)) for name in ("seconds", "cpu")}
-            found["fuller"] = {"name": self.fuller_name, "ratio": ratios["seconds"], "cpu_ratio": ratios["cpu"]}
-        if self.latencies:
-            cuts = statistics.quantiles(self.latencies, n=100, method="inclusive")
-            found["latency"] = {"p50": cuts[49], "p99": cuts[98], "bare": statistics.median(self.bare_latencies)}
-        return found
+        summary = {**_rates(self.count, self.samples), **self._ratios(next(iter(self.floors.values()), []))}
+        others = {name: self._ratios(floors) for name, floors in self.floors.items()} if len(self.floors) > 1 else {}
+        texts = [
+            f"{ratios['ratio']['median']:.0%} of {name} ({ratios['ratio']['low']:.0%}..{ratios['ratio']['high']:.0%}; "
+            f"by cpu {ratios['cpu_ratio']['median']:.0%})"
+            for name, ratios in others.items()
+        ]
+        return {**summary, "notes": [*self.notes, *texts]}
 
-    def _ratios(self, samples: list[Sample], field: str) -> list[float]:
-        floors = [getattr(floor, field) for floor in samples]
+    def _ratios(self, floors: Sequence[Sample]) -> dict[str, dict[str, float]]:
         if len(floors) > len(self.samples):
-            floors = [(before + after) / 2 for before, after in itertools.pairwise(floors)]
-        return [floor / getattr(sample, field) for floor, sample in zip(floors, self.samples, strict=True)]
+            pairs = itertools.pairwise(floors)
+            floors = [Sample(*map(statistics.mean, zip(before, after, strict=True))) for before, after in pairs]
+        pairs = list(zip(floors, self.samples, strict=True)) if floors else []
+        ratios = {
+            "ratio": [floor.seconds / sample.seconds for floor, sample in pairs],
+            "cpu_ratio": [floor.cpu / sample.cpu for floor, sample in pairs],
+        }
+        return {name: spread(values) for name, values in ratios.items() if values}
 
 
-def spread(values: list[float]) -> dict[str, float]:
+def _rates(count: int, samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    return {
+        "rate": spread([count / sample.seconds for sample in samples]),
+        "cpu_rate": spread([count / sample.cpu for sample in samples]),
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
     """The median, the least and the most of some values."""
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 
-def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
-    """Times `action`, which processes `count` examples, after one untimed call."""
-    action()
-    samples = []
-    for _ in range(repeats):
+def timed(action: Callable[[], Any], steps: int = 1) -> Work:
+    """Work that calls `action`, which takes `steps` steps; a sample is one step."""
+
+    def work() -> Sample:
         clock = Clock()
         action()
-        samples.append(clock.sample())
-    return Measured(count, samples, [])
+        return clock.sample(steps)
+
+    return work
+
+
+def take_turns(count: int, work: Work, floors: Mapping[str, Work], repeats: int) -> Measured:
+    """Times `work`, which processes `count` examples, in turn with its floors, after one turn that is not counted."""
+    work()
+    for floor in floors.values():
+        floor()
+    measured = Measured(count, floors={name: [floor()] for name, floor in floors.items()})
+    for _ in range(repeats):
+        measured.samples.append(work())
+        for name, floor in floors.items():
+            measured.floors[name].append(floor())
+    return measured
+
+
+def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
+    """Times `action`, which processes `count` examples, after one untimed call."""
+    return take_turns(count, timed(action), {}, repeats)
 
 
 def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
@@ -111,13 +151,13 @@ def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
     The peak memory is that of the largest process.
     """
     others = Others()
-    found = measure(repeats).summary()
-    peak = max(resource.getrusage(who).ru_maxrss for who in _BOTH) / 1024
-    return {**found, "peak_mb": peak, "others": others.cores()}
+    summary = measure(repeats).summary()
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    return {**summary, "peak_mb": peak, "others": others.cores()}
 
 
 class Others:
-    """Counts what other programs compute from now on. Child processes that have ended do not count as others."""
+    """Counts what other programs compute from now on."""
 
     def __init__(self) -> None:
         self._before, self._start = self._seconds(), time.perf_counter()
@@ -128,14 +168,4 @@ class Others:
 
     @staticmethod
     def _seconds() -> float:
-        return machine.busy_seconds() - _cpu_of_both()
-
-
-def _cpu_of_both() -> float:
-    return sum(cpu_seconds(who) for who in _BOTH)
-
-
-def cpu_seconds(who: int) -> float:
-    """CPU time of this process (RUSAGE_SELF), or of those that it has waited for (RUSAGE_CHILDREN)."""
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
+        return machine.busy_seconds() - cpu_seconds()

@@ -10,7 +10,8 @@ import tempfile
 
 import numpy as np
 
-from benchmarks.measure import Clock, Measured, Sample
+from benchmarks.data import FOLDER
+from benchmarks.measure import Measured, Sample, take_turns, timed
 from yt8m.datasets.make_records import RecordsConfig, make
 
 VIDEOS, SIZE, CLASSES = 100_000, 1152, 1000
@@ -20,23 +21,14 @@ _PIECE = 1 << 20  # bytes that are copied at once
 
 def make_records(repeats: int) -> Measured:
     """Times `yt8m make-records` on a table of ids and labels and a mapped array; the floor copies that array."""
-    with tempfile.TemporaryDirectory(dir=_folder()) as text:
+    os.makedirs(FOLDER, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as text:
         folder = pathlib.Path(text)
-        _write(folder)
-        floors, samples = [_copy(folder)], []
-        for _ in range(repeats):
-            samples.append(_make(folder))
-            floors.append(_copy(folder))
-    return Measured(VIDEOS, samples, floors)
+        _write_inputs(folder)
+        return take_turns(VIDEOS, lambda: _make(folder), {"copying": lambda: _copy(folder)}, repeats)
 
 
-def _folder() -> pathlib.Path:
-    folder = pathlib.Path("build", "benchmarks")
-    os.makedirs(folder, exist_ok=True)
-    return folder
-
-
-def _write(folder: pathlib.Path) -> None:
+def _write_inputs(folder: pathlib.Path) -> None:
     draw = np.random.default_rng(0)
     array = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (VIDEOS, SIZE))
     for start in range(0, VIDEOS, _BLOCK):
@@ -48,19 +40,14 @@ def _write(folder: pathlib.Path) -> None:
 
 def _make(folder: pathlib.Path) -> Sample:
     config = RecordsConfig(table=str(folder / "videos.csv"), array=str(folder / "x.npy"), out=str(folder / "out"))
-    clock = Clock()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        make(config)
-    sample = clock.sample()
+        sample = timed(lambda: make(config))()
     shutil.rmtree(folder / "out")
     return sample
 
 
 def _copy(folder: pathlib.Path) -> Sample:
-    clock = Clock()
     with open(folder / "x.npy", "rb") as source, open(folder / "copy", "wb") as target:
-        while piece := source.read(_PIECE):
-            target.write(piece)
-    sample = clock.sample()
+        sample = timed(lambda: shutil.copyfileobj(source, target, _PIECE))()
     (folder / "copy").unlink()
     return sample

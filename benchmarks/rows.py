@@ -1,19 +1,17 @@
-"""Every row by name."""
+"""What a row is: a measurement, its targets, and its line in the table."""
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from benchmarks import extracting, large_report, metrics, products, records, runs, segments
-from benchmarks import input as reading
-from benchmarks.floors import Floor
-from benchmarks.measure import Measured, Sample
-from yt8m.readers import BatchQueue
+from benchmarks.machine import QUIET
+from benchmarks.measure import Measured
 
-BATCH = 1024
+Measure = Callable[[int], Measured]
+
+_FORMAT = "{:38s} {:>10s} {:>18s} {:>10s} {:>8s} {:>11s} {:>8s} {:>8s} {:>6s}  {}"
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Row:
       cpu_ratio: target share of the floor's speed by CPU time, for a row that works in fewer threads than its floor.
     """
 
-    measure: Callable[[int], Measured]
+    measure: Measure
     rate: float | None = None
     ratio: float | None = None
     peak_mb: float | None = None
@@ -39,125 +37,60 @@ class Row:
     cpu_ratio: float | None = None
 
 
-def _train_videos(
-    model: str, needed: Sequence[products.Product], precision: str = "float32"
-) -> Callable[[int], Measured]:
-    """The `measure` of a row that trains a model on videos."""
-
-    def measure(repeats: int) -> Measured:
-        floor = Floor(needed, precision=precision)
-        return runs.train(runs.video_data(BATCH), model, repeats, floor, precision=precision)
-
-    return measure
+def heading() -> str:
+    """The column heads: medians with minimum and maximum, by the clock and, as a cross-check, by CPU time."""
+    return _FORMAT.format(
+        *("row", "examples/s", "least..most", "a core-s", "of floor", "least..most", "by cpu", "peak MB"),
+        *("others", ""),
+    )
 
 
-def _train_frames(
-    model: str, batch: int, needed: Sequence[products.Product] = (), precision: str = "float32"
-) -> Callable[[int], Measured]:
-    """The `measure` of a row that trains a large model on frames: few steps, since each takes a second or more."""
-
-    def measure(repeats: int) -> Measured:
-        floor = Floor(needed, steps=2, precision=precision) if needed else None
-        data, steps = runs.frame_data(batch), runs.FEW_STEPS
-        return runs.train(data, model, repeats, floor, steps=steps, precision=precision)
-
-    return measure
-
-
-def _train_frame_logistic(repeats: int) -> Measured:
-    """The floor only reads the same batches. The fuller floor adds the products of the classifier."""
-    config = runs.frame_data()
-    read = reading.Reading(BatchQueue.for_config(config, "train"), steps=20)
-    needed = products.dense(config.batch_size, products.FEATURES, products.CLASSES, to_input=False)
-    multiply, fuller = Floor(needed), []
-
-    def floor() -> Sample:
-        sample = read()
-        fuller.append(Sample(*map(operator.add, sample, multiply())))
-        return sample
-
-    measured = runs.train(config, "FrameLevelLogisticModel", repeats, floor)
-    return dataclasses.replace(measured, fuller_floors=fuller, fuller_name="reading and products")
+def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
+    """One row; `others` are the cores that other programs used meanwhile."""
+    rate, ratio = result["rate"], result.get("ratio")
+    return _FORMAT.format(
+        name,
+        number(rate["median"]),
+        "..".join(number(rate[end]) for end in ("low", "high")),
+        number(result["cpu_rate"]["median"]),
+        f"{ratio['median']:.0%}" if ratio else "",
+        f"{ratio['low']:.0%}..{ratio['high']:.0%}" if ratio else "",
+        f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
+        f"{result['peak_mb']:,.0f}",
+        f"{result['others']:.1f}" + (" !" if result["others"] > QUIET else ""),
+        "; ".join([*result["notes"], *verdicts(row, result)]),
+    )
 
 
-def _train_frame_logistic_alone(repeats: int) -> Measured:
-    return runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats)
+def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
+    """The targets of a row, each with yes or no."""
+    verdicts = []
+    speeds = []
+    if row.ratio is not None:
+        speeds.append((result["ratio"]["median"] >= row.ratio, f"at least {row.ratio:.0%} of the floor"))
+    if row.rate is not None:
+        speeds.append((result["rate"]["median"] >= row.rate, f"at least {number(row.rate)} examples/s"))
+    if speeds:
+        verdicts.append(verdict(any(good for good, _ in speeds), " or ".join(target for _, target in speeds)))
+    if row.cpu_ratio is not None:
+        reached = result["cpu_ratio"]["median"] >= row.cpu_ratio
+        verdicts.append(verdict(reached, f"at least {row.cpu_ratio:.0%} of the floor by CPU time"))
+    if row.within is not None:
+        seconds = 1 / result["rate"]["median"]
+        verdicts.append(verdict(seconds <= row.within, f"{seconds:.2f} s, at most {row.within} s"))
+    if row.beside is not None:
+        share = 1 - result["ratio"]["median"]
+        verdicts.append(verdict(share < row.beside, f"{share:.1%} beside the floor, under {row.beside:.0%}"))
+    if row.peak_mb is not None:
+        verdicts.append(verdict(result["peak_mb"] < row.peak_mb, f"under {row.peak_mb:,.0f} MB"))
+    return verdicts
 
 
-def _train_cached(repeats: int) -> Measured:
-    with reading.cached(runs.video_data(BATCH)) as config:
-        return runs.train(config, "LogisticModel", repeats, Floor(_LOGISTIC))
+def verdict(is_reached: bool, target: str) -> str:
+    """A target with yes or no."""
+    return f"{'yes' if is_reached else 'NO'}: {target}"
 
 
-def _train_without_floor(repeats: int) -> Measured:
-    return runs.train(runs.video_data(BATCH), "LogisticModel", repeats)
-
-
-def _train_beside(repeats: int) -> Measured:
-    return runs.train_beside(runs.video_data(BATCH), "LogisticModel", repeats)
-
-
-def _evaluate_logistic(repeats: int) -> Measured:
-    needed = products.dense(BATCH, products.FEATURES, products.CLASSES, training=False)
-    return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, Floor(needed))
-
-
-_LOGISTIC = products.dense(BATCH, products.FEATURES, products.CLASSES, to_input=False)
-_MIXTURE = products.mixture(BATCH, products.FEATURES, to_input=False)
-_LSTM, _GRU = products.recurrent(32, 1024, gates=(4,)), products.recurrent(32, 1200, gates=(2, 1))
-
-# (products, target ratio in float32, target ratio in bfloat16); models on frames begin with the batch size.
-_VIDEO_MODELS = {"LogisticModel": (_LOGISTIC, 0.70, 0.58), "MoeModel": (_MIXTURE, 0.68, 0.55)}
-_FRAME_MODELS = {
-    "DbofModel": (64, products.dbof(64), 0.62, 0.55),
-    "NetVladModel": (80, products.net_vlad(80), 0.55, None),
-    "LstmModel": (32, _LSTM, 0.50, None),
-    "GruModel": (32, _GRU, 0.50, None),
-    "TransformerModel": (32, products.transformer(32), 0.60, None),
-}
-
-
-def _training() -> dict[str, Row]:
-    """The rows of every model with a floor, in both precisions."""
-    rows = {}
-    for model, (needed, *ratios) in _VIDEO_MODELS.items():
-        for precision, ratio in zip(("float32", "bfloat16"), ratios, strict=True):
-            rows[_name(model, precision)] = Row(_train_videos(model, needed, precision), ratio=ratio)
-    for model, (batch, needed, *ratios) in _FRAME_MODELS.items():
-        for precision, ratio in zip(("float32", "bfloat16"), ratios, strict=True):
-            rows[_name(model, precision)] = Row(_train_frames(model, batch, needed, precision), ratio=ratio)
-    return rows
-
-
-def _name(model: str, precision: str) -> str:
-    return f"train/{model}" if precision == "float32" else f"train/{model}, {precision}"
-
-
-ROWS: dict[str, Row] = {
-    **_training(),
-    "train/LogisticModel, no floor": Row(_train_without_floor, peak_mb=1200),
-    "train/LogisticModel, cached": Row(_train_cached, ratio=0.70),
-    "train/LogisticModel, plain steps": Row(_train_beside, beside=0.02),
-    "train/FrameLevelLogisticModel": Row(_train_frame_logistic, ratio=0.80),
-    "train/FrameLevelLogisticModel, no floor": Row(_train_frame_logistic_alone, peak_mb=1200),
-    "train/DbofModel, no floor": Row(_train_frames("DbofModel", 64), peak_mb=2500),
-    "eval/LogisticModel": Row(_evaluate_logistic, ratio=0.75),
-    "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 0.5),
-    "metrics/dense with ties": Row(metrics.dense_tied),
-    "metrics/top-k columns": Row(metrics.from_columns, rate=metrics.EXAMPLES / 0.05),
-    "report/50,000 videos": Row(large_report.page, rate=50_000 / 20),
-    "segments/inference": Row(segments.inference, rate=30_000),
-    "segments/ranking": Row(segments.ranking),
-    "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
-    "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
-    "extract/decoding": Row(extracting.decoding),
-    "extract/Inception-v3": Row(extracting.computing),
-    "extract/both": Row(extracting.both, ratio=0.85),
-    "input/video, for training": Row(reading.video_shuffled),
-    "input/video, cached": Row(reading.video_cached),
-    "input/video, in order": Row(reading.video_in_order),
-    "input/frame, for training": Row(reading.frame_shuffled, ratio=0.85),
-    "read_records/video, in order": Row(reading.numpy_videos, cpu_ratio=1.0),
-    "read_records/video, shuffled": Row(reading.numpy_videos_shuffled, cpu_ratio=1.0),
-    "read_records/frame, in order": Row(reading.numpy_frames, cpu_ratio=0.60),
-}
+def number(value: float) -> str:
+    """A number as text; rates range from a few program starts a second to thousands of examples."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -2,66 +2,68 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
 from benchmarks import data
-from benchmarks.measure import Measured, Sample
-from yt8m import runner
+from benchmarks.measure import Measured, Work
+from benchmarks.stopwatch import FloorTurns, StepWatch, Stopwatch
+from yt8m import graph, runner
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue
 from yt8m.video import workload
 
-Floor = Callable[[], Sample] | None
-
 # Steps of a block; a training block holds one summary and ten log lines.
-_TRAIN_BLOCK, _EVAL_BLOCK = 100, 40
+TRAIN_BLOCK, EVAL_BLOCK = 100, 40
+FEW_STEPS = 10  # one log line, no summary
 # The default rate of 0.01 blows up the gradients of an LSTM over 300 frames within a few steps.
 _GENTLY = OptimizerConfig(base_learning_rate=0.001)
-FEW_STEPS = 10  # one log line, no summary
 
 
 def train(
     config: DataConfig,
     model: str,
     repeats: int,
-    floor: Floor = None,
-    steps: int = _TRAIN_BLOCK,
-    precision: str = "float32",
-    xla: bool = False,
+    floors: Mapping[str, Work] | None = None,
+    steps: int = TRAIN_BLOCK,
+    **settings: Any,
 ) -> Measured:
-    """Times training steps, from files to saved summaries; a sample is `steps` steps."""
+    """Times training steps, from files to saved summaries; a sample is a step of blocks of `steps` steps.
+
+    Args:
+      settings: fields of `RunnerConfig`.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        settings = runner.RunnerConfig("train", folder, optimizer=_GENTLY, precision=precision, xla=xla)
-        return _timed(settings, config, model, repeats, floor, steps)
+        job = runner.RunnerConfig("train", folder, optimizer=_GENTLY, **settings)
+        return run(job, create_workload("train", config, model), repeats, floors or {}, steps)
 
 
 def train_beside(config: DataConfig, model: str, repeats: int) -> Measured:
     """Times training steps; the floor is the steps that compute neither figures nor summaries."""
+    measured = Measured(config.batch_size)
+    options = {"measured": measured, "steps": TRAIN_BLOCK, "repeats": repeats}
+    videos = create_workload("train", config, model)
     with tempfile.TemporaryDirectory() as folder:
-        measured = Measured(config.batch_size, [], [])
-        options = {"into": measured, "steps": _TRAIN_BLOCK, "repeats": repeats}
-        settings = runner.RunnerConfig("train", folder)
-        return _watched(settings, config, model, "benchmarks.stopwatch:StepWatch", options)
+        run_watched(runner.RunnerConfig("train", folder), videos.inputter, videos.modeler, "StepWatch", options)
+    return measured
 
 
-def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
+def evaluate(config: DataConfig, model: str, repeats: int, floors: Mapping[str, Work]) -> Measured:
     """Times evaluation steps, metrics included, on a checkpoint of step 1."""
     with tempfile.TemporaryDirectory() as folder:
-        one_step(config, model, folder)
-        settings = runner.RunnerConfig("eval", folder)
-        return _timed(settings, config, model, repeats, floor, _EVAL_BLOCK)
+        train_one_step(config, model, folder)
+        job = runner.RunnerConfig("eval", folder)
+        return run(job, create_workload("eval", config, model), repeats, floors, EVAL_BLOCK)
 
 
-def one_step(config: DataConfig, model: str, folder: str) -> None:
+def train_one_step(config: DataConfig, model: str, folder: str) -> None:
     """Trains one step and leaves its checkpoint in `folder`."""
-    parts = _parts("train", config, model)
-    settings = runner.RunnerConfig("train", folder, max_steps=1, batch_size_per_gpu=config.batch_size)
-    finish(runner.build(settings, parts.inputter, parts.modeler, ["train_basic"]))
+    videos = create_workload("train", config, model)
+    job = runner.RunnerConfig("train", folder, max_steps=1)
+    finish(runner.build(job, videos.inputter, videos.modeler, ["train_basic"]))
 
 
 def frame_data(batch_size: int = 128) -> DataConfig:
@@ -80,38 +82,47 @@ def video_data(batch_size: int = 1024) -> DataConfig:
     return DataConfig(data_pattern=data.shards("video"), batch_size=batch_size, num_epochs=None)
 
 
-def _timed(
-    settings: runner.RunnerConfig, config: DataConfig, model: str, repeats: int, floor: Floor, steps: int
-) -> Measured:
-    measured = Measured(config.batch_size, [], [])
-    options = {"into": measured, "steps": steps, "repeats": repeats, "floor": floor}
-    return _watched(settings, config, model, "benchmarks.stopwatch:Stopwatch", options)
+def create_workload(mode: str, config: DataConfig, model: str, **options: Any) -> workload.Workload:
+    """The reader, inputter and modeler of a job. The data repeat without end, so that the steady state is timed."""
+    videos = workload.create(config, ModelConfig(model, options), mode)
+    if mode == "train":
+        return videos
+    queue = BatchQueue(videos.reader, config.data_pattern, config.batch_size, num_epochs=None)
+    return videos._replace(inputter=queue)
 
 
-def _watched(
-    settings: runner.RunnerConfig, config: DataConfig, model: str, watch: str, options: Mapping[str, Any]
+def run(
+    job: runner.RunnerConfig,
+    videos: workload.Workload,
+    repeats: int,
+    floors: Mapping[str, Work],
+    steps: int,
+    **options: Mapping[str, Any],
 ) -> Measured:
-    """Runs the job with the callback `watch` and returns its measurements."""
-    parts = _parts(settings.mode, config, model)
-    callbacks = runner.CallbackConfig((watch,), {watch: options})
-    finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
-    measured: Measured = options["into"]
+    """Runs a job with the usual callbacks and their `options`, and times it in blocks of `steps` steps."""
+    measured = Measured(videos.inputter.batch_size)
+    settings = {"turns": FloorTurns(measured, floors, repeats), "steps": steps}
+    run_watched(job, videos.inputter, videos.modeler, "Stopwatch", settings, **options)
     return measured
 
 
-def _parts(mode: str, config: DataConfig, model: str) -> Any:
-    """The inputter and modeler of a job. The data repeat without end, so that the steady state is timed."""
-    parts = workload.create(config, ModelConfig(model), mode)
-    if mode == "train":
-        return parts
-    return parts._replace(
-        inputter=BatchQueue(parts.reader, config.data_pattern, config.batch_size, num_epochs=None, num_readers=1)
-    )
+def run_watched(
+    job: runner.RunnerConfig,
+    inputter: graph.Inputter,
+    modeler: graph.Modeler,
+    watch: str,
+    settings: Mapping[str, Any],
+    **options: Mapping[str, Any],
+) -> None:
+    """Runs a job with a callback of `benchmarks.stopwatch` and its settings, beside the usual callbacks and their options."""
+    name = f"benchmarks.stopwatch:{watch}"
+    callbacks = runner.CallbackConfig(options={name: settings, **options})
+    finish(runner.build(job, inputter, modeler, callbacks))
 
 
-def finish(run: runner.Runner) -> None:
+def finish(job: runner.Runner) -> None:
     """Runs to the end; exits with an error if the run fails."""
     logging.set_verbosity(logging.WARNING)
-    outcome = run.run()
+    outcome = job.run()
     if outcome.exit_code:
-        raise SystemExit(f"{os.path.basename(__file__)}: the run failed: {outcome.message}")
+        raise SystemExit(f"the run failed: {outcome.message}")

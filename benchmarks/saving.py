@@ -1,72 +1,64 @@
-"""`python -m benchmarks.saving [MB ...]`: the time of a save, and the part of it that waits for the disk."""
+"""The time of a save, and the part of it that waits for the disk."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
+from benchmarks.measure import Measured, take_turns, timed
+from benchmarks.rows import Measure
 from yt8m.lazy import tf
 from yt8m.runner.saver import RunSaver
 
-_SIZES, _SAVES = (1, 18, 100), 9  # megabytes of weights (LogisticModel of YouTube-8M has 18), and saves of each size
+
+def save(megabytes: int) -> Measure:
+    """The `measure` of a row that saves random weights of this size, and keeps one checkpoint."""
+
+    def measure(repeats: int) -> Measured:
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            return time_saves(megabytes, pathlib.Path(folder), repeats)
+
+    return measure
 
 
-class SaveTime(NamedTuple):
-    """Seconds of one save: all of it, and those within `fsync`."""
-
-    whole: float
-    waiting: float
-
-
-def time_saves(megabytes: int, folder: pathlib.Path, saves: int = _SAVES) -> list[SaveTime]:
-    """Saves random weights `saves` times into `folder`, keeping one checkpoint; the first save is not timed."""
-    waiting: list[float] = []
-    sync = os.fsync
-    times = []
-    with tf.Graph().as_default(), tf.Session() as session:
+def time_saves(megabytes: int, folder: pathlib.Path, repeats: int) -> Measured:
+    """Saves random weights into `folder`; the note has the seconds within `fsync`."""
+    with tf.Graph().as_default(), tf.Session() as session, _timed_syncs() as seconds:
         values = np.random.default_rng(0).normal(size=megabytes * 250_000).astype(np.float32)
         weights = tf.get_variable("weights", values.shape)
         saver = RunSaver(str(folder), tf.train.Saver([weights]), keep=1)
         session.run(tf.assign(weights, values))
-        os.fsync = _timed(sync, waiting)
-        try:
-            for step in range(saves + 1):
-                waiting.clear()
-                begun = time.perf_counter()
-                saver.save(session, step)
-                times.append(SaveTime(time.perf_counter() - begun, sum(waiting)))
-        finally:
-            os.fsync = sync
-    return times[1:]
+        waiting = []
+
+        def save_next() -> None:
+            seconds.clear()
+            saver.save(session, len(waiting))
+            waiting.append(sum(seconds))
+
+        measured = take_turns(1, timed(save_next), {}, repeats)
+    measured.notes.append(f"{statistics.median(waiting[1:]):.3f} s of it wait for the disk")
+    return measured
 
 
-def _timed(sync: Callable[[int], None], seconds: list[float]) -> Callable[[int], None]:
-    def timed(descriptor: int) -> None:
+@contextmanager
+def _timed_syncs() -> Iterator[list[float]]:
+    """The seconds of each `fsync` within the context."""
+    sync, seconds = os.fsync, list[float]()
+
+    def timed_sync(descriptor: int) -> None:
         begun = time.perf_counter()
         sync(descriptor)
         seconds.append(time.perf_counter() - begun)
 
-    return timed
-
-
-def main() -> None:
-    """Prints a line for each size."""
-    print("weights in MB   seconds a save (median, range)   of these for the disk (median)")
-    for megabytes in list(map(int, sys.argv[1:])) or _SIZES:
-        with tempfile.TemporaryDirectory(dir=".") as folder:
-            times = time_saves(megabytes, pathlib.Path(folder))
-        whole = [save.whole for save in times]
-        spread = f"{statistics.median(whole):.3f} ({min(whole):.3f} to {max(whole):.3f})"
-        print(f"{megabytes:13d}   {spread:30s}   {statistics.median(save.waiting for save in times):.3f}")
-
-
-if __name__ == "__main__":
-    main()
+    os.fsync = timed_sync
+    try:
+        yield seconds
+    finally:
+        os.fsync = sync

@@ -1,22 +1,15 @@
-"""Segments: ranking a stream of generated predictions, judging a submission, inference from files.
-
-`python -m benchmarks.segments [VIDEOS]` ranks the segments of 1.1 million videos, writes the submission,
-judges it, and prints times and peak memory of both.
-"""
+"""Segments: ranking a stream of generated predictions, judging a submission, inference from files."""
 
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import runs
-from benchmarks.measure import Measured, repeat
+from benchmarks import data, runs
+from benchmarks.measure import Clock, Measured, repeat, timed
 from yt8m import readers, runner
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
@@ -29,7 +22,7 @@ from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.video import workload
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch
-FULL = 1_100_000
+_ALL_VIDEOS, _SUBMISSION = 1_100_000, data.FOLDER / "submission.csv"
 
 
 def ranking(repeats: int) -> Measured:
@@ -50,21 +43,37 @@ def judging(repeats: int) -> Measured:
 
 def inference(repeats: int) -> Measured:
     """FrameLevelLogisticModel from files to ranked segments of the 1000 published classes."""
-    config, measured = runs.frame_data(1024), Measured(1024, [], [])
-    reader = readers.EverySegmentReader()
+    config, reader = runs.frame_data(1024), readers.EverySegmentReader()
     queue = readers.BatchQueue(reader, config.data_pattern, config.batch_size, num_epochs=None)
     with tempfile.TemporaryDirectory() as folder:
-        runs.one_step(runs.frame_data(16), "FrameLevelLogisticModel", folder)
+        runs.train_one_step(runs.frame_data(16), "FrameLevelLogisticModel", folder)
         modeler = workload.create_modeler(config, ModelConfig("FrameLevelLogisticModel"), "infer")
         ranking = segment_inference.ranking_for(InferenceConfig(segment_labels=True), modeler.num_classes)
         modeler.listed_classes = tuple(ranking.classes)
-        watch = {"into": measured, "steps": 40, "repeats": repeats, "floor": None}
-        consumer = segment_inference.consumer_for(ranking, None)
-        options = {"benchmarks.stopwatch:Stopwatch": watch, "infer_writer": {"consumer": consumer}}
-        settings = runner.RunnerConfig("infer", folder, batch_size_per_gpu=config.batch_size)
-        callbacks = runner.CallbackConfig(("benchmarks.stopwatch:Stopwatch",), options)
-        runs.finish(runner.build(settings, queue, modeler, callbacks))
-    return measured
+        writer = {"consumer": segment_inference.consumer_for(ranking, None)}
+        videos, job = workload.Workload(reader, queue, modeler), runner.RunnerConfig("infer", folder)
+        return runs.run(job, videos, repeats, {}, runs.EVAL_BLOCK, infer_writer=writer)
+
+
+def rank_all(_repeats: int) -> Measured:
+    """Ranks the segments of 1.1 million videos once, and writes the submission."""
+    clock = Clock()
+    ranked = rank(predictions(_ALL_VIDEOS))
+    sample, clock = clock.sample(), Clock()
+    data.FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(_SUBMISSION, "wb") as file:
+        segment_inference.write(file, ranked)
+    written = f"{os.path.getsize(_SUBMISSION) / 1e6:.0f} MB written in {clock.sample().cpu:.0f} s of CPU time"
+    return Measured(ranked.count, [sample], notes=[written])
+
+
+def judge_all(_repeats: int) -> Measured:
+    """Judges the submission of `rank_all` once."""
+    if not _SUBMISSION.exists():
+        raise SystemExit("there is no submission to judge; run the row that ranks 1.1 million videos first")
+    judged = ratings(_ALL_VIDEOS)
+    sample = timed(lambda: judge(str(_SUBMISSION), judged))()
+    return Measured(CLASSES * 100_000, [sample])
 
 
 def predictions(videos: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
@@ -86,10 +95,10 @@ def _id(video: int) -> bytes:
 
 def rank(batches: Iterator[tuple[list[bytes], np.ndarray]] | list, most: int = 100_000) -> SegmentRanking:
     """The ranking of all batches by the published classes."""
-    found = SegmentRanking(vocabulary.segment_classes().tolist(), most)
+    ranking = SegmentRanking(vocabulary.segment_classes().tolist(), most)
     for names, scores in batches:
-        found.add(names, scores)
-    return found
+        ranking.add(names, scores)
+    return ranking
 
 
 def ratings(videos: int) -> Ratings:
@@ -104,38 +113,3 @@ def ratings(videos: int) -> Ratings:
 def judge(path: str, judged: Ratings) -> float:
     """MAP@100,000 of a submission."""
     return evaluate(read_segments(path, set(judged.classes.tolist())), judged, 100_000).map
-
-
-def main() -> None:
-    """Runs at full size: segments of 1.1 million videos."""
-    videos = int(sys.argv[1]) if len(sys.argv) > 1 else FULL
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "submission.csv")
-        start = time.perf_counter()
-        found = rank(predictions(videos))
-        _tell(f"{found.count} segments by {CLASSES} classes ranked", start)
-        start = time.perf_counter()
-        with open(path, "wb") as file:
-            segment_inference.write(file, found)
-        _tell(f"{os.path.getsize(path) / 1e6:.0f} MB written", start)
-        del found
-        pid = os.fork()  # judge in a process of its own, to measure its own peak memory
-        if pid == 0:
-            start = time.perf_counter()
-            figure = judge(path, ratings(videos))
-            _tell(f"judged: MAP {figure:.4f}", start)
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-
-def _tell(what: str, start: float) -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    print(
-        f"{what}: {time.perf_counter() - start:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of CPU time "
-        f"since the start; peak memory {used.ru_maxrss / 1024:.0f} MB",
-        flush=True,
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -11,40 +11,36 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-from benchmarks.measure import Measured, Sample, cpu_seconds
+from benchmarks.measure import Measured, Sample, Work, take_turns, timed
 from yt8m.lazy import tf
 
-_TOLD_IN = "YT8M_BENCH_TOLD_IN"
-_IMPORT = "from yt8m.lazy import tf; tf.Graph"  # TensorFlow, imported as all programs here import it
+_TIMES_FILE = "YT8M_BENCH_TIMES_FILE"
+_IMPORT = ("-c", "from yt8m.lazy import tf; tf.Graph")  # TensorFlow, imported as all programs here import it
+_PLAIN_IMPORT = ("-c", "import tensorflow")
+_CLI = ("-m", "yt8m.command_line.cli")
 
 
 def overview(repeats: int) -> Measured:
     """`yt8m --help`, the interpreter's own start included."""
-    _process(["-m", "yt8m.command_line.cli", "--help"])  # fills the page cache
-    return Measured(1, [_process(["-m", "yt8m.command_line.cli", "--help"]) for _ in range(repeats)], [])
+    return take_turns(1, _process(*_CLI, "--help"), {}, repeats)
 
 
 def first_step(repeats: int) -> Measured:
     """Times the start up to the end of LogisticModel's first step. The floor only imports TensorFlow."""
-    measured = Measured(1, [], [])
-    for _ in range(repeats + 1):
-        measured.samples.append(_first_step())
-        measured.floors.append(_process(["-c", "import tensorflow"]))
-    del measured.samples[0]
-    return measured
+    return take_turns(1, _first_step, {"import": _process(*_PLAIN_IMPORT)}, repeats)
 
 
 def first_step_beside(repeats: int) -> Measured:
     """The time of `first_step` that a process that imports TensorFlow as this project does would not need."""
-    return _beside(_in_turn(_first_step, repeats))
+    return _beside(take_turns(1, _first_step, {"import": _process(*_IMPORT)}, repeats))
 
 
 def predict(repeats: int) -> Measured:
     """Times `yt8m predict` on one record, to its end. The floor imports TensorFlow as this project does."""
     with _trained() as words:
-        return _in_turn(lambda: _process(words), repeats)
+        return take_turns(1, _process(*words), {"import": _process(*_IMPORT)}, repeats)
 
 
 def predict_beside(repeats: int) -> Measured:
@@ -52,16 +48,10 @@ def predict_beside(repeats: int) -> Measured:
     return _beside(predict(repeats))
 
 
-def _in_turn(action: Callable[[], Sample], repeats: int) -> Measured:
-    """Times `action` and the import of TensorFlow in turn, after one round that is not counted."""
-    rounds = [(action(), _process(["-c", _IMPORT])) for _ in range(repeats + 1)][1:]
-    return Measured(1, [one for one, _ in rounds], [floor for _, floor in rounds])
-
-
 def _beside(measured: Measured) -> Measured:
-    """Each sample less the floor that was taken next to it."""
-    pairs = zip(measured.samples, measured.floors, strict=True)
-    return Measured(1, [Sample(one.seconds - floor.seconds, one.cpu - floor.cpu) for one, floor in pairs], [])
+    """Each sample less the floor that was taken before it."""
+    pairs = zip(measured.samples, measured.floors["import"], strict=False)
+    return Measured(1, [Sample(each.seconds - floor.seconds, each.cpu - floor.cpu) for each, floor in pairs])
 
 
 @contextlib.contextmanager
@@ -69,13 +59,12 @@ def _trained() -> Iterator[list[str]]:
     """The words of `yt8m predict` on one record, with a model that was trained for a step."""
     shards = _shards()
     with tempfile.TemporaryDirectory() as folder:
-        run = ("-m", "yt8m.command_line.cli")
-        _process([*run, "train", f"--train_data_pattern={shards}", "--max_steps=1", f"--train_dir={folder}/run"])
-        yield [*run, "predict", f"--train_dir={folder}/run", "--count=1", sorted(glob.glob(shards))[0]]
+        _process(*_CLI, "train", f"--train_data_pattern={shards}", "--max_steps=1", f"--train_dir={folder}/run")()
+        yield [*_CLI, "predict", f"--train_dir={folder}/run", "--count=1", sorted(glob.glob(shards))[0]]
 
 
 def _shards() -> str:
-    from benchmarks import data  # imported here: a timed process imports this module for `told`
+    from benchmarks import data  # imported here: a timed process imports this module for `note_first_step`
 
     return data.shards("video")
 
@@ -83,37 +72,32 @@ def _shards() -> str:
 def _first_step() -> Sample:
     """Times from process start to the end of step 1; the checkpoint and export after it are left out."""
     with tempfile.TemporaryDirectory() as folder:
-        told = pathlib.Path(folder, "told")
+        times = pathlib.Path(folder, "times")
+        flags = (f"--train_data_pattern={_shards()}", "--max_steps=1", f"--train_dir={folder}/run")
         start = time.time()
-        _process(
-            [
-                *("-m", "yt8m.command_line.cli", "train", f"--train_data_pattern={_shards()}"),
-                *("--max_steps=1", f"--train_dir={folder}/run", f"--callbacks={__name__}:told"),
-            ],
-            {_TOLD_IN: str(told)},
-        )
-        end, cpu = map(float, told.read_text().split())
+        _process(*_CLI, "train", *flags, f"--callbacks={__name__}:note_first_step", **{_TIMES_FILE: str(times)})()
+        end, cpu = map(float, times.read_text().split())
         return Sample(end - start, cpu)
 
 
-def told() -> tf.train.SessionRunHook:
+def note_first_step() -> tf.train.SessionRunHook:
     """A callback that records the time and the process's CPU time after the first step."""
 
-    class Told(tf.train.SessionRunHook):
+    class FirstStep(tf.train.SessionRunHook):
         def after_run(self, run_context: object, run_values: object) -> None:
-            path = pathlib.Path(os.environ[_TOLD_IN])
-            path.write_text(f"{time.time()} {cpu_seconds(resource.RUSAGE_SELF)}")
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            pathlib.Path(os.environ[_TIMES_FILE]).write_text(f"{time.time()} {used.ru_utime + used.ru_stime}")
 
-    return Told()
+    return FirstStep()
 
 
-def _process(words: Sequence[str], told: dict[str, str] | None = None) -> Sample:
-    """Times a process of this Python. Its modules are compiled already, as in all starts except the first."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    before, start = cpu_seconds(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *words], env={**environment, **(told or {})}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return Sample(time.perf_counter() - start, cpu_seconds(resource.RUSAGE_CHILDREN) - before)
+def _process(*words: str, **variables: str) -> Work:
+    """A process of this Python. Its modules are compiled already, as in all starts except the first."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | variables
+
+    def run() -> None:
+        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+
+    return timed(run)

@@ -1,57 +1,53 @@
-"""A callback that times blocks of steps of a real run, with the floor between them."""
+"""Callbacks that time the steps of a real run."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.measure import Clock, Measured, Sample
+from benchmarks.measure import Clock, Measured, Sample, now
+from benchmarks.turns import WARM_STEPS, Turns
 from yt8m.lazy import tf
 from yt8m.runner import Callback, Context
 
-# Seconds to wait before a floor, so that background work of the last step (ranking, writing) has ended.
-_BEHIND = 0.1
-
-# Untimed steps after the start and after each floor: they use up the batches that were prefetched meanwhile.
-_WARM_STEPS = 5
-
-
 class Stopwatch(Callback):
-    """Times `repeats` blocks of `steps` steps, then requests the stop.
+    """Times blocks of `steps` steps until there is no further turn, then requests the stop.
 
     A block is as long as the longest period of the usual callbacks, so that each holds its share of lines,
     figures and summaries.
+
+    Args:
+      turns: what happens between two blocks.
+      steps: steps of a block; a sample is one of them.
+      finish: what ends a block, and is timed with it.
     """
 
     def __init__(
-        self, context: Context, into: Measured, steps: int, repeats: int, floor: Callable[[], Sample] | None
+        self, context: Context, turns: Turns, steps: int, finish: Callable[[Context], None] | None = None
     ) -> None:
         super().__init__(context)
-        self._into, self._steps, self._repeats, self._floor = into, steps, repeats, floor
-        self._done = 0
-        self._clock: Clock | None = None
+        self._turns, self._steps, self._finish = turns, steps, finish
+        self._done: int | None = None  # steps of this turn, below 0 while they are not timed; None before the first
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Begins and ends blocks."""
+        if self._done is None:
+            self._begin_turn(run_context)
+            return
         self._done += 1
-        if self._clock is None and self._done >= _WARM_STEPS:
-            if self._floor and not self._into.floors:
-                self._take_floor()
-            else:
-                self._done, self._clock = 0, Clock()
-        elif self._clock is not None and self._done == self._steps:
-            self._into.samples.append(self._clock.sample(self._steps))
-            self._take_floor()
-            if len(self._into.samples) == self._repeats:
-                run_context.request_stop()
+        if self._done == 0:
+            self._clock = Clock()
+        elif self._done == self._steps:
+            if self._finish:
+                self._finish(self.context)
+            self._turns.tell(self._clock.sample(self._steps))
+            self._begin_turn(run_context)
 
-    def _take_floor(self) -> None:
-        if self._floor:
-            time.sleep(_BEHIND)
-            self._into.floors.append(self._floor())
-        self._done, self._clock = 0, None
+    def _begin_turn(self, run_context: Any) -> None:
+        self._done = -min(self._steps, WARM_STEPS)
+        if not self._turns.wait():
+            run_context.request_stop()
 
 
 class StepWatch(Callback):
@@ -61,11 +57,12 @@ class StepWatch(Callback):
     Both are means, since other programs slow down both kinds of steps.
     """
 
-    def __init__(self, context: Context, into: Measured, steps: int, repeats: int) -> None:
+    def __init__(self, context: Context, measured: Measured, steps: int, repeats: int) -> None:
         super().__init__(context)
-        self._into, self._steps, self._repeats = into, steps, repeats
-        self._done, self._clock = 0, Clock()
+        self._measured, self._steps, self._repeats = measured, steps, repeats
+        self._done, self._clock = -WARM_STEPS, Clock()
         self._block: list[tuple[bool, Sample]] = []
+        self._plain = measured.floors.setdefault("plain steps", [])
 
     def before_run(self, run_context: Any) -> None:
         """Records whether the coming step is plain."""
@@ -75,19 +72,14 @@ class StepWatch(Callback):
         """Takes the time since the end of the previous step."""
         self._done += 1
         sample, self._clock = self._clock.sample(), Clock()
-        if self._done <= _WARM_STEPS:
-            return
-        self._block.append((self._is_plain, sample))
+        if self._done > 0:
+            self._block.append((self._is_plain, sample))
         if len(self._block) == self._steps:
-            self._take()
-            if len(self._into.samples) == self._repeats:
+            self._measured.samples.append(_mean([sample for _, sample in self._block]))
+            self._plain.append(_mean([sample for is_plain, sample in self._block if is_plain]))
+            self._block = []
+            if len(self._plain) == self._repeats:
                 run_context.request_stop()
-
-    def _take(self) -> None:
-        floor = _mean([sample for is_plain, sample in self._block if is_plain])
-        self._into.samples.append(_mean([sample for _, sample in self._block]))
-        self._into.floors.append(floor)
-        self._block = []
 
 
 def _mean(samples: Sequence[Sample]) -> Sample:
@@ -95,19 +87,15 @@ def _mean(samples: Sequence[Sample]) -> Sample:
 
 
 class StepTimes(Callback):
-    """Notes when each step ends.
+    """Notes when each step ends."""
 
-    Args:
-      into: gets the seconds of the monotonic clock.
-    """
-
-    def __init__(self, context: Context, into: list[float]) -> None:
+    def __init__(self, context: Context, times: list[Sample]) -> None:
         super().__init__(context)
-        self._into = into
+        self._times = times
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Notes the time."""
-        self._into.append(time.monotonic())
+        self._times.append(now())
 
 
 class Trace(Callback):
@@ -115,12 +103,12 @@ class Trace(Callback):
 
     Args:
       step: the step to trace.
-      into: gets (name, begin, end) of each op, in seconds after the first.
+      spans: gets (name, begin, end) of each op, in seconds after the first.
     """
 
-    def __init__(self, context: Context, step: int, into: list[tuple[str, float, float]]) -> None:
+    def __init__(self, context: Context, step: int, spans: list[tuple[str, float, float]]) -> None:
         super().__init__(context)
-        self._step, self._into = step, into
+        self._step, self._spans = step, spans
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the trace."""
@@ -135,4 +123,4 @@ class Trace(Callback):
         first = min(node.all_start_micros for node in nodes)
         for node in nodes:
             begin = (node.all_start_micros - first) / 1e6
-            self._into.append((node.node_name, begin, begin + node.all_end_rel_micros / 1e6))
+            self._spans.append((node.node_name, begin, begin + node.all_end_rel_micros / 1e6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pathlib
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks import runs
-from benchmarks.peers.rows import Network, Row
-from benchmarks.peers.turns import Turns, now, since
-from yt8m import deploy, graph, readers, runner
-from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig
+from benchmarks.peers.comparison import OURS, Comparison, losses_path
+from benchmarks.peers.contestants import PipeTurns
+from yt8m import deploy, graph, runner
+from yt8m.config.train_config import DataConfig, DeviceConfig, OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
-from yt8m.runner import Callback, Context
+from yt8m.runner import Context
 from yt8m.types import Batch
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
@@ -51,10 +52,18 @@ def _of_first_frame(batch: Batch) -> Batch:
     return batch._replace(features=tuple(feature[:, :1] * real for feature in batch.features))
 
 
-def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
+def take_turns(turns: PipeTurns, row: Comparison, folder: pathlib.Path, _name: str) -> None:
+    """Takes the turns of a row."""
+    if row.work == "step":
+        _step(turns, row, folder)
+    else:
+        _run_from_files(turns, row, folder)
+
+
+def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
     """Trains on batches in memory; at first it stores these, the first weights and the first losses for the peers."""
-    inputter = Stored(_parts(row, "eval").inputter, draws_frames=row.network.draws_frames)
-    modeler = _parts(row, "train").modeler
+    inputter = Stored(_workload(row, "eval").inputter, draws_frames=row.network.draws_frames)
+    modeler = _workload(row, "train").modeler
     deployment, _ = deploy.local(1, 0)
     with tf.Graph().as_default(), tf.Session(config=deployment.session_config()) as session:
         tf.set_random_seed(0)
@@ -63,8 +72,8 @@ def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
         session.run(tf.global_variables_initializer())
         session.run(ops.input.initializer, {ops.input.files: inputter.files()})
         _store(session, batch, folder)
-        turns.tell([float(session.run([ops.label_loss, ops.train_op])[0]) for _ in range(LOSSES)])
-
+        losses = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(LOSSES)]
+        np.save(losses_path(folder, OURS), losses)
         turns.take(lambda: session.run(ops.train_op), row.network.steps)
 
 
@@ -72,66 +81,39 @@ def _store(session: tf.Session, batch: Batch, folder: pathlib.Path) -> None:
     variables = {variable.op.name: variable for variable in tf.trainable_variables()}
     np.savez(folder / "weights.npz", **session.run(variables))
     for number in range(BATCHES):
-        read = session.run({"labels": batch.labels, "num_frames": batch.num_frames, "features": batch.features})
-        features = {f"feature_{index}": values for index, values in enumerate(read.pop("features"))}
-        np.savez(folder / f"batch_{number}.npz", **read, **features)
+        arrays = session.run({"labels": batch.labels, "num_frames": batch.num_frames, "features": batch.features})
+        features = {f"feature_{index}": values for index, values in enumerate(arrays.pop("features"))}
+        np.savez(folder / f"batch_{number}.npz", **arrays, **features)
 
 
-def from_files(turns: Turns, row: Row, folder: pathlib.Path) -> None:
+def _run_from_files(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
     """Trains, evaluates or predicts by the runner, with its default callbacks."""
     mode = "train" if row.work == "files" else row.work
-    parts = _parts(row, mode)
-    options: dict[str, Any] = {"turns": turns, "network": row.network}
+    videos, settings = _workload(row, mode), {"turns": turns, "steps": row.network.steps, "finish": _finish}
     with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as new_folder:
-        runs.one_step(_data(row), row.model, first_folder)
+        runs.train_one_step(_data(row), row.model, first_folder)
         _store_checkpoint(first_folder, folder)
         run_folder = new_folder if mode == "train" else first_folder
-        settings = runner.RunnerConfig(mode, run_folder, optimizer=OPTIMIZER, precision=row.precision)
-        name = f"{__name__}:TurnTaker"
+        job = runner.RunnerConfig(mode, run_folder, optimizer=OPTIMIZER, precision=row.precision)
+        modeler = _with_shared_evaluator(videos.modeler) if mode == "eval" else videos.modeler
         with open(os.path.join(run_folder, "predictions.csv"), "w") as file:
-            all_options = {name: options}
-            if mode == "infer":
-                all_options["infer_writer"] = {"consumer": PredictionWriter(file, 20)}
-            callbacks = runner.CallbackConfig((name,), all_options)
-            modeler = _with_shared_evaluator(parts.modeler) if mode == "eval" else parts.modeler
-            runs.finish(runner.build(settings, parts.inputter, modeler, callbacks))
+            options = {"infer_writer": {"consumer": PredictionWriter(file, 20)}} if mode == "infer" else {}
+            runs.run_watched(job, videos.inputter, modeler, "Stopwatch", settings, **options)
 
 
 def _store_checkpoint(run_folder: str, folder: pathlib.Path) -> None:
     """Stores the weights of a run for the peers."""
-    found = tf.train.load_checkpoint(run_folder)
-    names = [name for name in found.get_variable_to_shape_map() if name.startswith("tower/") and "Adam" not in name]
-    np.savez(folder / "weights.npz", **{name: found.get_tensor(name) for name in names})
+    checkpoint = tf.train.load_checkpoint(run_folder)
+    names = [name for name in checkpoint.get_variable_to_shape_map() if re.match("tower/(?!.*Adam)", name)]
+    np.savez(folder / "weights.npz", **{name: checkpoint.get_tensor(name) for name in names})
 
 
-class TurnTaker(Callback):
-    """Lets a run work in turns: between two of them the run waits inside this callback."""
-
-    def __init__(self, context: Context, turns: Turns, network: Network) -> None:
-        super().__init__(context)
-        self._turns, self._steps, self._warm_steps = turns, network.steps, network.warm_steps
-        self._done = -self._warm_steps
-        self._turns.tell([])
-        self._has_more = self._turns.wait()
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the steps of a turn, reports its time, and waits for the next turn."""
-        self._done += 1
-        if self._done == 0:
-            self._before = now()
-        elif self._done == self._steps:
-            self._finish()
-            self._turns.tell(since(self._before, self._steps))
-            self._has_more, self._done = self._turns.wait(), -self._warm_steps
-        if not self._has_more:
-            run_context.request_stop()
-
-    def _finish(self) -> None:
-        """Computes the figures of a turn, if the run collects any: one evaluator serves all callbacks."""
-        evaluator = self.context.modeler.evaluator()
-        if isinstance(evaluator, _Shared):
-            evaluator.get()
-            evaluator.clear()
+def _finish(context: Context) -> None:
+    """Computes the figures of a turn, if the run collects any: one evaluator serves all callbacks."""
+    evaluator = context.modeler.evaluator()
+    if isinstance(evaluator, _Shared):
+        evaluator.get()
+        evaluator.clear()
 
 
 class _Shared:
@@ -154,16 +136,10 @@ def _with_shared_evaluator(modeler: VideoModeler) -> VideoModeler:
     return changed
 
 
-def _data(row: Row) -> DataConfig:
+def _data(row: Comparison) -> DataConfig:
     network = row.network
     return runs.video_data(network.batch) if network.level == "video" else runs.frame_data(network.batch)
 
 
-def _parts(row: Row, mode: str) -> workload.Workload:
-    data = _data(row)
-    options = {name: value for name, value in row.network.options.items() if name != "feature_sizes"}
-    parts = workload.create(data, ModelConfig(row.model, options), mode)
-    if mode == "train":
-        return parts
-    queue = readers.BatchQueue(parts.reader, data.data_pattern, data.batch_size, num_epochs=None)
-    return parts._replace(inputter=queue)
+def _workload(row: Comparison, mode: str) -> workload.Workload:
+    return runs.create_workload(mode, _data(row), row.model, **row.network.options)

@@ -13,15 +13,15 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import yt8m
 from benchmarks import data
+from benchmarks.peers.comparison import Comparison
 from benchmarks.peers.networks import Batch
-from benchmarks.peers.rows import Row
 
 _CLASSES = 3862
 _FOLDER = pathlib.Path("build", "benchmarks", "arrays")
 _AHEAD = 2  # batches that are read ahead
 
 
-def batches(row: Row, *, shuffled: bool = False) -> Iterator[Batch]:
+def batches(row: Comparison, *, shuffled: bool = False) -> Iterator[Batch]:
     """The batches of all epochs, read ahead."""
     if row.network.level == "video":
         return _ahead(_of_arrays(row.network.batch, shuffled=shuffled))

@@ -15,37 +15,38 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.peers import networks, reading, update
+from benchmarks.peers.comparison import Comparison, losses_path
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.networks import Batch
 from benchmarks.peers.ours import BATCHES, LOSSES, OPTIMIZER
-from benchmarks.peers.rows import Row
-from benchmarks.peers.turns import Turns
+from benchmarks.peers.contestants import PipeTurns
 
 _LINE_EVERY = 10  # steps between two lines of the log, as in this project
 _TOP = 20
 
 
-def take_turns(turns: Turns, row: Row, folder: pathlib.Path, name: str) -> None:
-    """Takes the turns of a row. For a row on stored batches it first tells the losses of the first steps."""
+def take_turns(turns: PipeTurns, row: Comparison, folder: pathlib.Path, name: str) -> None:
+    """Takes the turns of a row. For a row on stored batches it first stores the losses of the first steps."""
     torch.set_num_threads(machine.cores())
     torch.set_flush_denormal(True)
     network = networks.NETWORKS[row.model](np.load(folder / "weights.npz"))
     is_compiled = name == "compiled"
     if row.work == "step":
         step = _step(row, network, folder, is_compiled)
-        turns.tell([networks.loss(network, *step()).item() for _ in range(LOSSES)])
+        np.save(losses_path(folder, name), [networks.loss(network, *step()).item() for _ in range(LOSSES)])
         turns.take(step, row.network.steps)
     else:
         work, finish = _WORKS[row.work](row, network, is_compiled)
         work()
-        turns.tell([])
-        turns.take(work, row.network.steps, row.network.warm_steps, finish)
+        turns.take(work, row.network.steps, finish)
 
 
 _Work = Callable[[], Any]
 
 
-def _step(row: Row, network: nn.Module, folder: pathlib.Path, is_compiled: bool) -> Callable[[], tuple[Tensor, Tensor]]:
+def _step(
+    row: Comparison, network: nn.Module, folder: pathlib.Path, is_compiled: bool
+) -> Callable[[], tuple[Tensor, Tensor]]:
     stored = [_stored(np.load(folder / f"batch_{number}.npz")) for number in range(BATCHES)]
     if not is_compiled:  # A compiled step reads bytes faster; an eager one would make floats of them at every step.
         stored = [batch._replace(labels=batch.labels.float()) for batch in stored]
@@ -69,7 +70,7 @@ def _stored(arrays: Any) -> Batch:
     )
 
 
-def _train_from_files(row: Row, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
+def _train_from_files(row: Comparison, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
     batches, step, count = reading.batches(row, shuffled=True), Step(row, network, is_compiled), itertools.count()
 
     def work() -> None:
@@ -91,7 +92,7 @@ def _nothing() -> None:
     """The end of a turn of works that compute nothing at their end."""
 
 
-def _evaluate(row: Row, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
+def _evaluate(row: Comparison, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
     batches, figures, predict = reading.batches(row), Figures(), _predictor(network, is_compiled)
 
     def work() -> None:
@@ -107,7 +108,7 @@ def _evaluate(row: Row, network: nn.Module, is_compiled: bool) -> tuple[_Work, _
     return work, finish
 
 
-def _write(row: Row, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
+def _write(row: Comparison, network: nn.Module, is_compiled: bool) -> tuple[_Work, _Work]:
     batches, predict, lines = reading.batches(row), _predictor(network, is_compiled), _Lines()
 
     def work() -> None:
@@ -142,7 +143,7 @@ _WORKS = {"files": _train_from_files, "eval": _evaluate, "infer": _write}
 class Step:
     """A step of training: forward, backward, and `Update`. The loss itself is not computed, only its gradient."""
 
-    def __init__(self, row: Row, network: nn.Module, is_compiled: bool) -> None:
+    def __init__(self, row: Comparison, network: nn.Module, is_compiled: bool) -> None:
         self._network, self._precision = network, row.precision
         self._forward = torch.compile(self._outputs_and_slopes) if is_compiled else self._outputs_and_slopes
         self._update = update.Update(network, OPTIMIZER.base_learning_rate, is_compiled=is_compiled)

@@ -1,0 +1,83 @@
+"""Contestants that take turns: each is a process that waits until it is told to work, then reports its time.
+
+The parent writes a line to start a turn and reads a line with its sample. So only one contestant computes at a time,
+and a change of the machine's speed affects all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+from benchmarks.measure import Clock, Sample
+from benchmarks.turns import WARM_STEPS
+from yt8m.types import Closing
+
+# Freed memory stays with the process. This project sets that by itself; a peer must be told.
+_KEEPS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+
+
+class Contestant(Closing):
+    """A process that runs `python -m benchmarks.peers NAME WORK MODEL PRECISION FOLDER` from its first turn on."""
+
+    def __init__(self, name: str, *words: str) -> None:
+        self.name, self._words = name, words
+        self._log = pathlib.Path(words[-1], f"{name}.log")
+        self._process: subprocess.Popen[str] | None = None
+
+    def turn(self) -> Sample:
+        """The time of one step of one turn."""
+        if self._process is None:
+            command = [sys.executable, "-m", "benchmarks.peers", self.name, *self._words]
+            with self._log.open("w") as log:
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+                self._process = subprocess.Popen(command, text=True, env=_KEEPS_MEMORY | os.environ, **pipes)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise SystemExit(
+                f"{self.name} ended with status {status} before its turn was over:\n{self._log.read_text()}"
+            )
+        return Sample(*json.loads(line))
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.communicate()
+
+
+class PipeTurns:
+    """The side of a contestant. Standard output is reserved for the samples; everything else goes to stderr."""
+
+    def __init__(self) -> None:
+        self._out: IO[str] = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def tell(self, sample: Sample) -> None:
+        """Answers the parent."""
+        self._out.write(json.dumps(sample) + "\n")
+        self._out.flush()
+
+    def wait(self) -> bool:
+        """Waits for the next turn; False if there is none."""
+        return bool(sys.stdin.readline())
+
+    def take(self, step: Callable[[], Any], steps: int, finish: Callable[[], Any] = lambda: None) -> None:
+        """Takes all turns of `steps` steps and what ends them, after steps that use up what was read ahead."""
+        while self.wait():
+            for _ in range(min(steps, WARM_STEPS)):
+                step()
+            clock = Clock()
+            for _ in range(steps):
+                step()
+            finish()
+            self.tell(clock.sample(steps))
