@@ -8,43 +8,57 @@ import sys
 
 import pytest
 
-from benchmarks import compare, machine, measure, report
+from benchmarks import compare, machine, measure, rows
 from benchmarks.measure import Measured, Sample
 from benchmarks.rows import Row
 
 
+ROW = Row(lambda _: Measured(1))
+
+
 def test_each_sample_is_divided_by_the_floors_around_it():
-    floors = [Sample(2.0, 4.0), Sample(4.0, 4.0), Sample(6.0, 4.0)]
-    found = Measured(100, [Sample(6.0, 8.0), Sample(10.0, 8.0)], floors).summary()
-    assert found["ratio"] == {"median": 0.5, "low": 0.5, "high": 0.5}
-    assert found["cpu_ratio"]["median"] == 0.5
-    assert found["rate"] == pytest.approx({"median": (100 / 6 + 10) / 2, "low": 10.0, "high": 100 / 6})
+    floors = {"copying": [Sample(2.0, 4.0), Sample(4.0, 4.0), Sample(6.0, 4.0)]}
+    summary = Measured(100, [Sample(6.0, 8.0), Sample(10.0, 8.0)], floors).summary()
+    assert summary["ratio"] == {"median": 0.5, "low": 0.5, "high": 0.5}
+    assert summary["cpu_ratio"]["median"] == 0.5
+    assert summary["rate"] == pytest.approx({"median": (100 / 6 + 10) / 2, "low": 10.0, "high": 100 / 6})
+    assert summary["notes"] == []
 
 
 def test_a_floor_that_was_taken_with_its_sample_is_its_own():
-    found = Measured(1, [Sample(2.0, 4.0), Sample(4.0, 4.0)], [Sample(1.0, 1.0), Sample(3.0, 1.0)]).summary()
-    assert found["ratio"] == {"median": 0.625, "low": 0.5, "high": 0.75}
+    floors = {"plain steps": [Sample(1.0, 1.0), Sample(3.0, 1.0)]}
+    summary = Measured(1, [Sample(2.0, 4.0), Sample(4.0, 4.0)], floors).summary()
+    assert summary["ratio"] == {"median": 0.625, "low": 0.5, "high": 0.75}
 
 
 def test_a_row_without_a_floor_has_no_ratio():
-    assert list(Measured(1, [Sample(1.0, 1.0)], []).summary()) == ["rate", "cpu_rate"]
+    assert list(Measured(1, [Sample(1.0, 1.0)]).summary()) == ["rate", "cpu_rate", "notes"]
 
 
-def test_latencies_of_requests_are_told_in_calls_of_the_floor():
-    latencies = [0.001 * number for number in range(1, 102)]
-    found = Measured(101, [Sample(1.0, 1.0)], [Sample(0.5, 0.5)], latencies, [0.002, 0.004, 0.3]).summary()
-    assert found["latency"] == pytest.approx({"p50": 0.051, "p99": 0.1, "bare": 0.004})
-    line = report.line("serve", Row(lambda _: Measured(1, [], [])), {**found, "peak_mb": 1.0, "others": 0.0})
-    assert line.endswith("p50 51.0 ms, p99 100.0 ms: 12.8 and 25.0 bare calls")
+def test_of_several_floors_the_first_is_in_the_table_and_a_note_has_each():
+    floors = {"reading": [Sample(1.0, 1.0)] * 2, "reading and products": [Sample(2.0, 3.0), Sample(4.0, 3.0)]}
+    summary = {**Measured(1, [Sample(4.0, 4.0)], floors, ["losses agree"]).summary(), "peak_mb": 1.0, "others": 0.0}
+    assert summary["ratio"]["median"] == 0.25
+    assert rows.line("train", ROW, summary).endswith(
+        "losses agree; 25% of reading (25%..25%; by cpu 25%); 75% of reading and products (75%..75%; by cpu 75%)"
+    )
 
 
-def test_a_fuller_floor_has_ratios_of_its_own():
-    floors, fuller = [Sample(1.0, 1.0)] * 2, [Sample(2.0, 3.0), Sample(4.0, 3.0)]
-    measured = Measured(1, [Sample(4.0, 4.0)], floors, fuller_floors=fuller, fuller_name="reading and products")
-    found = {**measured.summary(), "peak_mb": 1.0, "others": 0.0}
-    assert found["ratio"]["median"] == 0.25
-    line = report.line("train", Row(lambda _: Measured(1, [], [])), found)
-    assert line.endswith("75% of reading and products (75%..75%; by cpu 75%)")
+def test_floors_are_timed_around_each_sample_after_a_turn_that_is_not_counted():
+    order = []
+
+    def work(name, samples):
+        def turn():
+            order.append(name)
+            return samples.pop(0)
+
+        return turn
+
+    floor = work("floor", [Sample(seconds, 1.0) for seconds in (9, 1, 2, 3)])
+    measured = measure.take_turns(7, work("work", [Sample(seconds, 1.0) for seconds in (9, 4, 5)]), {"copy": floor}, 2)
+    assert order == ["work", "floor", "floor", "work", "floor", "work", "floor"]
+    assert (measured.count, [sample.seconds for sample in measured.samples]) == (7, [4, 5])
+    assert [sample.seconds for sample in measured.floors["copy"]] == [1, 2, 3]
 
 
 def test_repeat_does_not_count_the_first_time():
@@ -54,20 +68,20 @@ def test_repeat_does_not_count_the_first_time():
 
 
 def test_a_watched_row_tells_its_memory_and_the_others():
-    found = measure.watched(lambda repeats: Measured(1, [Sample(1.0, 1.0)] * repeats, []), 2)
+    found = measure.watched(lambda repeats: Measured(1, [Sample(1.0, 1.0)] * repeats), 2)
     assert found["peak_mb"] > 1
     assert found["others"] >= 0 or found["others"] != found["others"]  # nan where the system does not tell
 
 
 def test_what_a_row_starts_counts_as_its_own(monkeypatch):
     def measure_a_process(repeats):
-        code = "import time; held = b'1' * 200_000_000\nwhile time.process_time() < 0.3: pass"
+        code = "import time; content = b'1' * 200_000_000\nwhile time.process_time() < 0.3: pass"
         for _ in range(repeats):
             subprocess.run([sys.executable, "-c", code], check=True)
-        return Measured(1, [Sample(1.0, 1.0)], [])
+        return Measured(1, [Sample(1.0, 1.0)])
 
     # A machine on which nothing but this process and its children runs.
-    monkeypatch.setattr(machine, "busy_seconds", measure._cpu_of_both)
+    monkeypatch.setattr(machine, "busy_seconds", measure.cpu_seconds)
     found = measure.watched(measure_a_process, 1)
     assert found["peak_mb"] > 190
     assert found["others"] == pytest.approx(0, abs=0.05)
@@ -78,37 +92,51 @@ def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
         return {"median": value, "low": value * (1 - spread), "high": value * (1 + spread)}
 
     ratios = {} if ratio is None else {"ratio": around(ratio), "cpu_ratio": around(ratio)}
-    return {"rate": around(rate), "cpu_rate": around(rate), **ratios, "peak_mb": peak_mb, "others": 0.0}
+    return {"rate": around(rate), "cpu_rate": around(rate), **ratios, "notes": [], "peak_mb": peak_mb, "others": 0.0}
+
+
+def test_cpu_time_includes_living_children_and_their_own():
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    child = "print(sum(range(30_000_000)), flush=True); input()"
+    before = measure.now()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, child], **pipes) as process:
+        process.stdout.readline()
+        used, tree = measure.now().cpu - before.cpu, measure.tree_seconds(process.pid)
+        process.communicate(b"\n")
+    assert used >= 0.05
+    assert tree >= 0.05
+    assert measure.tree_seconds(process.pid) == 0  # it has ended
 
 
 def test_a_row_says_what_was_to_be_reached():
     def said(found, **limits):
-        row = Row(lambda _: Measured(1, [], []), peak_mb=20, **limits)
-        return [text.partition(":")[0] for text in report.verdicts(row, found)]
+        row = Row(lambda _: Measured(1), peak_mb=20, **limits)
+        return [text.partition(":")[0] for text in rows.verdicts(row, found)]
 
     assert said(result(99, 0.6, peak_mb=20), rate=100) == ["NO", "NO"]
     assert said(result(99, 0.6, peak_mb=19), ratio=0.5) == ["yes", "yes"]
     assert said(result(99, 0.6), rate=100, ratio=0.5)[0] == "yes"
     assert said(result(99, 0.4), rate=100, ratio=0.5)[0] == "NO"
-    assert "60%" in report.line("a", Row(lambda _: Measured(1, [], [])), result(99, 0.6))
+    assert "60%" in rows.line("a", Row(lambda _: Measured(1)), result(99, 0.6))
 
 
 def test_a_row_that_starts_programs_says_how_long_one_takes():
-    row = Row(lambda _: Measured(1, [], []), within=0.2)
-    assert report.verdicts(row, result(10)) == ["yes: 0.10 s, at most 0.2 s"]
-    assert report.verdicts(row, result(4)) == ["NO: 0.25 s, at most 0.2 s"]
+    row = Row(lambda _: Measured(1), within=0.2)
+    assert rows.verdicts(row, result(10)) == ["yes: 0.10 s, at most 0.2 s"]
+    assert rows.verdicts(row, result(4)) == ["NO: 0.25 s, at most 0.2 s"]
 
 
 def test_a_row_says_what_share_of_its_time_goes_beside_the_floor():
-    row = Row(lambda _: Measured(1, [], []), beside=0.02)
-    assert report.verdicts(row, result(10, 0.985)) == ["yes: 1.5% beside the floor, under 2%"]
-    assert report.verdicts(row, result(10, 0.97)) == ["NO: 3.0% beside the floor, under 2%"]
+    row = Row(lambda _: Measured(1), beside=0.02)
+    assert rows.verdicts(row, result(10, 0.985)) == ["yes: 1.5% beside the floor, under 2%"]
+    assert rows.verdicts(row, result(10, 0.97)) == ["NO: 3.0% beside the floor, under 2%"]
 
 
 def test_comparison_goes_by_the_ratio_and_marks_spreads_that_overlap(tmp_path, capsys):
-    rows = {"a": (result(10, 0.5), result(5, 0.6)), "b": (result(10), result(10.1)), "c": (result(1), None)}
+    pairs = {"a": (result(10, 0.5), result(5, 0.6)), "b": (result(10), result(10.1)), "c": (result(1), None)}
     for index, name in enumerate(("before.json", "after.json")):
-        held = {"rows": {key: pair[index] for key, pair in rows.items() if pair[index]}}
+        held = {"rows": {key: pair[index] for key, pair in pairs.items() if pair[index]}}
         (tmp_path / name).write_text(json.dumps(held))
     assert compare.main([str(tmp_path / "before.json"), str(tmp_path / "after.json")]) == 0
     _, first, second = capsys.readouterr().out.splitlines()

@@ -5,26 +5,36 @@ from __future__ import annotations
 import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
-from benchmarks import gpu
+from benchmarks import gpu, runs
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured, Sample
 from benchmarks.products import Product, dense, net_vlad, recurrent, transformer
+from benchmarks.turns import FloorTurns
 from yt8m import runner
+from yt8m.video.workload import Workload
 
 
 @pytest.mark.parametrize("with_floor", [True, False])
 def test_blocks_of_a_run_with_a_floor_on_either_side(tmp_path, with_floor):
-    measured, floors = Measured(8, [], []), iter(range(1, 100))
-    name = "benchmarks.stopwatch:Stopwatch"
-    floor = (lambda: Sample(next(floors), 1.0)) if with_floor else None
-    options = {"into": measured, "steps": 4, "repeats": 3, "floor": floor}
+    floors = iter(range(1, 100))
+    floor = {"reading": lambda: Sample(next(floors), 1.0)} if with_floor else {}
     config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8)
     inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
-    outcome = runner.build(config, inputter, TinyModeler(), runner.CallbackConfig((name,), {name: options})).run()
-    assert outcome.status is runner.Status.FINISHED
-    assert len(measured.samples) == 3
-    assert [floor.seconds for floor in measured.floors] == ([1, 2, 3, 4] if with_floor else [])
+    measured = runs.run(config, Workload(None, inputter, TinyModeler()), 3, floor, steps=4)
+    assert (measured.count, len(measured.samples)) == (8, 3)
+    taken = {name: [sample.seconds for sample in samples] for name, samples in measured.floors.items()}
+    assert taken == ({"reading": [1, 2, 3, 4]} if with_floor else {})
     assert all(sample.seconds > 0 for sample in measured.samples)
+
+
+def test_what_ends_a_block_is_timed_with_it(tmp_path):
+    ended, measured = [], Measured(8)
+    settings = {"turns": FloorTurns(measured, {}, 2), "steps": 2, "finish": lambda context: ended.append(context.step)}
+    config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8)
+    inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
+    runs.run_watched(config, inputter, TinyModeler(), "Stopwatch", settings)
+    assert ended == [5, 9]  # after the first step, each block of 2 has 2 untimed steps before it
+    assert len(measured.samples) == 2
 
 
 def test_products_that_wait_for_each_other_add_up():
@@ -56,13 +66,12 @@ def test_the_products_of_a_model_are_counted_whole():
 
 
 def test_plain_steps_are_the_floor_of_all_steps(tmp_path):
-    measured = Measured(8, [], [])
-    name = "benchmarks.stopwatch:StepWatch"
+    measured = Measured(8)
     config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8, log_every_n_iter=3)
     inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
-    options = {"into": measured, "steps": 6, "repeats": 2}
-    runner.build(config, inputter, TinyModeler(), runner.CallbackConfig((name,), {name: options})).run()
-    assert (len(measured.samples), len(measured.floors)) == (2, 2)
+    options = {"measured": measured, "steps": 6, "repeats": 2}
+    runs.run_watched(config, inputter, TinyModeler(), "StepWatch", options)
+    assert (len(measured.samples), len(measured.floors["plain steps"])) == (2, 2)
     assert all(ratio > 0 for ratio in measured.summary()["ratio"].values())
 
 
@@ -84,4 +93,5 @@ def test_the_share_of_a_chips_peak():
     assert [gpu.peak("Tesla T4", precision) for precision in ("float32", "float16")] == [8.1, 65.0]
     assert gpu.peak("NVIDIA L4", "float32") == 60.0
     assert gpu.peak("Unheard Of 1", "float32") is None
-    assert gpu.line("a", 1000.0, 2e9, 10.0).split() == ["a", "1,000", "2.00", "20.0%"]
+    assert gpu.describe_share(2e12, 10.0) == "2.00 TFLOP/s, 20.0% of the peak"
+    assert gpu.describe_share(2e12, None) == "2.00 TFLOP/s, peak unknown"
