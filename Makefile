@@ -37,7 +37,7 @@ help:
 	@echo 'make mutants small changes of the code, one at a time, which the tests must notice; MUTANTS_ARGS=top_k for some modules'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
-	@echo 'make bench-exchange  a step of 2 and 4 processes: parameter servers, all-reduce, and on paper up to 64 machines'
+	@echo 'make bench-exchange  a step of 2 and 4 processes: parameter servers, all-reduce, and computed for up to 64 machines'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
 	@echo 'make bench-peers  this project beside PyTorch, in turn within one run; needs torch and torchmetrics'
@@ -119,20 +119,12 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
 
-bench-exchange: $(INSTALLED)
-	$(BIN)/python -m benchmarks.exchange --picture exchange.png $(BENCH_ARGS)
+bench-exchange bench-gpu bench-peers bench-whole: bench-%: $(INSTALLED)
+	$(BIN)/python -m benchmarks --rows '$*/*' --json bench-$*.json $(BENCH_ARGS)
 
 bench-growth: $(INSTALLED)
-	$(BIN)/python -m benchmarks.growth --picture growth.png $(BENCH_ARGS)
-
-bench-gpu: $(INSTALLED)
-	$(BIN)/python -m benchmarks.gpu $(BENCH_ARGS)
-
-bench-peers: $(INSTALLED)
-	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
-
-bench-whole: $(INSTALLED)
-	$(BIN)/python -m benchmarks.whole $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks --rows 'growth/*' --json bench-growth.json $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.pictures bench-growth.json growth.png
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)

@@ -10,7 +10,7 @@ from absl import logging
 
 from benchmarks import data
 from benchmarks.measure import Measured, Work
-from benchmarks.stopwatch import FloorTurns, StepWatch, Stopwatch
+from benchmarks.turns import FloorTurns
 from yt8m import graph, runner
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue
@@ -114,7 +114,7 @@ def run_watched(
     settings: Mapping[str, Any],
     **options: Mapping[str, Any],
 ) -> None:
-    """Runs a job with a callback of `benchmarks.stopwatch` and its settings, beside the usual callbacks and their options."""
+    """Runs a job with the callback `watch` of stopwatch.py, and with the usual callbacks and their `options`."""
     name = f"benchmarks.stopwatch:{watch}"
     callbacks = runner.CallbackConfig(options={name: settings, **options})
     finish(runner.build(job, inputter, modeler, callbacks))

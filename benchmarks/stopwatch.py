@@ -11,6 +11,7 @@ from benchmarks.turns import WARM_STEPS, Turns
 from yt8m.lazy import tf
 from yt8m.runner import Callback, Context
 
+
 class Stopwatch(Callback):
     """Times blocks of `steps` steps until there is no further turn, then requests the stop.
 

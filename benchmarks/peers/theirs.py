@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from benchmarks import machine
 from benchmarks.peers import networks, reading, update
 from benchmarks.peers.comparison import Comparison, losses_path
+from benchmarks.peers.contestants import PipeTurns
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.networks import Batch
 from benchmarks.peers.ours import BATCHES, LOSSES, OPTIMIZER
-from benchmarks.peers.contestants import PipeTurns
 
 _LINE_EVERY = 10  # steps between two lines of the log, as in this project
 _TOP = 20

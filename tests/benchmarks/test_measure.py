@@ -12,7 +12,6 @@ from benchmarks import compare, machine, measure, rows
 from benchmarks.measure import Measured, Sample
 from benchmarks.rows import Row
 
-
 ROW = Row(lambda _: Measured(1))
 
 

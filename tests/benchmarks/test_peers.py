@@ -10,11 +10,11 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks.peers.rows import CONTESTANTS, ROWS, Row
 
 from benchmarks.measure import Sample
-from benchmarks.peers.__main__ import line, ratio_to_best
-from benchmarks.peers.turns import Contestant, Turns, now
+from benchmarks.peers import comparison
+from benchmarks.peers.comparison import NETWORKS, ROWS, Comparison, describe_difference, losses_path
+from benchmarks.peers.contestants import Contestant, PipeTurns
 from yt8m.eval_util import EvaluationMetrics
 
 # Batch statistics of a few videos magnify rounding, so the models that use them get enough.
@@ -82,7 +82,6 @@ def test_samples_travel_as_json():
 # In a process of its own, because the compiler leaves threads and files behind.
 LOSSES_OF_PEER = """
 import pathlib, sys
-from benchmarks.peers import comparison, contestants, theirs
 model, batch, folder, contestant = sys.argv[1:]
 comparison.NETWORKS[model] = comparison.NETWORKS[model]._replace(batch=int(batch))
 theirs.take_turns(contestants.PipeTurns(), comparison.Comparison("step", model), pathlib.Path(folder), contestant)
