@@ -52,6 +52,24 @@ def test_what_is_refused(name: str, settings: dict[str, Any], told: str) -> None
         extractors.create(name, settings)
 
 
+class Clips(MeanColour):
+    takes = "clips"
+    frames = 16
+    rate = 8
+
+
+class ClipsOfNoFrames(MeanColour):
+    takes = "clips"
+
+
+def test_what_a_class_says_is_its_form() -> None:
+    assert MeanColour().form == extractors.Pictures()
+    assert Clips().form == extractors.Clips(16, 8, 1.0)
+    assert extractors.create("vggish").form == extractors.Sound(16000, 15600, 16000)
+    with pytest.raises(UsageError, match="An extractor of clips says `frames` and `rate`"):
+        ClipsOfNoFrames()
+
+
 def test_code_that_a_file_names_needs_trust() -> None:
     name = "extractors.test_base:MeanColour"
     registry.distrust([name], "runs/theirs/config.json")

@@ -11,7 +11,7 @@ import pytest
 
 from yt8m.extractors.decoder_pool import DecoderPool, Decoding, Limits
 from yt8m.extractors.decoding import DecodeError, Request
-from yt8m.extractors.sampling import Sound
+from yt8m.extractors.forms import Sound
 
 _LIMITS = Limits(seconds=60.0, megabytes=2048)
 _KINDS = ("cut", "flipped", "zeroed", "removed", "repeated", "swapped")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from yt8m.extractors.decoding import Request, decode
-from yt8m.extractors.sampling import Sound
+from yt8m.extractors.forms import Sound
 
 SOUND = Sound(16000, 15600, 16000)
 _LONGEST = 14.0

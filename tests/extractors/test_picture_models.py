@@ -46,6 +46,48 @@ def test_a_saved_model_gets_pictures_as_they_are(tmp_path: pathlib.Path) -> None
     assert extractors.create(f"saved_model:{path}", {"picture_size": 32}).scaling == extractors.Scaling(32)
 
 
+CLIPS = np.random.default_rng(1).integers(0, 256, (5, 4, 8, 8, 3), np.uint8)
+CLIP_FORM = extractors.Clips(4, 2.5, 1.0, extractors.Scaling(8))
+
+
+@pytest.mark.parametrize(
+    "axes", [(3, 4, "H", "W"), (4, 3, "H", "W"), (4, "H", "W", 3), ("T", 3, "H", "W"), (3, "T", 8, 8)], ids=str
+)
+def test_an_onnx_input_of_five_dimensions_takes_clips(tmp_path: pathlib.Path, axes: tuple[Any, ...]) -> None:
+    path = stand_ins.write_onnx(tmp_path / "video.onnx", axes=axes)
+    settings: dict[str, Any] = {"picture_size": 8, "clip_rate": 2.5, "mean": [0.0] * 3, "deviation": [1.0] * 3}
+    extractor = extractors.create(f"onnx:{path}", {**settings, **({"clip_frames": 4} if "T" in axes else {})})
+    with extractor.open({"onnx_file": path}) as network:
+        assert isinstance(network, extractors.OpenedExtractor)
+        assert network.form == CLIP_FORM
+        expected = CLIPS.astype(np.float64).mean(axis=(1, 2, 3)) / 255 @ stand_ins.PROJECTION
+        np.testing.assert_allclose(network(CLIPS), expected, rtol=1e-4, atol=1e-4)
+        assert network(CLIPS[:0]).shape == (0, 6)
+    other = extractors.create(f"onnx:{path}", {"clip_frames": 0 if "T" in axes else 5})
+    with (
+        pytest.raises(UsageError, match=r"--clip_frames=\d: .*video.onnx takes clips of"),
+        other.open({"onnx_file": path}),
+    ):
+        pass
+
+
+def test_an_onnx_input_of_other_axes_is_refused(tmp_path: pathlib.Path) -> None:
+    path = stand_ins.write_onnx(tmp_path / "video.onnx", axes=(5, 5, 3, "H", "W"))
+    extractor = extractors.create(f"onnx:{path}")
+    with pytest.raises(UsageError, match="expected pictures"), extractor.open({"onnx_file": path}):
+        pass
+
+
+def test_a_saved_model_of_five_dimensions_takes_clips(tmp_path: pathlib.Path) -> None:
+    path = stand_ins.write_saved_model(tmp_path / "video", axes=(4, None, None))
+    extractor = extractors.create(f"saved_model:{path}", {"picture_size": 8, "clip_rate": 2.5})
+    with extractor.open({"saved_model_dir": path}) as network:
+        assert isinstance(network, extractors.OpenedExtractor)
+        assert network.form == CLIP_FORM
+        expected = CLIPS.astype(np.float64).mean(axis=(1, 2, 3)) @ stand_ins.PROJECTION
+        np.testing.assert_allclose(network(CLIPS), expected, rtol=1e-4, atol=1e-2)
+
+
 def test_names_of_features_and_scaling() -> None:
     clip = extractors.create("onnx:models/clip-vit.onnx", {"shorter_side": 256})
     assert clip.feature == "clip-vit"

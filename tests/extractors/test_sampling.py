@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.extractors.sampling import NearestFrames, Sound, Windows
+from yt8m.extractors.forms import Sound
+from yt8m.extractors.sampling import Windows, nearest_rows
 from yt8m.extractors.vggish import log_mel
 
 
 def chosen(times: list[float], per_second: float, start: float = 0.0, end: float | None = None, most: int = 300):
-    sampler = NearestFrames[float](per_second, start, end, most)
+    sampler = nearest_rows(per_second, start, end, most)
     found = [pair for time in times for pair in sampler.add(time, time)]
     return found + list(sampler.finish())
 

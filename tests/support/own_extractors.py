@@ -1,4 +1,4 @@
-"""Extractors of a user, in NumPy: colours of pictures, loudness of sound in bands."""
+"""Extractors of a user, in NumPy: colours of pictures, motion in clips, loudness of sound in bands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Bands(Extractor):
     """How loud each of eight bands of a window is."""
 
     feature: ClassVar[str] = "bands"
-    takes: ClassVar[Literal["frames", "waveform"]] = "waveform"
+    takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
     rate: ClassVar[int] = 8000
     window: ClassVar[int] = 4000
     hop: ClassVar[int] = 8000
@@ -45,6 +45,24 @@ class Bands(Extractor):
         def compute(waveforms: np.ndarray) -> np.ndarray:
             power = np.abs(np.fft.rfft(waveforms))[:, 1:2001]
             return np.sqrt(power.reshape(len(waveforms), 8, -1).mean(axis=2)).astype(np.float32) / 10
+
+        yield compute
+
+
+@dataclass(frozen=True)
+class Motion(Extractor):
+    """The mean of each picture of a clip, and how much each differs from the one before."""
+
+    feature: ClassVar[str] = "motion"
+    takes: ClassVar[Literal["frames", "clips", "waveform"]] = "clips"
+    frames: ClassVar[int] = 4
+    rate: ClassVar[float] = 5
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        def compute(clips: np.ndarray) -> np.ndarray:
+            values = clips.astype(np.float32).reshape(len(clips), self.frames, -1) / 255
+            return np.concatenate([values.mean(axis=2), np.abs(np.diff(values, axis=1)).mean(axis=2)], axis=1)
 
         yield compute
 

@@ -109,17 +109,23 @@ def write_vggish(folder: pathlib.Path) -> dict[str, str]:
 PROJECTION = np.random.default_rng(5).normal(size=(3, 6)).astype(np.float32)
 
 
-def write_onnx(path: pathlib.Path, batch: int = 0, kind: int = 1, weights: str = "") -> str:
-    """An ONNX model: the mean colour of pictures [N, 3, H, W], times PROJECTION.
+def write_onnx(
+    path: pathlib.Path, batch: int = 0, kind: int = 1, weights: str = "", axes: Sequence[Any] = (3, "H", "W")
+) -> str:
+    """An ONNX model: the mean colour of pictures [N, 3, H, W] or of clips, times PROJECTION.
 
     Args:
       path: the file.
       batch: the only N that it takes; 0 for any.
       kind: ONNX's number of the type of its input; 1 for float32.
       weights: name of a file beside it that gets PROJECTION ("external data"); by default it is in the model.
+      axes: those of the input after N; the size 3 is that of the colours.
     """
+    place = list(axes).index(3) + 1
+    order = [0, place, *(axis for axis in range(1, len(axes) + 1) if axis != place)]
     nodes = [
-        _node("GlobalAveragePool", ["pictures"], "pooled"),
+        _node("Transpose", ["pictures"], "colours_first") + field(5, _integers("perm", order)),
+        _node("GlobalAveragePool", ["colours_first"], "pooled"),
         _node("Flatten", ["pooled"], "flat"),
         _node("MatMul", ["flat", "projection"], "feature"),
     ]
@@ -129,7 +135,7 @@ def write_onnx(path: pathlib.Path, batch: int = 0, kind: int = 1, weights: str =
         (path.parent / weights).write_bytes(PROJECTION.tobytes())
         values = field(13, field(1, b"location") + field(2, weights.encode())) + _number(14, 1)
     tensor = dims + _number(2, 1) + field(8, b"projection") + values
-    sizes: list[Any] = [batch or "N", 3, "H", "W"]
+    sizes: list[Any] = [batch or "N", *axes]
     graph = (
         b"".join(field(1, node) for node in nodes)
         + field(2, b"colours")
@@ -151,17 +157,21 @@ def _node(kind: str, inputs: Sequence[str], output: str) -> bytes:
     return names + field(2, output.encode()) + field(4, kind.encode())
 
 
+def _integers(name: str, values: Sequence[int]) -> bytes:
+    return field(1, name.encode()) + b"".join(_number(8, value) for value in values) + _number(20, 7)
+
+
 def _value(name: str, sizes: Sequence[Any], kind: int) -> bytes:
     dims = [_number(1, size) if isinstance(size, int) else field(2, size.encode()) for size in sizes]
     tensor = _number(1, kind) + field(2, b"".join(field(1, one) for one in dims))
     return field(1, name.encode()) + field(2, field(1, tensor))
 
 
-def write_saved_model(folder: pathlib.Path, dtype: Any = None) -> str:
-    """A SavedModel: the mean colour of pictures uint8 [N, H, W, 3], times PROJECTION."""
+def write_saved_model(folder: pathlib.Path, dtype: Any = None, axes: Sequence[Any] = (None, None)) -> str:
+    """A SavedModel: the mean colour of pictures uint8 [N, H, W, 3], or of clips, times PROJECTION."""
     with tf.Graph().as_default(), tf.Session() as session:
-        pictures = tf.placeholder(dtype or tf.uint8, [None, None, None, 3])
-        mean = tf.reduce_mean(tf.cast(pictures, tf.float32), axis=[1, 2])
+        pictures = tf.placeholder(dtype or tf.uint8, [None, *axes, 3])
+        mean = tf.reduce_mean(tf.cast(pictures, tf.float32), axis=list(range(1, len(axes) + 1)))
         feature = tf.matmul(mean, tf.constant(PROJECTION))
         tf.saved_model.simple_save(session, str(folder), {"pictures": pictures}, {"feature": feature})
     return str(folder)

@@ -3,8 +3,8 @@
 from yt8m.extractors import inception, picture_models, vggish  # noqa: F401 - they register their extractors
 from yt8m.extractors.base import (
     Extractor,
+    OpenedExtractor,
     PublishedFile,
-    Scaling,
     create,
     get,
     hyper_parameters,
@@ -12,5 +12,20 @@ from yt8m.extractors.base import (
     names,
     weights,
 )
+from yt8m.extractors.forms import Clips, Pictures, Scaling, Sound
 
-__all__ = ["Extractor", "PublishedFile", "Scaling", "create", "get", "hyper_parameters", "kind_of", "names", "weights"]
+__all__ = [
+    "Clips",
+    "Extractor",
+    "OpenedExtractor",
+    "Pictures",
+    "PublishedFile",
+    "Scaling",
+    "Sound",
+    "create",
+    "get",
+    "hyper_parameters",
+    "kind_of",
+    "names",
+    "weights",
+]

@@ -1,6 +1,6 @@
 """The base class of extractors, the registry of extractors by name, and the files that hold their weights.
 
-An extractor turns the pictures or the sound of a video into one feature: a row of numbers for each frame.
+An extractor turns the pictures, the motion or the sound of a video into one feature: a row of numbers for each frame.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from yt8m import options
 from yt8m.errors import UsageError
+from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
 from yt8m.options import Catalogue, option
 from yt8m.records.data_format import Range
 
@@ -39,22 +40,21 @@ class PublishedFile(NamedTuple):
     sha256: str = ""
 
 
-INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos", "spline")
-
-
-class Scaling(NamedTuple):
-    """How a picture is scaled before an extractor gets it.
+@dataclass(frozen=True)
+class OpenedExtractor:
+    """The function of an extractor whose weights decide what it takes; call it like the function.
 
     Attributes:
-      size: height and width in pixels of the square that the extractor takes.
-      shorter_side: the picture is scaled until its shorter side has this length, and the square is cut out of its
-        middle; 0 scales the whole picture to the square, which changes its proportions.
-      interpolation: one of `INTERPOLATIONS`, which FFmpeg's swscale computes.
+      compute: the function, see `Extractor.open`.
+      form: what the function takes.
     """
 
-    size: int
-    shorter_side: int = 0
-    interpolation: str = "bicubic"
+    compute: Compute
+    form: Form
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """See `Extractor.open`."""
+        return self.compute(values)
 
 
 def weights(help: str, source: PublishedFile | None = None) -> Any:
@@ -75,25 +75,43 @@ class Extractor(options.Checked, abc.ABC):
 
     Attributes:
       feature: name of the feature in frame records; video records have the mean of the frames as `mean_<feature>`.
-      takes: `frames` (pictures) or `waveform` (sound).
+      takes: `frames` (pictures), `clips` (several pictures for each row, to see motion) or `waveform` (sound).
       size: number of values of the feature; 0 if the weights decide it.
       bytes_range: the range of values if frame records store them as bytes; None to store floats.
-      rate: samples per second of the waveform that the extractor takes.
-      window, hop: length of a window, and distance of the starts of successive windows, in samples.
+      frames: pictures of a clip.
+      rate: samples per second of the waveform that the extractor takes; pictures per second of a clip.
+      window: length of a window of sound, in samples.
+      hop: distance of the starts of successive windows, in samples; of the middles of successive clips, in seconds,
+        one by default.
     """
 
     feature: ClassVar[str]
-    takes: ClassVar[Literal["frames", "waveform"]] = "frames"
+    takes: ClassVar[Literal["frames", "clips", "waveform"]] = "frames"
     size: ClassVar[int] = 0
     bytes_range: ClassVar[Range | None] = None
-    rate: ClassVar[int] = 16000
+    frames: ClassVar[int] = 0
+    rate: ClassVar[float] = 16000
     window: ClassVar[int] = 16000
-    hop: ClassVar[int] = 16000
+    hop: ClassVar[float] = 16000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.form, Clips):
+            self.form.check()
 
     @property
     def scaling(self) -> Scaling | None:
         """How to scale the pictures; None for any size. All pictures of one call to the function have the same size."""
         return None
+
+    @property
+    def form(self) -> Form:
+        """What the extractor takes; if its weights decide it, `open` yields a `OpenedExtractor` with another form."""
+        if self.takes == "waveform":
+            return Sound(int(self.rate), self.window, int(self.hop))
+        if self.takes == "frames":
+            return Pictures(self.scaling)
+        return Clips(self.frames, self.rate, 1.0 if self.hop is Extractor.hop else self.hop, self.scaling)
 
     @abc.abstractmethod
     def open(self, weights: Mapping[str, str]) -> AbstractContextManager[Compute]:
@@ -103,8 +121,8 @@ class Extractor(options.Checked, abc.ABC):
           weights: {field that `weights` declares: local path of the file}.
 
         Returns:
-          A context manager. Its function maps uint8 [N, H, W, 3] (RGB) or float32 [N, window] (one channel, from -1
-          to 1) to float32 [N, size]; N may be 0.
+          A context manager. Its function maps uint8 [N, H, W, 3] (RGB), uint8 [N, frames, H, W, 3] or float32
+          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N may be 0. It may be a `OpenedExtractor`.
 
         Raises:
           UsageError: a file does not have the expected content.

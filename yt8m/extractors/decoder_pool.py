@@ -238,7 +238,7 @@ def _received(answers: Connection) -> Message:
     head = json.loads(answers.recv_bytes(1 << 20))
     values = None
     if head["shape"] is not None:
-        dtype = np.uint8 if head["kind"] == "picture" else np.float32
+        dtype = np.float32 if head["kind"] == "sound" else np.uint8
         values = np.frombuffer(answers.recv_bytes(_LONGEST), dtype).reshape(head["shape"])
     return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["told"])
 

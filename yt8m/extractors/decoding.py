@@ -1,4 +1,4 @@
-"""Decodes a video with PyAV: pictures by the nearest-frame rule, and sound as windows.
+"""Decodes a video with PyAV: pictures and clips by the nearest-frame rule, and sound as windows.
 
 Only the child processes of `decoder_pool` call `decode`, since a malicious file can end the process that decodes it.
 """
@@ -6,7 +6,7 @@ Only the child processes of `decoder_pool` call `decode`, since a malicious file
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, missing_extra
 from yt8m.extractors import containers
-from yt8m.extractors.base import Scaling
-from yt8m.extractors.sampling import NearestFrames, Sound, Windows, samples_of
+from yt8m.extractors.forms import Clips, Scaling, Sound
+from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
 _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
 _SEEK_BEFORE = (2.0, 15.0)  # seconds before the start that are sought, one after the other
@@ -46,6 +46,7 @@ class Request(NamedTuple):
       pictures: one entry for each form of pictures that is wanted: how to scale them; None for the original size.
       sounds: the forms of sound that are wanted.
       threads: threads of the decoder.
+      clips: the forms of clips that are wanted.
     """
 
     path: str
@@ -56,13 +57,18 @@ class Request(NamedTuple):
     pictures: tuple[Scaling | None, ...] = ()
     sounds: tuple[Sound, ...] = ()
     threads: int = 1
+    clips: tuple[Clips, ...] = ()
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Request:
         """The request whose JSON has these fields."""
         request = cls(*fields)
-        scalings = tuple(None if one is None else Scaling(*one) for one in request.pictures)
-        return request._replace(pictures=scalings, sounds=tuple(Sound(*one) for one in request.sounds))
+        clips = [Clips(*fields) for fields in request.clips]
+        return request._replace(
+            pictures=tuple(map(_scaling_from_json, request.pictures)),
+            sounds=tuple(Sound(*fields) for fields in request.sounds),
+            clips=tuple(form._replace(scaling=_scaling_from_json(form.scaling)) for form in clips),
+        )
 
     @property
     def seconds(self) -> float:
@@ -71,14 +77,18 @@ class Request(NamedTuple):
         return longest if self.end is None else min(longest, self.end - self.start)
 
 
+def _scaling_from_json(fields: Any) -> Scaling | None:
+    return None if fields is None else Scaling(*fields)
+
+
 class Message(NamedTuple):
     """A part of a decoded video.
 
     Attributes:
-      kind: `picture`, `sound`, or `end`.
-      which: the position in `Request.pictures` or `Request.sounds`.
-      row: number of the frame, or of the first window.
-      values: uint8 [H, W, 3] (RGB), or float32 [n, window].
+      kind: `picture`, `clip`, `sound`, or `end`.
+      which: the position in `Request.pictures`, `Request.clips` or `Request.sounds`.
+      row: number of the frame, of the clip, or of the first window.
+      values: uint8 [H, W, 3] (RGB), uint8 [frames, H, W, 3], or float32 [n, window].
       told: of `end` only: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
     """
 
@@ -162,9 +172,12 @@ class _Decoder:
         starts = [float(one.start_time * one.time_base) for one in self._streams if one.start_time is not None]
         self._origin = max(0.0, min(starts, default=0.0))
         self._ends: dict[int, float] = {}
-        self._sampler: NearestFrames[_Picture] = NearestFrames(
-            request.per_second, request.start, request.end, request.most
-        )
+        part = request.per_second, request.start, request.end, request.most
+        self._sampler: NearestFrames[_Picture] = nearest_rows(*part)
+        self._rows = 0  # rows that have a picture
+        self._clips = [
+            NearestClips[_Picture, NDArray[np.uint8]](form, *part, _scaler(form.scaling)) for form in request.clips
+        ]
         self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]
         self._intervals = [float("inf"), 0.0]
         self._last_time: float | None = None
@@ -228,22 +241,18 @@ class _Decoder:
 
     def messages(self) -> Iterator[Message]:
         """Decodes to the end of the wanted part."""
-        rows, is_whole = 0, True
+        is_whole = True
         # Packets of all streams, because the length of the container is that of the longest.
         for packet in self._container.demux():
             for frame in self._frames_of(packet):
-                for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
-                    rows = max(rows, message.row + 1) if message.kind == "picture" else rows
-                    yield message
+                yield from self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame)
             if not self._needs_pictures() and not self._needs_sound():
                 is_whole = False
                 break
         if is_whole:
             self._refuse_cut()
-        for message in self._rest():
-            rows = max(rows, message.row + 1) if message.kind == "picture" else rows
-            yield message
-        yield self._end(rows)
+        yield from self._rest()
+        yield self._end(self._rows)
 
     def _frames_of(self, packet: Any) -> Iterator[Any]:
         """The frames of a packet. If its stream is not needed (any more), this only notes when the packet ends."""
@@ -255,7 +264,11 @@ class _Decoder:
             self._ends[packet.stream.index] = max(self._ends.get(packet.stream.index, 0.0), end)
 
     def _needs_pictures(self) -> bool:
-        return self._video is not None and bool(self._request.pictures) and not self._sampler.is_done
+        is_done = self._sampler.is_done and all(clips.is_done for clips in self._clips)
+        return self._video is not None and self._takes_pictures() and not is_done
+
+    def _takes_pictures(self) -> bool:
+        return bool(self._request.pictures or self._request.clips)
 
     def _needs_sound(self) -> bool:
         return self._audio is not None and not all(one.is_done for one in self._windows)
@@ -275,14 +288,22 @@ class _Decoder:
         if self._last_time is not None and time > self._last_time:
             interval = time - self._last_time
             self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
-        self._last_time = time
-        for row, chosen in self._sampler.add(time, _Picture(frame)):
+        self._last_time, picture = time, _Picture(frame)
+        for row, chosen in self._sampler.add(time, picture):
             yield from self._pictures(row, chosen)
+        for which, sampler in enumerate(self._clips):
+            yield from self._clip_messages(which, sampler.add(time, picture))
 
     def _pictures(self, row: int, chosen: _Picture) -> Iterator[Message]:
+        self._rows = row + 1
         self._note_picture(chosen.frame)
         for which, scaling in enumerate(self._request.pictures):
             yield Message("picture", which, row, chosen.scaled(scaling))
+
+    @staticmethod
+    def _clip_messages(which: int, clips: Iterable[tuple[int, list[NDArray[np.uint8]]]]) -> Iterator[Message]:
+        for number, pictures in clips:
+            yield Message("clip", which, number, np.stack(pictures))
 
     def _note_picture(self, frame: Any) -> None:
         if frame.rotation and "rotated" not in self._notes:
@@ -307,6 +328,8 @@ class _Decoder:
     def _rest(self) -> Iterator[Message]:
         for row, chosen in self._sampler.finish():
             yield from self._pictures(row, chosen)
+        for which, sampler in enumerate(self._clips):
+            yield from self._clip_messages(which, sampler.finish(self._rows))
         for which, windows in enumerate(self._windows):
             yield from self._sent(which, windows.finish())
 
@@ -332,7 +355,7 @@ class _Decoder:
         seconds = max((self._ends.get(stream.index, 0.0) for stream in self._streams), default=0.0)
         sound = max((one.end for one in self._windows), default=0.0)
         if self._video is None or not rows:
-            if self._video is not None and "no pictures" not in self._notes and self._request.pictures:
+            if self._video is not None and "no pictures" not in self._notes and self._takes_pictures():
                 self._notes.append("no pictures")
             rows = min(self._request.most, int(np.ceil(sound * self._request.per_second - 1e-9)))
         if not rows:
@@ -361,6 +384,10 @@ def _is_cover(stream: Any) -> bool:
     return bool(stream.disposition & type(stream.disposition).attached_pic)
 
 
+def _scaler(scaling: Scaling | None) -> Callable[[_Picture], NDArray[np.uint8]]:
+    return lambda picture: picture.scaled(scaling)
+
+
 class _Picture:
     """A decoded frame. For each scaling that is requested, the picture is computed once."""
 
@@ -381,7 +408,7 @@ class _Picture:
             interpolation = scaling.interpolation
         converted = self.frame.reformat(width, height, "rgb24", interpolation=interpolation.upper())
         picture = np.rot90(converted.to_ndarray(), round(self.frame.rotation / 90))
-        if scaling is not None:
+        if scaling is not None and scaling.size:
             top, left = ((side - scaling.size) // 2 for side in picture.shape[:2])
             picture = picture[top : top + scaling.size, left : left + scaling.size]
         return np.ascontiguousarray(picture)

@@ -1,4 +1,7 @@
-"""Extractors that are files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels."""
+"""Extractors that are files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels.
+
+A model whose input has five dimensions takes clips: several pictures for each row.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import abc
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +18,8 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
-from yt8m.extractors.base import INTERPOLATIONS, Compute, Extractor, Scaling, named, weights
+from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
+from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.options import option
@@ -27,7 +31,7 @@ _LOCATION = re.compile(rb"\n\x08location\x12")
 
 @dataclass(frozen=True)
 class PictureModel(Extractor):
-    """A model of pictures in a file that the name of the extractor names, as in `onnx:clip.onnx`."""
+    """A model of pictures or clips in a file that the name of the extractor names, as in `onnx:clip.onnx`."""
 
     file_field: ClassVar[str]
 
@@ -52,6 +56,9 @@ class PictureModel(Extractor):
         "how an output with a vector for each patch is reduced: to the first one, or to their mean",
         choices=("first", "mean"),
     )
+    clip_frames: int = option(0, "pictures of a clip, if the model takes clips of any length", minimum=0)
+    clip_rate: float = option(8.0, "pictures a second of a clip", minimum=0.01, maximum=1000)
+    clip_hop: float = option(1.0, "seconds from one clip to the next", minimum=0.001)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,6 +82,18 @@ class PictureModel(Extractor):
     @abc.abstractmethod
     def open(self, weights: Mapping[str, str]) -> contextlib.AbstractContextManager[Compute]:
         """See `Extractor`."""
+
+    def clips_of(self, frames: Any) -> Clips:
+        """The clips of a model that takes `frames` pictures at once, or any number if that is no number.
+
+        Raises:
+          UsageError: the number is not known, or is not --clip_frames.
+        """
+        fixed = frames if isinstance(frames, int) and frames > 0 else 0
+        if not (fixed or self.clip_frames) or (fixed and self.clip_frames not in (0, fixed)):
+            path, number = getattr(self, self.file_field), fixed or "any number of"
+            raise UsageError(f"--clip_frames={self.clip_frames}: {path} takes clips of {number} pictures.")
+        return Clips(fixed or self.clip_frames, self.clip_rate, self.clip_hop, self.scaling)
 
     def pooled(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """float32 [N, size] of an output [N, size], [N, patches, size] or [N, size, 1, 1]."""
@@ -117,24 +136,30 @@ class OnnxModel(PictureModel):
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
-        """See `Extractor`; the first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8."""
-        session = _onnx_session(weights[self.file_field])
-        given, output = session.get_inputs()[0], self._output(session, weights[self.file_field])
-        batch = given.shape[0] if isinstance(given.shape[0], int) and given.shape[0] > 0 else 0
-        has_channels_first = given.shape[1] == 3
+        """See `Extractor`; the first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8.
+
+        Inputs of clips are [N, 3, frames, H, W], [N, frames, 3, H, W] or [N, frames, H, W, 3].
+        """
+        path = weights[self.file_field]
+        session = _onnx_session(path)
+        model_input, output = session.get_inputs()[0], self._output(session, path)
+        shape = model_input.shape
+        batch = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else 0
+        order = _axes_of(shape, path)
+        form = self.clips_of(shape[order.index(1)]) if len(shape) == 5 else Pictures(self.scaling)
 
         def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
-            values = self._normalised(pictures, given.type)
-            values = np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if has_channels_first else values
+            values = np.ascontiguousarray(self._normalised(pictures, model_input.type).transpose(order))
             try:
-                return self.pooled(session.run([output], {given.name: values})[0])
+                return self.pooled(session.run([output], {model_input.name: values})[0])
             except Exception as error:  # the exceptions of onnxruntime have no public base class
                 if isinstance(error, UsageError):
                     raise
-                raise RunError(f"{weights[self.file_field]}: {first_line(error)}") from error
+                raise RunError(f"{path}: {first_line(error)}") from error
 
-        blank = np.zeros((1, self.picture_size, self.picture_size, 3), np.uint8)
-        yield _in_batches(run, batch, blank)
+        frames = (form.frames,) if isinstance(form, Clips) else ()
+        blank = np.zeros((1, *frames, self.picture_size, self.picture_size, 3), np.uint8)
+        yield OpenedExtractor(_in_batches(run, batch, blank), form)
 
     def _output(self, session: Any, path: str) -> str:
         there = [one.name for one in session.get_outputs()]
@@ -148,6 +173,19 @@ class OnnxModel(PictureModel):
         scale = np.float32(255) * np.asarray(self.deviation, np.float32)
         shift = np.asarray(self.mean, np.float32) / np.asarray(self.deviation, np.float32)
         return (pictures / scale - shift).astype(np.float16 if kind == "tensor(float16)" else np.float32)
+
+
+def _axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
+    """The order in which an input of this shape has the axes of uint8 [N, H, W, 3] or [N, frames, H, W, 3].
+
+    Raises:
+      UsageError: the input is of neither pictures nor clips.
+    """
+    orders = [(0, 3, 1, 2), (0, 1, 2, 3)] if len(shape) == 4 else [(0, 4, 1, 2, 3), (0, 1, 4, 2, 3), (0, 1, 2, 3, 4)]
+    of_colours = [order for order in orders if len(shape) in (4, 5) and shape[order.index(len(shape) - 1)] == 3]
+    if len(shape) not in (4, 5) or (len(shape) == 5 and not of_colours):
+        raise UsageError(f"{path} takes {list(shape)}; expected pictures [N, 3, H, W] or clips [N, frames, 3, H, W].")
+    return of_colours[0] if of_colours else orders[-1]
 
 
 def _text_at(content: bytes, place: int) -> str:
@@ -197,7 +235,7 @@ def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:
 @named("saved_model")
 @dataclass(frozen=True)
 class SavedModelOfPictures(PictureModel):
-    """A SavedModel whose signature serving_default takes uint8 [N, H, W, 3]."""
+    """A SavedModel whose signature serving_default takes uint8 [N, H, W, 3] or [N, frames, H, W, 3]."""
 
     file_field: ClassVar[str] = "saved_model_dir"
 
@@ -211,17 +249,19 @@ class SavedModelOfPictures(PictureModel):
         with quiet_native_stderr():
             session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))
         with session:
-            given, found = self._tensors(session, path)
-            count, *sides = given.shape.as_list()[:3] if given.shape.rank else [None, None, None]
+            pictures, feature = self._tensors(session, path)
+            count, *sides = pictures.shape.as_list()[:-1] if pictures.shape.rank else [None, None, None]
+            frames = self.clips_of(sides.pop(0)).frames if len(sides) == 3 else 0
 
-            def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
+            def run(values: NDArray[Any]) -> NDArray[np.float32]:
                 try:
-                    return self.pooled(session.run(found, {given: pictures}))
+                    return self.pooled(session.run(feature, {pictures: values}))
                 except tf.errors.OpError as error:
                     raise RunError(f"{path}: {first_line(error)}") from error
 
-            sizes = [self.picture_size or side or 64 for side in sides]
-            yield _in_batches(run, count or 0, np.zeros((1, *sizes, 3), np.uint8))
+            sizes = [*([frames] if frames else []), *(self.picture_size or side or 64 for side in sides)]
+            form = self.clips_of(frames) if frames else Pictures(self.scaling)
+            yield OpenedExtractor(_in_batches(run, count or 0, np.zeros((1, *sizes, 3), np.uint8)), form)
 
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
         """The input and the output."""
@@ -240,6 +280,8 @@ class SavedModelOfPictures(PictureModel):
                 f"{path} is not a SavedModel whose signature {key} has one input"
                 f"{f' and the output {self.output}' if self.output else ''}: {first_line(error)[:300]}."
             ) from error
-        if given.dtype != tf.uint8 or given.shape.rank not in (None, 4):
-            raise UsageError(f"{path} takes {given.dtype.name} {given.shape}; expected uint8 [N, H, W, 3].")
+        if given.dtype != tf.uint8 or given.shape.rank not in (None, 4, 5):
+            raise UsageError(
+                f"{path} takes {given.dtype.name} {given.shape}; expected uint8 [N, H, W, 3] or [N, frames, H, W, 3]."
+            )
         return given, session.graph.get_tensor_by_name(name)

@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-F = TypeVar("F")
+from yt8m.extractors.forms import Clips, Sound
+
+F = TypeVar("F")  # a frame
+P = TypeVar("P")  # what is kept of it
 _GAP = 0.05  # seconds that the times of sound may differ from the number of its samples
 
 
 class NearestFrames(Generic[F]):
-    """Chooses, for each second `start + k / per_second`, the nearest frame; of two equally near ones the earlier.
+    """Chooses the nearest frame for each of some seconds, which ascend; of two equally near ones the earlier.
+
+    Args:
+      seconds: the seconds.
+      after: how many seconds after the last frame a second may be.
+    """
+
+    def __init__(self, seconds: Iterable[float], after: float = math.inf) -> None:
+        self._seconds, self._after = enumerate(seconds), after
+        self._next = next(self._seconds, None)
+        self._last: tuple[float, F] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all frames have been chosen."""
+        return self._next is None
+
+    def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
+        """Takes the next frame; yields (k, frame) for each k whose second is now decided."""
+        before = self._last
+        while self._next is not None and (second := self._next[1]) <= time:
+            is_nearer = before is None or time - second < second - before[0]
+            yield self._next[0], frame if is_nearer or before is None else before[1]
+            self._next = next(self._seconds, None)
+        self._last = max(time, before[0]) if before else time, frame
+
+    def finish(self) -> Iterator[tuple[int, F]]:
+        """Yields (k, frame) for the remaining k, after the last frame was added."""
+        while self._last is not None and self._next is not None and self._next[1] - self._last[0] <= self._after:
+            yield self._next[0], self._last[1]
+            self._next = next(self._seconds, None)
+
+
+def nearest_rows(per_second: float, start: float, end: float | None, most: int) -> NearestFrames[Any]:
+    """Chooses the frame nearest to each second `start + k / per_second`.
 
     The last k is the one nearest to the time of the last frame. Source: MediaPipe's PacketResamplerCalculator with a
     frame rate, the base timestamp 0, and the last packet flushed.
@@ -23,45 +62,93 @@ class NearestFrames(Generic[F]):
       start, end: only k with start <= second < end count; None for the end of the video.
       most: the largest number of frames.
     """
+    seconds = (start + row / per_second for row in range(most))
+    last = math.inf if end is None else end - 1e-9
+    return NearestFrames(itertools.takewhile(lambda second: second < last, seconds), 0.5 / per_second)
 
-    def __init__(self, per_second: float, start: float, end: float | None, most: int) -> None:
-        self._per_second, self._start, self._end, self._most = per_second, start, end, most
+
+def clip_of_row(row: int, per_second: float, hop: float) -> int:
+    """The number of the clip whose middle is nearest to a row; of two equally near ones the earlier."""
+    return max(0, math.ceil(row / per_second / hop - 0.5 - 1e-9))
+
+
+class _OpenClip(Generic[F, P]):
+    """A clip some of whose pictures have been chosen."""
+
+    def __init__(self, row: int, number: int, seconds: Sequence[float]) -> None:
+        self.row, self.number, self.first = row, number, seconds[0]
+        self._sampler, self._size = NearestFrames[F](seconds), len(seconds)
+        self.pictures: list[P] = []
+
+    def add(self, time: float, frame: F, picture_of: Callable[[F], P]) -> bool:
+        """Takes the next frame; whether the clip is complete now."""
+        self.pictures += [picture_of(chosen) for _, chosen in self._sampler.add(time, frame)]
+        return len(self.pictures) == self._size
+
+    def finish(self, picture_of: Callable[[F], P]) -> None:
+        """Fills the clip with the last picture."""
+        self.pictures += [picture_of(chosen) for _, chosen in self._sampler.finish()]
+
+
+class NearestClips(Generic[F, P]):
+    """Chooses the pictures of clips: each is the frame nearest to its second, of two equally near ones the earlier.
+
+    Picture i of clip j belongs to second `start + j * hop + (i - (frames - 1) / 2) / rate`, so that the middle of clip
+    j is at `start + j * hop`. A second outside of the part of the video becomes its start or its end, so at the ends
+    the first and the last picture are repeated. Only clips that are nearest to a row are made.
+
+    Args:
+      clips: their form.
+      per_second, start, end, most: see `nearest_rows`.
+      picture_of: makes what is kept of a frame, as long as a clip that has it is not complete.
+    """
+
+    def __init__(
+        self, clips: Clips, per_second: float, start: float, end: float | None, most: int, picture_of: Callable[[F], P]
+    ) -> None:
+        self._clips, self._start, self._end, self._picture_of = clips, start, end, picture_of
+        numbers = ((row, clip_of_row(row, per_second, clips.hop)) for row in range(most))
+        first_rows = (next(group) for _, group in itertools.groupby(numbers, key=lambda pair: pair[1]))
+        in_part = itertools.takewhile(lambda pair: end is None or start + pair[0] / per_second < end - 1e-9, first_rows)
+        self._coming = (_OpenClip[F, P](row, number, self._seconds(number)) for row, number in in_part)
+        self._next = next(self._coming, None)
+        self._open: list[_OpenClip[F, P]] = []
         self._last: tuple[float, F] | None = None
-        self._next = 0
+
+    def _seconds(self, number: int) -> list[float]:
+        frames, rate, hop, _ = self._clips
+        seconds = [number * hop + (place - (frames - 1) / 2) / rate for place in range(frames)]
+        last = math.inf if self._end is None else self._end
+        return [min(max(self._start, self._start + second), last) for second in seconds]
 
     @property
     def is_done(self) -> bool:
-        """Whether all frames have been chosen."""
-        return self._next >= self._most or (self._end is not None and self._second() >= self._end - 1e-9)
+        """Whether all clips are complete."""
+        return self._next is None and not self._open
 
-    def _second(self) -> float:
-        return self._start + self._next / self._per_second
+    def add(self, time: float, frame: F) -> Iterator[tuple[int, list[P]]]:
+        """Takes the next frame; yields (j, pictures) of the clips that are complete now."""
+        while self._next is not None and self._next.first <= time:
+            if self._last is not None:
+                self._next.add(*self._last, self._picture_of)
+            self._open.append(self._next)
+            self._next = next(self._coming, None)
+        self._last = max(time, self._last[0]) if self._last else time, frame
+        complete = [clip for clip in self._open if clip.add(time, frame, self._picture_of)]
+        self._open = [clip for clip in self._open if clip not in complete]
+        yield from ((clip.number, clip.pictures) for clip in complete)
 
-    def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
-        """Takes the next frame; yields (k, frame) for each k that is now decided."""
-        before = self._last
-        while not self.is_done and self._second() <= time:
-            is_nearer = before is None or time - self._second() < self._second() - before[0]
-            yield self._next, frame if is_nearer or before is None else before[1]
-            self._next += 1
-        self._last = max(time, before[0]) if before else time, frame
-
-    def finish(self) -> Iterator[tuple[int, F]]:
-        """Yields (k, frame) for the remaining k, after the last frame was added."""
-        if self._last is None:
-            return
-        time, frame = self._last
-        while not self.is_done and self._second() - time <= 0.5 / self._per_second:
-            yield self._next, frame
-            self._next += 1
-
-
-class Sound(NamedTuple):
-    """A form of sound: samples per second; length of a window, and distance of the starts of windows, in samples."""
-
-    rate: int
-    window: int
-    hop: int
+    def finish(self, rows: int) -> Iterator[tuple[int, list[P]]]:
+        """Yields (j, pictures) of the remaining clips of a video of so many rows, after the last frame was added."""
+        while self._last is not None and self._next is not None and self._next.row < rows:
+            self._next.add(*self._last, self._picture_of)
+            self._open.append(self._next)
+            self._next = next(self._coming, None)
+        for clip in self._open:
+            if clip.row < rows:
+                clip.finish(self._picture_of)
+                yield clip.number, clip.pictures
+        self._open = []
 
 
 class Windows:

@@ -48,7 +48,7 @@ class Vggish(Extractor):
     """Features of sound as YouTube-8M has them, approximately: 128 values a second of sound."""
 
     feature: ClassVar[str] = "audio"
-    takes: ClassVar[Literal["frames", "waveform"]] = "waveform"
+    takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
     size: ClassVar[int] = 128
     bytes_range: ClassVar[Range | None] = PUBLISHED
     rate: ClassVar[int] = RATE

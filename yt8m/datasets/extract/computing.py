@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from yt8m.datasets.extract import weights
 from yt8m.errors import RunError
 from yt8m.extractors import Extractor
-from yt8m.extractors.base import Compute
+from yt8m.extractors.base import Compute, OpenedExtractor
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
-from yt8m.extractors.sampling import Sound
+from yt8m.extractors.forms import Clips, Form, Pictures, Sound
+from yt8m.extractors.sampling import clip_of_row
 from yt8m.records import shards
 from yt8m.records.data_format import Range
 from yt8m.storage import copies, is_remote
 from yt8m.types import Closing
 
-_BATCH_BYTES = 64 << 20  # pictures of a batch
+_BATCH_BYTES = 64 << 20  # pictures or clips of a batch
+_KINDS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # by the kind of message
 _MOST_WAITING = 64  # videos whose features may wait for a batch to fill
 
 
@@ -105,13 +107,17 @@ class Computer(Closing):
                 opening.enter_context(one.open(of_one.paths))
                 for one, of_one in zip(self._extractors, found, strict=True)
             ]
-            self.sizes = [
-                compute(_blank_for(one)).shape[1] for one, compute in zip(self._extractors, self._computes, strict=True)
+            self._forms = [
+                compute.form if isinstance(compute, OpenedExtractor) else extractor.form
+                for extractor, compute in zip(self._extractors, self._computes, strict=True)
             ]
+            blanks = map(_blank_for, self._forms)
+            self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
             self._open = opening.pop_all()
-        pictures = dict.fromkeys(one.scaling for one in self._extractors if one.takes == "frames")
-        sounds = dict.fromkeys(_sound(one) for one in self._extractors if one.takes == "waveform")
-        self._pictures, self._sounds = list(pictures), list(sounds)
+        forms = list(dict.fromkeys(self._forms))
+        self._of_kind: dict[str, list[Any]] = {
+            kind: [form for form in forms if isinstance(form, cls)] for kind, cls in _KINDS.items()
+        }
 
     def close(self) -> None:
         """Closes the extractors."""
@@ -126,10 +132,10 @@ class Computer(Closing):
             if len(waiting) > _MOST_WAITING:
                 batches.flush()
             while waiting and not waiting[0].pending:
-                yield waiting.popleft().features(self._settings, self._extractors)
+                yield waiting.popleft().features(self._settings, self._extractors, self._forms)
         batches.flush()
         for video in waiting:
-            yield video.features(self._settings, self._extractors)
+            yield video.features(self._settings, self._extractors, self._forms)
 
     def _decoded(self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches) -> Iterator[_Video]:
         """Yields the clips in order, after all their pictures and windows were given to `batches`."""
@@ -166,8 +172,10 @@ class Computer(Closing):
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
         settings = self._settings
-        given = (tuple(self._pictures), tuple(self._sounds), threads)
-        return Request(path, settings.per_second, settings.most, clip.start, clip.end, *given)
+        pictures, clips, sounds = (tuple(self._of_kind[kind]) for kind in ("picture", "clip", "sound"))
+        scalings = tuple(form.scaling for form in pictures)
+        part = (path, settings.per_second, settings.most, clip.start, clip.end)
+        return Request(*part, scalings, sounds, threads, clips)
 
     def _take(self, video: _Video, message: Message, batches: _Batches) -> None:
         if message.kind == "end":
@@ -175,13 +183,11 @@ class Computer(Closing):
             return
         if message.values is None:
             return
-        for index, extractor in enumerate(self._extractors):
-            if extractor.takes == "frames":
-                if message.kind == "picture" and self._pictures[message.which] == extractor.scaling:
-                    batches.add(video, index, message.row, message.values)
-            elif message.kind == "sound" and self._sounds[message.which] == _sound(extractor):
-                for place, window in enumerate(message.values):
-                    batches.add(video, index, message.row + place, window)
+        form = self._of_kind[message.kind][message.which]
+        rows = message.values if message.kind == "sound" else [message.values]
+        for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
+            for place, values in enumerate(rows):
+                batches.add(video, index, message.row + place, values)
 
 
 class _Video:
@@ -193,30 +199,31 @@ class _Video:
         self.pending, self.bad = 0, bad
         self.told: dict[str, Any] = {}
 
-    def features(self, settings: Settings, extractors: Sequence[Extractor]) -> Features:
+    def features(self, settings: Settings, extractors: Sequence[Extractor], forms: Sequence[Form]) -> Features:
         """The features of the video, all with the same number of rows."""
         if self.bad:
             return Features((), bad=self.bad)
         count = int(self.told["rows"])
-        arrays = [
-            self._aligned(index, count, settings.per_second, extractor) for index, extractor in enumerate(extractors)
-        ]
+        arrays = [self._aligned(index, count, settings.per_second, form) for index, form in enumerate(forms)]
         for extractor, array in zip(extractors, arrays, strict=True):
             if shards.unfit_values(array):
                 return Features((), bad=f"its feature {extractor.feature} has values that are {shards.UNFIT}")
         return Features(arrays, float(self.told["seconds"]), tuple(self.told["notes"]))
 
-    def _aligned(self, index: int, count: int, per_second: float, extractor: Extractor) -> NDArray[np.float32]:
-        """float32 [count, size]; a row of sound is that of the window in which the frame's time lies.
+    def _aligned(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
+        """float32 [count, size]; a row of clips is that of the clip whose middle is nearest to the frame's time.
 
-        The last window also serves frames up to one hop after it. Rows without pictures or sound are 0.
+        A row of sound is that of the window in which the frame's time lies. The last window also serves frames up to
+        one hop after it. Rows without pictures or sound are 0.
         """
         found, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(found, default=-1)
         for row in range(count):
             place = row
-            if extractor.takes == "waveform":
-                place = math.floor(row / per_second * extractor.rate / extractor.hop + 1e-9)
+            if isinstance(form, Clips):
+                place = clip_of_row(row, per_second, form.hop)
+            elif isinstance(form, Sound):
+                place = math.floor(row / per_second * form.rate / form.hop + 1e-9)
                 place = last if place == last + 1 else place
             if place in found:
                 aligned[row] = found[place]
@@ -258,16 +265,13 @@ class _Batches:
             video.pending -= 1
 
 
-def _sound(extractor: Extractor) -> Sound:
-    return Sound(extractor.rate, extractor.window, extractor.hop)
-
-
-def _blank_for(extractor: Extractor) -> NDArray[Any]:
-    """One black picture, or one silent window, which shows how many values the feature has."""
-    if extractor.takes == "waveform":
-        return np.zeros((1, extractor.window), np.float32)
-    side = extractor.scaling.size if extractor.scaling else 64
-    return np.zeros((1, side, side, 3), np.uint8)
+def _blank_for(form: Form) -> NDArray[Any]:
+    """One black picture or clip, or one silent window, which shows how many values the feature has."""
+    if isinstance(form, Sound):
+        return np.zeros((1, form.window), np.float32)
+    side = (form.scaling.size or form.scaling.shorter_side) if form.scaling else 64
+    frames = (form.frames,) if isinstance(form, Clips) else ()
+    return np.zeros((1, *frames, side, side, 3), np.uint8)
 
 
 def described(
