@@ -30,7 +30,7 @@ from yt8m.training import training_run, training_workload
 from yt8m.video.workload import Workload
 
 MOE = TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-8}))
-REFUSED = "data.feature_names data.feature_sizes data.frame_features data.num_classes model.model"
+REFUSED = "data.feature_names data.feature_sizes data.frame_features data.num_classes model.model train_only"
 ANEW = (
     "data.segment_labels data.segment_size data.batch_size data.num_readers data.parse_threads data.prefetch "
     "data.num_epochs data.shuffle_buffer data.cache data.max_bad_records data.nan_policy data.reader "
@@ -52,11 +52,10 @@ NOTHING = (
     "train_dir data.data_pattern data.vocabulary data.seed checkpoints.exact_resume data.manifest devices.xla "
     "devices.log_device_placement devices.profile checkpoints.save_checkpoint_steps "
     "checkpoints.save_checkpoint_minutes checkpoints.keep_checkpoints checkpoints.export_model_steps "
-    "checkpoints.start_new_model callbacks max_steps log_every_n_steps save_summary_steps init_from export_dir log_dir "
-    "distributed.sync_replicas distributed.stall_timeout validation.eval_data_pattern validation.eval_every_n_epochs "
-    "validation.eval_every_n_steps validation.eval_max_videos validation.best_metric validation.patience "
-    "storage.cache_dir "
-    "storage.stage_cache_bytes storage.gs_reading storage.gs_retry_seconds"
+    "checkpoints.start_new_model callbacks max_steps log_every_n_steps save_summary_steps init_from rename export_dir "
+    "log_dir distributed.sync_replicas distributed.stall_timeout validation.eval_data_pattern "
+    "validation.eval_every_n_epochs validation.eval_every_n_steps validation.eval_max_videos validation.best_metric "
+    "validation.patience storage.cache_dir storage.stage_cache_bytes storage.gs_reading storage.gs_retry_seconds"
 )
 EXPECTED = {
     name: effect

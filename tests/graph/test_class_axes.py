@@ -15,11 +15,11 @@ def test_axes_are_those_that_grow_with_the_classes() -> None:
     shapes = {"weights": (8, 5), "gates": (8, 15), "coupled": (5, 5), "down": (5, 3), "trunk": (8, 8), "biases": (5,)}
     larger = {"weights": (8, 6), "gates": (8, 18), "coupled": (6, 6), "down": (6, 3), "trunk": (8, 8), "biases": (6,)}
     assert class_axes(shapes, larger, 5) == {
-        "weights": (ClassAxis(1, 1),),
-        "gates": (ClassAxis(1, 3),),
-        "coupled": (ClassAxis(0, 1), ClassAxis(1, 1)),
-        "down": (ClassAxis(0, 1),),
-        "biases": (ClassAxis(0, 1),),
+        "weights": (ClassAxis(-1, 1),),
+        "gates": (ClassAxis(-1, 3),),
+        "coupled": (ClassAxis(-2, 1), ClassAxis(-1, 1)),
+        "down": (ClassAxis(-2, 1),),
+        "biases": (ClassAxis(-1, 1),),
     }
 
 
@@ -39,7 +39,7 @@ def maps(draw: st.DrawFn) -> tuple[tuple[int, ...], int]:
 def test_values_move_by_class(drawn: tuple[tuple[int, ...], int], each: int) -> None:
     sources, there = drawn
     count, rng = len(sources), np.random.default_rng(0)
-    axes = {"out": (ClassAxis(1, each),), "both": (ClassAxis(0, 1), ClassAxis(1, 1)), "into": (ClassAxis(0, each),)}
+    axes = {"out": (ClassAxis(-1, each),), "both": (ClassAxis(-2, 1), ClassAxis(-1, 1)), "into": (ClassAxis(-2, each),)}
     classes = ClassMap(sources, there, axes)
     shapes = {"out": (2, count * each), "both": (count, count), "into": (count * each, 2)}
     for name, shape in shapes.items():

@@ -79,3 +79,66 @@ def test_renames_that_do_not_fit_are_refused(
     assert train.main(words(tmp_path / "new", OLD, "--model=MoeModel", f"--init_from={old}", rename)) == 2
     assert "--rename: no class of the new vocabulary is 'class five'" in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def variables(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(folder)))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+MLP = ["--model=ResidualMlpModel", "--mlp_hidden_size=8", "--num_epochs=9"]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        ["--optimizer=AdamWOptimizer", "--weight_decay=0.1", "--moving_average_decay=0.9"],
+        pytest.param(["--accumulate_steps=2", "--clip_by=global"], marks=pytest.mark.heavy),
+        pytest.param(["--optimizer=MomentumOptimizer", "--base_learning_rate=0.5"], marks=pytest.mark.heavy),
+    ],
+)
+def test_only_new_classes_learn(tmp_path: pathlib.Path, optimizer: list[str]) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert train.main(words(old, OLD, *MLP, *optimizer, "--max_steps=4")) == 0
+    more = [*MLP, *optimizer, f"--init_from={old}", "--train_only=new", "--l2_penalty=0.1"]
+    assert train.main(words(new, ["comet", *OLD[::-1]], *more, "--max_steps=0")) == 0
+    start = variables(new)
+    assert train.main(words(new, ["comet", *OLD[::-1]], *more, "--max_steps=6")) == 0
+    end, learnt = variables(new), set()
+    for name, value in end.items():
+        of_class = value.shape[-1:] in ((21,), (42,), (63,))
+        is_new = np.arange(value.shape[-1]) < value.shape[-1] // 21 if of_class else np.zeros(value.shape[-1:], bool)
+        if name.startswith("tower/"):
+            np.testing.assert_array_equal(value[..., ~is_new], start[name][..., ~is_new], err_msg=name)
+            assert not name.endswith(("Adam", "Adam_1", "Momentum")) or not value[..., ~is_new].any()
+            learnt |= {name.split("/")[2]} if of_class and (value != start[name]).any() else set()
+    assert learnt == {"weights", "biases"}
+    before, after = scores(old), scores(new)
+    for name in OLD:
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+
+
+@pytest.mark.heavy
+def test_classes_that_read_each_other_do_not_learn_of_new_ones(tmp_path: pathlib.Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert train.main(words(old, OLD, "--model=GatedMoeModel", "--num_epochs=9", "--max_steps=4")) == 0
+    more = ["--model=GatedMoeModel", f"--init_from={old}", "--train_only=new", "--num_epochs=9", "--max_steps=6"]
+    assert train.main(words(new, [*OLD, "comet"], *more)) == 0
+    before, after = scores(old), scores(new)
+    for name in OLD:
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-5)
+
+
+def test_train_only_needs_new_classes(
+    old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start = [f"--init_from={old}", "--model=MoeModel", "--train_only=new"]
+    refused = [
+        (OLD, start, "that run has all classes of the data; leave out --train_only"),
+        (NEW, start[1:], "trains the classes that another run lacks: name it by --init_from"),
+        (NEW, [*start, "--optimizer=FtrlOptimizer"], "may change a weight whose gradient is 0"),
+    ]
+    for names, more, told in refused:
+        assert train.main(words(tmp_path / "new", names, *more)) == 2
+        assert told in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()

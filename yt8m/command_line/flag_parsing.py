@@ -80,7 +80,7 @@ def training_flags() -> list[Flag]:
 
 
 # Flags that an import does not take: another flag names the folder, and the weights come from the checkpoint.
-_NOT_OF_IMPORTS = ("train_dir", "start_new_model", "init_from", "rename", "num_classes")
+_NOT_OF_IMPORTS = ("train_dir", "start_new_model", "init_from", "rename", "train_only", "num_classes")
 
 
 def import_flags(sources: Iterable[str]) -> list[Flag]:

@@ -374,6 +374,10 @@ class RunConfig(Checked):
     model: ModelConfig = field(default_factory=ModelConfig)
 
 
+# The optimizers that leave a weight as it is if all its gradients were 0; AdamW's decay is kept from it.
+_STAY_AT_ZERO_GRADIENT = ("AdamOptimizer", "AdamWOptimizer", "GradientDescentOptimizer", "MomentumOptimizer")
+
+
 @dataclass(frozen=True)
 class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunConfig come first
     """A whole training run."""
@@ -388,6 +392,12 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
     )
     rename: str = option(
         "", "CSV file with the columns old,new: classes of --init_from that have another name now", shapes="nothing"
+    )
+    train_only: str = option(
+        "",
+        "new: only the classes that --init_from lacks learn; all else keeps its values",
+        shapes="variables",
+        choices=("", "new"),
     )
     export_dir: str = option(
         "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
@@ -404,6 +414,7 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
             raise UsageError(
                 f"--rename={self.rename} renames classes of the run that --init_from names: add the latter."
             )
+        self._check_train_only()
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
@@ -415,3 +426,12 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
                 "use --teacher with a model of frames."
             )
         self.data.check_cache()
+
+    def _check_train_only(self) -> None:
+        if self.train_only and not self.init_from:
+            raise UsageError("--train_only=new trains the classes that another run lacks: name it by --init_from.")
+        if self.train_only and self.optimizer.optimizer not in _STAY_AT_ZERO_GRADIENT:
+            raise UsageError(
+                f"--train_only=new: {self.optimizer.optimizer} may change a weight whose gradient is 0; choose "
+                f"{' or '.join(_STAY_AT_ZERO_GRADIENT)}."
+            )

@@ -5,7 +5,11 @@ The class has its own file, because it derives from a class of TensorFlow: impor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m.lazy import tf
 
@@ -22,11 +26,14 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
     Args:
       learning_rate: scalar tensor or number.
       weight_decay: fraction of a weight that one step at learning rate 1 subtracts.
+      columns: {variable: bool [size of its last axis], which columns decay}; the others decay as a whole.
     """
 
-    def __init__(self, learning_rate: Any, weight_decay: float = 0.01) -> None:
+    def __init__(
+        self, learning_rate: Any, weight_decay: float = 0.01, columns: Mapping[str, NDArray[np.bool_]] | None = None
+    ) -> None:
         super().__init__(learning_rate, name="Adam")
-        self._weight_decay = weight_decay
+        self._weight_decay, self._columns = weight_decay, columns or {}
 
     def _apply_dense(self, grad: tf.Tensor, var: Any) -> tf.Operation:
         with tf.control_dependencies(self._decay([grad], var)):
@@ -51,6 +58,8 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
         rate = tf.cast(self._lr_t, variable.dtype.base_dtype)
         with tf.control_dependencies(after):
             taken = tf.identity(variable) * (rate * self._weight_decay)
+            if variable.op.name in self._columns:
+                taken *= self._columns[variable.op.name].astype(np.float32)
             return [variable.assign_sub(taken)]
 
 

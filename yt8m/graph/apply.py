@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from yt8m import deploy
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph.inputs import RowShare
+from yt8m.graph.optimizers import Columns
 from yt8m.graph.towers import Towers
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
@@ -36,11 +37,16 @@ class Gradients(NamedTuple):
 
 
 def tower_gradients(
-    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig, all_reduce: deploy.AllReduce | None = None
+    towers: Towers,
+    optimizer: tf.train.Optimizer,
+    config: OptimizerConfig,
+    all_reduce: deploy.AllReduce | None = None,
+    columns: Columns | None = None,
 ) -> Gradients:
     """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum).
 
-    With `all_reduce` they are those of all replicas, and `bad_tower` is one of this replica or -1.
+    With `all_reduce` they are those of all replicas, and `bad_tower` is one of this replica or -1. With `columns` they
+    are those of the variables named there, and 0 in the columns that do not learn.
     """
     shares, penalty = towers.shares, config.regularization_penalty
     weights, repeats = _weights(shares, config.combine_gradients)
@@ -52,10 +58,16 @@ def tower_gradients(
         regularization_losses=shared,
         weights=weights,
         objectives=[_objective(output, penalty) for output in towers.outputs],
+        variables=None if columns is None else [v for v in tf.trainable_variables() if v.op.name in columns],
         of_clones=of_towers,
         jointly=towers.depend_on_each_other,
     )
     together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+    if columns is not None:
+        together = [
+            (tf.where_v2(columns[variable.op.name], tf.convert_to_tensor(gradient), 0.0), variable)
+            for gradient, variable in together
+        ]
     if all_reduce is not None:
         together = all_reduce.sum_gradients(together, config.combine_gradients)
     norms = deploy.gradient_norms([gradient for gradient, _ in together])

@@ -14,7 +14,7 @@ from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import Gradients, apply_gradients, tower_gradients
 from yt8m.graph.inputs import read_shares
-from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
+from yt8m.graph.optimizers import Columns, Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
 from yt8m.graph.towers import Towers, build_towers
 from yt8m.lazy import tf
@@ -31,6 +31,7 @@ def build(
     split: bool = True,
     signature: Mapping[str, Any] | None = None,
     synchrony: Synchrony | deploy.AllReduce | None = None,
+    columns: Columns | None = None,
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -48,6 +49,8 @@ def build(
         input calls Python, they are not stored, because a resume cannot use the graph.
       synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step
         never reports the end of the data; its `examples` is 0 then.
+      columns: {variable: bool [size of its last axis], which columns learn}; nothing else learns. None: all do.
+        Not for several replicas.
 
     Returns:
       The handles. N towers give the same gradients as one tower on the same batch, except for rounding. For models with
@@ -68,7 +71,7 @@ def build(
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     # Read the rate before the global step is incremented: with accumulation that happens before the update.
     with tf.device(deployment.optimizer_device()), tf.control_dependencies([rate]):
-        applied = _apply(towers, rate, optimizer, global_step, synchrony)
+        applied = _apply(towers, rate, optimizer, global_step, synchrony, columns)
     train_op, step = _whole_step(applied.train_op, read.put_next, global_step)
     losses = _losses(towers, optimizer.regularization_penalty)
     ops = TrainOps(
@@ -206,12 +209,13 @@ def _apply(
     config: OptimizerConfig,
     global_step: tf.Variable,
     together: deploy.AllReduce | Synchrony | None,
+    columns: Columns | None,
 ) -> _Applied:
     """Combines, clips and applies the gradients, increments the global step, updates the averages."""
     if isinstance(together, deploy.AllReduce):
         return _apply_common(towers, rate, config, global_step, together)
-    optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
-    found = tower_gradients(towers, optimizer, config)
+    optimizer = create_optimizer(config.optimizer, rate, config.weight_decay, columns)
+    found = tower_gradients(towers, optimizer, config, columns=columns)
     if together is not None:
         optimizer = together.wrap(optimizer, towers.examples())
     # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.

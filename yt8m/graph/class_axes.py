@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEW = -1  # the source of a class that the other model lacks
+_LAST = -1
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class ClassAxis(NamedTuple):
-    """An axis with `each` consecutive values for every class."""
+    """An axis with `each` consecutive values for every class; -1 is the last axis, -2 the one before it."""
 
     axis: int
     each: int
@@ -37,7 +38,7 @@ def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tu
     axes = {}
     for name, shape in shapes.items():
         growth = np.subtract(larger[name], shape) if len(larger.get(name, ())) == len(shape) else np.array([0])
-        grown = tuple(ClassAxis(axis, each) for axis, each in enumerate(growth.tolist()) if each)
+        grown = tuple(ClassAxis(axis, each) for axis, each in enumerate(growth.tolist(), -len(shape)) if each)
         if shape != larger.get(name):
             is_by_class = all(shape[axis] == each * num_classes for axis, each in grown)
             axes[name] = grown if is_by_class else ()
@@ -67,6 +68,15 @@ class ClassMap:
         """How many classes have values in the other model, for a table."""
         return f"{np.sum(~self.is_new)} of {len(self.sources)} classes"
 
+    def columns_of_new(self) -> dict[str, NDArray[np.bool_]]:
+        """{variable: bool [size of its last axis], which columns are of new classes}; only variables that have some."""
+        return {
+            name: np.repeat(self.is_new, each)
+            for name, axes in self.axes.items()
+            for axis, each in axes
+            if axis == _LAST
+        }
+
     def shape_there(self, name: str, shape: Sequence[int]) -> list[int]:
         """The shape in the other model of a variable that has `shape` here."""
         sizes = list(shape)
@@ -84,7 +94,7 @@ class ClassMap:
           initial: its initial values.
           there: the values in the other model, of `shape_there`.
         """
-        values, last = initial.copy(), initial.ndim - 1
+        values = initial.copy()
         every = [np.arange(size) for size in initial.shape]
         targets, origins = list(every), [np.arange(size) for size in there.shape]
         old, new = np.flatnonzero(~self.is_new), np.flatnonzero(self.is_new)
@@ -92,8 +102,8 @@ class ClassMap:
             targets[axis] = _places(old, each)
             origins[axis] = _places(np.array(self.sources)[old], each)
         for axis, each in self.axes[name]:
-            if axis != last:
-                read = [*every[:last], targets[last]]
+            if axis != _LAST:
+                read = [*every[:_LAST], targets[_LAST]]
                 read[axis] = _places(new, each)
                 values[np.ix_(*read)] = 0
         values[np.ix_(*targets)] = there[np.ix_(*origins)]

@@ -6,8 +6,11 @@ In a common step all replicas apply one gradient, by TensorFlow's SyncReplicasOp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError, suggestion
@@ -17,6 +20,8 @@ from yt8m.lazy import tf
 _ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
 WEIGHT_DECAY = 0.01  # AdamW's default
+
+Columns = Mapping[str, NDArray[np.bool_]]  # {variable: which places of its last axis learn}; other variables do not
 
 _EXAMPLES = "examples_of_step"  # key of the table that replicas share
 
@@ -64,13 +69,16 @@ def _constant(config: OptimizerConfig, _: tf.Tensor) -> tf.Tensor:
 _SCHEDULES = {"exponential": _exponential, "cosine": _cosine, "constant": _constant}
 
 
-def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = None) -> tf.train.Optimizer:
+def create_optimizer(
+    name: str, rate: tf.Tensor, weight_decay: float | None = None, columns: Columns | None = None
+) -> tf.train.Optimizer:
     """The v1 optimizer class called `name` (AdamOptimizer, GradientDescentOptimizer, ...), or AdamW.
 
     Args:
       name: a class in `tf.train`, or AdamWOptimizer.
       rate: the learning rate.
       weight_decay: the weight decay of AdamW; None for 0.01.
+      columns: the columns that learn, which alone decay; None for all.
 
     Raises:
       UsageError: `tf.train` has no optimizer of that name.
@@ -78,7 +86,7 @@ def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = No
     if name == "AdamWOptimizer":
         from yt8m.graph.adamw import AdamWOptimizer
 
-        return AdamWOptimizer(rate, WEIGHT_DECAY if weight_decay is None else weight_decay)
+        return AdamWOptimizer(rate, WEIGHT_DECAY if weight_decay is None else weight_decay, columns)
     found = getattr(tf.train, name, None)
     if not (isinstance(found, type) and issubclass(found, tf.train.Optimizer)) or name in _NOT_ALONE:
         names = [n for n in dir(tf.train) if n.endswith("Optimizer") and n not in _NOT_ALONE]

@@ -113,6 +113,7 @@ def replicate(
         split=config.split_batch,
         signature=graph_signature(config),
         synchrony=synchrony,
+        columns=config.columns,
     )
 
 

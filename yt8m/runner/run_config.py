@@ -14,6 +14,7 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.graph import Modeler
 from yt8m.graph.class_axes import ClassMap
+from yt8m.graph.optimizers import Columns
 from yt8m.options import option, sections_of
 from yt8m.runner.lines import StepLine, StepValues
 from yt8m.runner.signals import StopSignals
@@ -55,6 +56,7 @@ class RunnerConfig(EngineConfig):
       init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
           step are not read); empty for none.
       init_classes: where the classes of the model are there; None if they are the same ones.
+      columns: {variable: bool [size of its last axis], which columns learn}; nothing else learns. None: all do.
       cluster: for training by several processes, all of them and the role of this one.
       stop_grace_seconds: after SIGTERM or ctrl-C, the seconds that the current step may take to end by itself.
       format_line: formats the log line; None for the mode's published format.
@@ -71,6 +73,7 @@ class RunnerConfig(EngineConfig):
     signature: Mapping[str, Any] = field(default_factory=dict)
     init_checkpoint: str = ""
     init_classes: ClassMap | None = None
+    columns: Columns | None = None
     cluster: ClusterConfig | None = option(None, "the processes", shapes="graph", shaped_by=_processes)  # noqa: RUF009 - one that is immutable
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None

@@ -32,6 +32,8 @@ def train(config: TrainConfig) -> int:
     cluster = clusters.from_environment()
     if cluster is None:
         return training_run.show_outcome(*training_run.train(config))
+    if config.train_only and cluster.is_distributed:
+        raise UsageError(f"--train_only={config.train_only} is for training on one machine; leave it out.")
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     if cluster.is_distributed or cluster.lists_evaluator:

@@ -10,7 +10,7 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph.class_axes import ClassMap, class_axes
+from yt8m.graph.class_axes import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.class_matching import Matching, match_classes, read_renames
@@ -37,9 +37,15 @@ def map_classes(config: TrainConfig, model: Any) -> ClassMap | None:
     """Where the classes of the run are in the run of --init_from; None if they are the same, or either is unknown.
 
     Raises:
-      UsageError: a class cannot be found by its name, or --rename does not fit the two vocabularies.
+      UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or there is no new
+        class for --train_only.
     """
     matching = _match(config)
+    if config.train_only and (matching is None or NEW not in matching.sources):
+        reason = (
+            "the names of the classes are not known" if matching is None else "that run has all classes of the data"
+        )
+        raise UsageError(f"--train_only=new --init_from={config.init_from}: {reason}; leave out --train_only.")
     if matching is None or matching.is_same:
         return None
     logging.info("classes of %s: %s", config.init_from, matching.summary())

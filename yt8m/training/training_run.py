@@ -129,7 +129,8 @@ def train(
         held.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
         settings = runner_config(config, cluster)
-        settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes)
+        columns = classes.columns_of_new() if classes and config.train_only else None
+        settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))

@@ -81,9 +81,10 @@ def create_training(config: TrainConfig) -> workload.Workload:
       RunError: the teacher's predictions are damaged.
     """
     parts, teacher = workload.create(config.data, config.model, "train"), teacher_for(config)
+    plain = parts.modeler
+    plain.trains_new_only = bool(config.train_only)
     if teacher is None and not config.augmentation.is_on:
         return parts
-    plain = parts.modeler
     modeler = TrainingModeler(
         plain.model,
         plain.label_loss,
@@ -94,4 +95,5 @@ def create_training(config: TrainConfig) -> workload.Workload:
         teacher=teacher,
         distill_weight=config.distillation.distill_weight,
     )
+    modeler.trains_new_only = plain.trains_new_only
     return parts._replace(modeler=modeler)

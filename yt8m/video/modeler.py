@@ -53,6 +53,8 @@ class VideoModeler(Modeler):
         `class_scores` instead of the top columns.
       keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
       metric_classes: the metrics that its evaluator computes; None for the built-in ones.
+      trains_new_only: whether training changes the weights of new classes only, so that the model computes as in
+        evaluation.
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
     """
 
@@ -66,6 +68,7 @@ class VideoModeler(Modeler):
         self.feature_sizes = feature_sizes
         self.listed_classes: tuple[int, ...] = ()
         self.keeps_videos = False
+        self.trains_new_only = False
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
 
@@ -210,7 +213,7 @@ class VideoModeler(Modeler):
                 num_frames=frames,
                 vocab_size=self.num_classes,
                 labels=None if labels is None else tf.cast(labels, tf.float32),
-                is_training=is_training,
+                is_training=is_training and not self.trains_new_only,
             )
         return ModelOutput.of(given)
 
