@@ -24,7 +24,7 @@ from reader_records import video_record, write_shard
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.readers.cache import read_shard
+
 from yt8m.records.record_parser import RecordParser
 
 COUNTS = (4, 0, 7, 1, 5)

@@ -16,13 +16,14 @@ from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
-from yt8m.readers.cache import ShardCache
+from yt8m.readers.cache import CachedInput
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
 from yt8m.records.shards import DamagedError
+from yt8m.types import Batch
 
 
 class BatchQueue(Inputter):
@@ -65,7 +66,7 @@ class BatchQueue(Inputter):
           num_readers: number of files read in parallel if shuffled.
           seed: seed of the shuffling.
           max_bad_records: bad records that are tolerated; after each, the rest of its shard is skipped.
-          cache: folder for parsed videos, used only with `shuffle`; empty for none.
+          cache: folder for parsed records; empty for none.
 
         Raises:
           UsageError: a number is below 1.
@@ -85,7 +86,7 @@ class BatchQueue(Inputter):
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
         self._cache_folder = cache
-        self._cache: ShardCache | None = None
+        self._cache: CachedInput | None = None
         self._part, self._parts = 0, 1
         self.threads = threads_for(reader, shuffle)
         self._counts: ReadCounts | None = None
@@ -120,7 +121,7 @@ class BatchQueue(Inputter):
             num_readers=data.num_readers,
             seed=data.seed,
             max_bad_records=data.max_bad_records,
-            cache=data.cache if training else "",
+            cache=data.cache,
         )
         queue.threads = threads_for(reader, training, data.parse_threads, data.prefetch)
         queue.example_order = options.order_of_examples(options.shaping(data))
@@ -241,10 +242,14 @@ class BatchQueue(Inputter):
         self._stage()
         if self._counts is None:
             records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
-            return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
+            return self._batches(records, batch_size, self._parse)
         self._counts = ReadCounts()  # a new count: threads of an earlier pass may still run
         records = self._in_order_numbered(assert_not_empty(files)).repeat(self.num_epochs)
-        return self._batches(records, batch_size, self._counts.counting(self.reader.prepare_serialized_examples))
+        return self._batches(records, batch_size, self._counts.counting(self._parse))
+
+    def _parse(self, records: tf.Tensor) -> Batch:
+        """The examples of records, which are numbers in the cache if there is one."""
+        return self._cache.batch(records) if self._cache else self.reader.prepare_serialized_examples(records)
 
     @without_autograph
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
@@ -258,16 +263,15 @@ class BatchQueue(Inputter):
           begun: int64 scalar, how many shards of that sequence to skip.
         """
         self._stage()
-        parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
         records = pipeline.in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
-        return self._batches(records, batch_size, pipeline.with_numbers(parse, self._has_segments))
+        return self._batches(records, batch_size, pipeline.with_numbers(self._parse, self._has_segments))
 
     def _stage(self) -> None:
         self._staged = pipeline.staging_for(self._patterns, self._num_readers, self._buffer)
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.again
-        if self._cache_folder and self._shuffle:
-            self._cache = ShardCache(self._cache_folder, self.reader, self.files())
+        if self._cache_folder:
+            self._cache = CachedInput(self._cache_folder, self.reader, self.files(), self.tolerance)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
         batches = pipeline.parse_in_batches(
@@ -297,9 +301,9 @@ class BatchQueue(Inputter):
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of records in order."""
-        if self._staged is None:
+        if self._staged is None and self._cache is None:
             return self._read(files)
-        paths = self._staged.announced(tf.data.Dataset.from_tensor_slices(files))
+        paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
         return self._own(paths.flat_map(self._all_of))
 
     def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:

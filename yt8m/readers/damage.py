@@ -220,10 +220,10 @@ class Tolerance:
         if offset != END:
             records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
             if damage is not None:  # names the shard, because the error may name a local copy
-                self._note(DamagedError(path.decode(), damage.record, damage.what))
+                self.note(DamagedError(path.decode(), damage.record, damage.what))
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 
-    def _note(self, damage: DamagedError) -> None:
+    def note(self, damage: DamagedError) -> None:
         """Counts a bad record once, however often its shard is read.
 
         This runs in a thread of TensorFlow, so the caller of the session logs the record.

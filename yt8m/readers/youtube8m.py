@@ -130,7 +130,7 @@ class YT8MFrameFeatureReader(Reader):
         ]
         lengths = flat_frames.equal_lengths(parts, self.feature_names, ids, serialized)
         if self.segment_labels:
-            return self._segments(context, parts, lengths, ids)
+            return self.segments_of(context, parts, lengths, ids)
         return self._videos(context, parts, lengths, ids)
 
     def _holds_floats(self, name: str) -> bool:
@@ -152,7 +152,15 @@ class YT8MFrameFeatureReader(Reader):
             labels=base.dense_labels(context["labels"], ids, self.num_classes),
         )
 
-    def _segments(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+    def segments_of(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+        """The segments of parsed videos.
+
+        Args:
+          context: ragged [N, (values)]: `labels`, and the lists of ratings.
+          parts: the frames of each feature.
+          lengths: int64 [N], the frames of each video.
+          ids: string [N].
+        """
         found = flat_frames.find_segments({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
         of_videos = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, found.rows)
@@ -208,7 +216,8 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     def _context_features(self) -> dict[str, Any]:
         return {}
 
-    def _segments(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+    def segments_of(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+        """Every segment of parsed videos; only `context` is not used."""
         usable = tf.minimum(lengths, self.max_frames)
         counts = -(-usable // self.seconds)
         rows = tf.repeat(tf.range(tf.size(ids, out_type=tf.int64)), counts)

@@ -71,14 +71,14 @@ class RecordParser:
     """Parses records of one format and joins them to batches.
 
     Args:
-      data: the format of the records; the class count must be known.
-      max_frames: number of frames that are read from the start of a video.
+      data: the format of the records; without a class count no labels are read, and C is 0.
+      max_frames: number of frames that are read from the start of a video; None for all.
 
     Attributes:
       format: as given.
     """
 
-    def __init__(self, data: DataFormat, max_frames: int = 300) -> None:
+    def __init__(self, data: DataFormat, max_frames: int | None = 300) -> None:
         self.format, self._max_frames = data, max_frames
         self._features = [(feature.name.encode(), feature) for feature in data.features]
         self._classes = data.num_classes or 0
@@ -98,12 +98,31 @@ class RecordParser:
 
     def _labels(self, found: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
         """The labels, bool [B, C]."""
+        if self.format.num_classes is None:
+            return np.zeros((len(raws), 0), np.bool_)
         rows, classes = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (found.rows, found.classes))
         for row in rows[(classes < 0) | (classes >= self._classes)]:
             self.refuse_damage(raws[row])
         labels = np.zeros((len(raws), self._classes), np.bool_)
         labels[rows, classes] = True
         return labels
+
+    def ratings(self, raw: Raw) -> list[NDArray[Any]]:
+        """For each of `shards.RATING_LISTS` the values of a record, int64 or float32; raises like `batch`."""
+        try:
+            context = shards.parse(raw[0], with_lists=False)
+            starts, classes, scores = (
+                np.array(context.values(name), kind)
+                for name, kind in zip(shards.RATING_LISTS, (np.int64, np.int64, np.float32), strict=True)
+            )
+            if len(starts) == len(classes) == len(scores):
+                limits = ((starts, shards.LATEST_START), (classes, self._classes - 1), (scores, 1))
+                if all(((values >= 0) & (values <= limit)).all() for values, limit in limits):
+                    return [starts, classes, scores]
+        except ValueError:
+            pass
+        self.refuse_damage(raw)
+        raise DamagedError(*raw[1:], "its ratings cannot be read")
 
     def layout(self, record: bytes) -> _Layout:
         """The places of the values in a video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
@@ -260,12 +279,12 @@ class _Videos(_Parsed):
 class _Frames(_Parsed):
     """Parses frame-level records one by one, because most of the time is spent on copying the frames."""
 
-    def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int) -> None:
+    def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int | None) -> None:
         super().__init__(len(raws))
         examples = list(map(parser.example, raws))
         for row, example in enumerate(examples):
             self.add(row, example)
-        lengths = [min(len(example.values[0]), max_frames) for example in examples]
+        lengths = [len(example.values[0][:max_frames]) for example in examples]
         self.num_frames = np.array(lengths, np.int32)
         self.features = {
             one.name: _padded([example.values[place] for example in examples], lengths)
