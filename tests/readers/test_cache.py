@@ -1,4 +1,4 @@
-"""A cache of parsed videos changes nothing but the time that later passes take."""
+"""A cache of parsed records changes nothing but the time that later passes take."""
 
 from __future__ import annotations
 
@@ -16,57 +16,78 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import examples
-from reader_records import video_record, write_shard
+from reader_records import frame_record, video_record, write_shard
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-
+from yt8m.readers import BatchQueue, EverySegmentReader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
 from yt8m.records.record_parser import RecordParser
 
 COUNTS = (4, 0, 7, 1, 5)
-READER = YT8MAggregatedFeatureReader(6, (3, 1), ("mean_rgb", "mean_audio"))
+RANGES = ((-1.0, 3.0), ())  # bytes of a range of one's own, and floats
+READERS: dict[str, Any] = {
+    "video": YT8MAggregatedFeatureReader(6, (3, 1), ("mean_rgb", "mean_audio")),
+    "frame": YT8MFrameFeatureReader(6, (3, 1), max_frames=5),
+    "floats": YT8MFrameFeatureReader(6, (3, 1), max_frames=5, feature_ranges=RANGES),
+    "rated": YT8MFrameFeatureReader(6, (3, 1), max_frames=5, segment_labels=True, segment_size=2),
+    "every": EverySegmentReader(6, (3, 1), max_frames=5, segment_size=2, context=1),
+}
 Batches = list[dict[str, Any]]
 
 
-def write(folder: pathlib.Path, first: float = 0.0) -> str:
-    """Five shards; ids of any length and end, labels unsorted, repeated and missing."""
+def record(kind: str, shard: int, row: int, first: float) -> bytes:
+    """Ids of any length and end; labels unsorted, repeated and missing; up to 6 frames; ratings also past the end."""
+    context = {"id": [b"%d.%d" % (shard, row) + b"\0" * (row % 3)], "labels": [row % 6, 1, 1, 0][: row % 5]}
+    if kind == "video":
+        context["labels"] = context["labels"] or None
+        return video_record(**context, mean_rgb=[first + shard, row, -0.0], mean_audio=[np.float32(1e-42)])
+    if kind == "rated":
+        count = (0, 3, 1)[row % 3]
+        ratings = {"times": [4, 0, 4][:count], "labels": [5, 0, 5][:count], "scores": [0.25, 1.0, 0.5][:count]}
+        names = ("segment_start_times", "segment_labels", "segment_scores")
+        context |= dict(zip(names, ratings.values(), strict=True))
+    if kind == "every":
+        context["labels"] = [99]  # more than there are classes: this reader reads no labels
+    draw, length = np.random.default_rng([shard, row, int(first)]), (shard + 2 * row) % 7
+    rgb = draw.integers(0, 256, (length, 3)).astype(np.uint8)
+    audio = draw.normal(size=(length, 1)).astype(np.float32) if kind == "floats" else rgb[:, :1]
+    return frame_record(context, {"rgb": rgb, "audio": audio})
+
+
+def write(folder: pathlib.Path, kind: str = "video", first: float = 0.0) -> str:
+    """Five shards."""
     folder.mkdir(exist_ok=True)
     for shard, count in enumerate(COUNTS):
-        records = [
-            video_record(
-                id=[b"%d.%d" % (shard, row) + b"\0" * (row % 3)],
-                labels=[row % 6, 1, 1, 0][: row % 5] or None,
-                mean_rgb=[first + shard, row, -0.0],
-                mean_audio=[np.float32(1e-42)],
-            )
-            for row in range(count)
-        ]
-        write_shard(folder / f"{shard}.tfrecord", records)
+        write_shard(folder / f"{shard}.tfrecord", [record(kind, shard, row, first) for row in range(count)])
     return f"{folder}/*.tfrecord"
 
 
-@pytest.fixture(scope="module")
-def pattern(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write(tmp_path_factory.mktemp("shards"))
+@pytest.fixture(scope="module", params=READERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def plain(pattern: str) -> Batches:
+def pattern(kind: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("shards"), kind)
+
+
+@pytest.fixture(scope="module")
+def plain(pattern: str, kind: str) -> Batches:
     """What comes without a cache, shuffled as `queue` does it."""
-    return batches(queue(pattern))
+    return batches(queue(pattern, kind=kind))
 
 
 @pytest.fixture(scope="module")
-def filled(pattern: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def filled(pattern: str, kind: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The folder of a cache that has all five shards, as a machine of many cores fills it; only to be read."""
     folder = tmp_path_factory.mktemp("filled")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("yt8m.readers.batch_queue.cores", lambda: 32)
-        batches(queue(pattern, folder, num_epochs=1))
+        batches(queue(pattern, folder, kind=kind, num_epochs=1))
     return folder
 
 
@@ -75,10 +96,12 @@ def opened(queue: BatchQueue) -> Iterator[tuple[Any, dict[str, Any], Any]]:
     """A session, what it fetches of each batch, and a saver of the position."""
     with tf.Graph().as_default(), tf.Session() as session:
         files, begun = tf.placeholder(tf.string, [None]), tf.zeros([], tf.int64)
-        dataset = queue.numbered_dataset(files, queue.batch_size, begun)
+        is_numbered = queue.shard_order is not None
+        size = queue.batch_size
+        dataset = queue.numbered_dataset(files, size, begun) if is_numbered else queue.dataset(files, size)
         iterator = tf.data.make_initializable_iterator(dataset)
         saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
-        batch, shards = iterator.get_next()
+        batch, shards = iterator.get_next() if is_numbered else (iterator.get_next(), begun)
         there = {name: value for name, value in batch._asdict().items() if value is not None}
         session.run(iterator.initializer, {files: queue.files()})
         try:
@@ -99,131 +122,151 @@ def assert_same(found: Batches, expected: Batches) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
         assert [one.dtype for one in tf.nest.flatten(ours)] == [one.dtype for one in tf.nest.flatten(theirs)]
-        signs = [np.signbit(batch["features"][0]) for batch in (ours, theirs)]
-        np.testing.assert_array_equal(*signs)
+        for features in zip(ours["features"], theirs["features"], strict=True):
+            np.testing.assert_array_equal(*map(np.signbit, features))
 
 
 def queue(pattern: str, cache: Any = "", **more: Any) -> BatchQueue:
-    given_ = {"batch_size": 4, "num_epochs": 2, "shuffle_buffer": 5, "num_readers": 2, **more}
-    return BatchQueue(given_.pop("reader", READER), pattern, shuffle=True, cache=str(cache), **given_)
+    options = {"batch_size": 4, "num_epochs": 2, "shuffle_buffer": 5, "num_readers": 2, "shuffle": True, **more}
+    reader = options.pop("reader", READERS[options.pop("kind", "video")])
+    return BatchQueue(reader, pattern, cache=str(cache), **options)
 
 
+@pytest.mark.parametrize("kind", ["video", "floats"], indirect=True, scope="module")
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 6), st.integers(1, 20), st.integers(0, 99))
-@examples(3)
+@examples(2)
 def test_examples_and_their_order_are_those_without_it(
-    pattern: str, filled: pathlib.Path, size: int, epochs: int, readers: int, buffer: int, seed: int
+    pattern: str, kind: str, filled: pathlib.Path, size: int, epochs: int, readers: int, buffer: int, seed: int
 ) -> None:
     shape = {"batch_size": size, "num_epochs": epochs, "num_readers": readers, "shuffle_buffer": buffer}
-    expected = batches(queue(pattern, seed=seed, **shape))
-    assert_same(batches(queue(pattern, filled, seed=seed, **shape)), expected)
+    expected = batches(queue(pattern, kind=kind, seed=seed, **shape))
+    assert_same(batches(queue(pattern, filled, kind=kind, seed=seed, **shape)), expected)
 
 
-def test_so_are_those_of_the_pass_that_fills_it(pattern: str, tmp_path: pathlib.Path, plain: Batches) -> None:
-    assert_same(batches(queue(pattern, tmp_path)), plain)
+def test_so_are_those_of_the_pass_that_fills_it(
+    pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
+) -> None:
+    assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
+def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathlib.Path) -> None:
+    """And each shard is read to its end."""
+    ordered = queue(pattern, filled, kind=kind, shuffle=False, num_epochs=1)
+    ordered.count_reads()
+    found = batches(ordered)
+    assert_same(found, batches(queue(pattern, kind=kind, shuffle=False, num_epochs=1)))
+    assert list(ordered.reads().values()) == list(COUNTS)
+
+
+@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
 @pytest.mark.parametrize("cores", [1, 32])
 def test_what_is_there_is_not_parsed_again(
-    pattern: str, filled: pathlib.Path, plain: Batches, cores: int, monkeypatch: pytest.MonkeyPatch
+    pattern: str, kind: str, filled: pathlib.Path, plain: Batches, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
     made = sorted(path.name for path in filled.iterdir())
     assert [name.split(".tfrecord")[0] for name in made] == ["0", "1", "2", "3", "4"]
     monkeypatch.delattr(RecordParser, "batch")
-    assert_same(batches(queue(pattern, filled)), plain)
+    monkeypatch.delattr(RecordParser, "ratings")
+    assert_same(batches(queue(pattern, filled, kind=kind)), plain)
     assert sorted(path.name for path in filled.iterdir()) == made
 
 
+@pytest.mark.parametrize("kind", ["video"], indirect=True, scope="module")
 @pytest.mark.parametrize("count", [2, 6])
-def test_shares_together_have_every_record_once(pattern: str, filled: pathlib.Path, count: int) -> None:
+def test_shares_together_have_every_record_once(pattern: str, kind: str, filled: pathlib.Path, count: int) -> None:
     """Fewer files than processes too."""
     found: Counter[bytes] = Counter()
     for index in range(count):
-        parts = batches(queue(pattern, filled, num_epochs=1).share(index, count))
+        parts = batches(queue(pattern, filled, kind=kind, num_epochs=1).share(index, count))
         if index in (0, count - 1):
-            assert_same(parts, batches(queue(pattern, num_epochs=1).share(index, count)))
+            assert_same(parts, batches(queue(pattern, kind=kind, num_epochs=1).share(index, count)))
         found.update(name for batch in parts for name in batch["video_ids"].tolist())
-    assert sorted(found.values()) == [1] * sum(COUNTS)
+    whole = batches(queue(pattern, kind=kind, shuffle=False, num_epochs=1))
+    assert found == Counter(name for batch in whole for name in batch["video_ids"].tolist())
 
 
-def test_a_position_is_taken_up(pattern: str, filled: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """In another process, that is another queue, whose cache is gone in the meantime."""
-    with opened(queue(pattern, filled)) as (session, fetches, saver):
+    with opened(queue(pattern, filled, kind=kind)) as (session, fetches, saver):
         for _ in range(3):
             session.run(fetches)
         path = saver.save(session, str(tmp_path / "input"))
         unbroken = [session.run(fetches) for _ in range(4)]
-    with opened(queue(pattern, tmp_path / "cache")) as (session, fetches, saver):
+    with opened(queue(pattern, tmp_path / "cache", kind=kind)) as (session, fetches, saver):
         saver.restore(session, path)
         assert_same([session.run(fetches) for _ in range(4)], unbroken)
 
 
-def test_a_shard_that_has_changed_is_parsed_anew(tmp_path: pathlib.Path) -> None:
-    shards, cache = write(tmp_path / "shards"), tmp_path / "cache"
+@pytest.mark.parametrize("kind", ["video", "frame"])
+def test_a_shard_that_has_changed_is_parsed_anew(kind: str, tmp_path: pathlib.Path) -> None:
+    shards, cache = write(tmp_path / "shards", kind), tmp_path / "cache"
     shards = shards.replace("*", "[02]")
-    before = batches(queue(shards, cache))
-    write(tmp_path / "shards", first=100.0)  # as long as before
-    after = batches(queue(shards, cache))
-    assert_same(after, batches(queue(shards)))
-    assert min(batch["features"][0][:, 0].min() for batch in after) >= 100 > before[0]["features"][0][0, 0]
+    before = batches(queue(shards, cache, kind=kind))
+    write(tmp_path / "shards", kind, first=100.0)  # as long as before
+    after = batches(queue(shards, cache, kind=kind))
+    assert_same(after, batches(queue(shards, kind=kind)))
+    assert any((one["features"][0] != other["features"][0]).any() for one, other in zip(after, before, strict=True))
 
 
-@pytest.mark.parametrize(
-    "reader",
-    [
+OTHERS = {
+    "video": [
         YT8MAggregatedFeatureReader(7, (3, 1), ("mean_rgb", "mean_audio")),
         YT8MAggregatedFeatureReader(6, (1, 3), ("mean_audio", "mean_rgb")),
     ],
-)
+    "frame": [
+        YT8MFrameFeatureReader(6, (3, 1), max_frames=4),
+        YT8MFrameFeatureReader(6, (3,), ("rgb",), max_frames=5),
+        EverySegmentReader(6, (3, 1), max_frames=5),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS, indirect=True, scope="module")
+@pytest.mark.parametrize("place", range(3))
 def test_another_reader_has_files_of_its_own(
-    pattern: str, filled: pathlib.Path, tmp_path: pathlib.Path, reader: Any
+    pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, place: int
 ) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     two = pattern.replace("*", "[02]")
-    assert_same(batches(queue(two, tmp_path, reader=reader)), batches(queue(two, reader=reader)))
+    for reader in OTHERS[kind][place : place + 1]:
+        assert_same(batches(queue(two, tmp_path, reader=reader)), batches(queue(two, reader=reader)))
 
 
-def damaged(content: bytes, at: int, bit: int | None) -> bytes:
-    """With one bit changed, or cut."""
-    if bit is None:
-        return content[:at]
-    return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
-
-
-@given(st.integers(0, 4), st.integers(0, 1 << 20), st.none() | st.integers(0, 7))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_damaged_file_is_not_read(
-    filled: pathlib.Path, tmp_path: pathlib.Path, shard: int, at: int, bit: int | None
-) -> None:
-    content = sorted(filled.iterdir())[shard].read_bytes()
-    path = tmp_path / "shard"
-    path.write_bytes(damaged(content, at % len(content), bit))
-    assert read_shard(str(path)) is None
-    path.write_bytes(content)
-    assert len(read_shard(str(path))) == COUNTS[shard]
-
-
+@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
 def test_damaged_files_are_made_anew(
-    pattern: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
+    pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
     whole = {path.name: path.read_bytes() for path in filled.iterdir()}
-    for (name, content), bit in zip(sorted(whole.items()), (0, None, 7, None, None), strict=True):
-        (tmp_path / name).write_bytes(damaged(content, len(content) // 2, bit))
-    assert_same(batches(queue(pattern, tmp_path)), plain)
+    for (name, content), place in zip(sorted(whole.items()), (0, -1, 20, -5, len), strict=True):
+        damaged = bytearray(content)
+        if place is len:
+            del damaged[len(content) // 2 :]
+        else:
+            damaged[place] ^= 4
+        (tmp_path / name).write_bytes(damaged)
+    assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == whole
 
 
+@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
 def test_two_that_fill_it_at_once_do_not_disturb_each_other(
-    pattern: str, tmp_path: pathlib.Path, plain: Batches
+    pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
-    with opened(queue(pattern, tmp_path)) as (one, first, _), opened(queue(pattern, tmp_path)) as (other, second, _):
+    with (
+        opened(queue(pattern, tmp_path, kind=kind)) as (one, first, _),
+        opened(queue(pattern, tmp_path, kind=kind)) as (other, second, _),
+    ):
         found = [(one.run(first), other.run(second)) for _ in plain]
     for side in zip(*found, strict=True):
         assert_same(list(side), plain)
 
 
-def test_where_there_is_no_room_no_file_is_left(pattern: str, tmp_path: pathlib.Path, plain: Batches) -> None:
-    broken = queue(pattern, tmp_path)
+@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+def test_where_there_is_no_room_no_file_is_left(
+    pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
+) -> None:
+    broken = queue(pattern, tmp_path, kind=kind)
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, unlimited[1]))
     try:
@@ -235,13 +278,14 @@ def test_where_there_is_no_room_no_file_is_left(pattern: str, tmp_path: pathlib.
     assert isinstance(failure, RunError)
     assert f"cannot write {tmp_path}" in str(failure)
     assert list(tmp_path.iterdir()) == []
-    assert_same(batches(queue(pattern, tmp_path)), plain)
+    assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
+@pytest.mark.parametrize("kind", ["frame"], indirect=True, scope="module")
 @pytest.mark.heavy
-def test_killed_while_it_is_filled_it_is_of_use(pattern: str, tmp_path: pathlib.Path) -> None:
+def test_killed_while_it_is_filled_it_is_of_use(pattern: str, kind: str, tmp_path: pathlib.Path) -> None:
     """By SIGKILL in a process of its own, as soon as something is there."""
-    code = "import sys, test_cache as t; t.batches(t.queue(sys.argv[1], sys.argv[2], num_epochs=None))"
+    code = "import sys, test_cache as t; t.batches(t.queue(sys.argv[1], sys.argv[2], num_epochs=None, kind='frame'))"
     path = os.pathsep.join(sys.path)
     process = subprocess.Popen(
         [sys.executable, "-c", code, pattern, str(tmp_path)],
@@ -254,17 +298,18 @@ def test_killed_while_it_is_filled_it_is_of_use(pattern: str, tmp_path: pathlib.
     finally:
         process.kill()
         process.wait()
-    assert_same(batches(queue(pattern, tmp_path)), batches(queue(pattern)))
+    assert_same(batches(queue(pattern, tmp_path, kind=kind)), batches(queue(pattern, kind=kind)))
 
 
+@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
 def test_what_a_killed_process_left_is_not_read(
-    pattern: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
+    pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-    for left in ("0.tfrecord.0123.arrays", ".0.tfrecord.0123.arrays.7.ab.tmp"):
+    for left in ("0.tfrecord.0123.parsed", ".0.tfrecord.0123.parsed.7.ab.tmp"):
         (tmp_path / left).write_bytes(b"half of a shard")
-    next(tmp_path.glob("2.*")).rename(tmp_path / ".2.tfrecord.0123.arrays.7.ab.tmp")  # whole, but not yet renamed
-    assert_same(batches(queue(pattern, tmp_path)), plain)
+    next(tmp_path.glob("2.*")).rename(tmp_path / ".2.tfrecord.0123.parsed.7.ab.tmp")  # whole, but not yet renamed
+    assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
 def test_a_bad_record_is_named_as_without_it(tmp_path: pathlib.Path) -> None:
@@ -292,7 +337,7 @@ def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None
     assert "0.tfrecord: record 1: it is not an Example or SequenceExample" in str(damaged.damage())
 
 
-def test_a_shard_that_vanished_is_named(pattern: str, tmp_path: pathlib.Path) -> None:
+def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "gone").touch()
     gone = queue(f"{tmp_path}/gone", tmp_path / "cache")
     gone.keep_files()

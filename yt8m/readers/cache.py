@@ -70,7 +70,7 @@ class CachedInput:
         )
 
     def _segments(self, numbers: tf.Tensor, types: Sequence[tf.DType]) -> Batch:
-        lists = {"labels": "int32", **CONTEXT}
+        lists = {"labels": "int64", **CONTEXT} if self._format.segment_labels else {}
         of_lists = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
         found = self._call(self._flat_videos, numbers, [tf.string, tf.int64, *of_lists, *types])
         ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in found[: 2 + len(of_lists)])
@@ -78,7 +78,6 @@ class CachedInput:
             name: tf.RaggedTensor.from_row_splits(arrays[2 * place], arrays[2 * place + 1], validate=False)
             for place, name in enumerate(lists)
         }
-        context["labels"] = tf.cast(context["labels"], tf.int64)
         splits = tf.concat([[0], tf.cumsum(lengths)], axis=0)
         parts = [
             Frames(tf.ensure_shape(value, [None, feature.size]), splits, feature.size, bounds)
@@ -109,7 +108,8 @@ class CachedInput:
             except DamagedError:  # `damage` finds it anew, and describes it as without a cache
                 raise
             except RunError as error:
-                self.failure = self.failure or error
+                if not self._records.is_closed:  # prefetch threads may still run
+                    self.failure = self.failure or error
                 raise
 
         # The function is declared stateless, because otherwise the position of the input could not be saved.
@@ -130,10 +130,10 @@ class CachedInput:
         return [picked.ids, picked.labels(self._reader.num_classes), picked.num_frames, *picked.features()]
 
     def _flat_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Ids, lengths, labels and ratings (each with its row splits), and frames without padding."""
-        picked = self._records.picked(numbers)
-        lists = [picked.lists(lambda shard: shard.classes)]
-        lists += [picked.lists(lambda shard, name=name: shard.ratings[name]) for name in CONTEXT]  # type: ignore[misc]
+        """Ids, lengths, labels and ratings if they are read (each with its row splits), and frames without padding."""
+        picked, lists = self._records.picked(numbers), []
+        if self._format.segment_labels:
+            lists = [picked.lists(name) for name in ("labels", *CONTEXT)]
         arrays = [array for ragged in lists for array in ragged]
         return [picked.ids, picked.num_frames.astype(np.int64), *arrays, *picked.frames()]
 

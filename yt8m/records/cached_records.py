@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ class CachedRecords:
     Args:
       cache: the cache.
       files: the shards; the number of a record contains the index of its shard.
+
+    Attributes:
+      cache: as given.
+      is_closed: whether `close` was called; then nothing can be read any more.
     """
 
     def __init__(self, cache: ShardCache, files: Sequence[str]) -> None:
@@ -33,7 +37,7 @@ class CachedRecords:
         self._open: OrderedDict[int, CachedShard] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_of = [threading.Lock() for _ in self._files]  # held while the shard is parsed
-        self._is_closed = False
+        self.is_closed = False
 
     def begun(self, path: str) -> tuple[CachedShard, NDArray[np.int64]]:
         """The present version of a shard that a pass begins to read, and the two ends of its records' numbers.
@@ -55,7 +59,7 @@ class CachedRecords:
           is_damaged: whether the file in the cache is known to be damaged.
         """
         with self._lock_of[number]:
-            if self._is_closed:  # prefetch threads may still run
+            if self.is_closed:
                 raise RunError("the cache of parsed records is closed")
             path, shard = self._files[number], self._open.get(number)
             if shard is None or is_damaged or (is_begun and self.cache.place(path) != shard.path):
@@ -74,7 +78,7 @@ class CachedRecords:
     def close(self) -> None:
         """Forgets the open shards, for good."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             self._open.clear()
 
 
@@ -104,16 +108,16 @@ class PickedRecords:
         """bool [N, num_classes]."""
         labels = np.zeros((len(self._rows), num_classes), np.bool_)
         for number, shard in self._shards.items():
-            classes = shard.classes.take(self._rows[self._places[number]])
+            classes = shard.lists["labels"].take(self._rows[self._places[number]])
             labels[np.repeat(self._places[number], np.diff(classes.splits)), classes.values] = True
         return labels
 
-    def lists(self, of_shard: Callable[[CachedShard], Ragged]) -> Ragged:
-        """A list of each record, such as its labels; `of_shard` gives those of a shard."""
+    def lists(self, name: str) -> Ragged:
+        """A list of each record: its `labels`, or one of `RATING_LISTS`."""
         pieces: list[Any] = [None] * len(self._rows)
         for number, shard in self._shards.items():
             places = self._places[number]
-            values, splits = of_shard(shard).take(self._rows[places])
+            values, splits = shard.lists[name].take(self._rows[places])
             for place, piece in zip(places.tolist(), np.split(values, splits[1:-1]), strict=True):
                 pieces[place] = piece
         return Ragged.of_counts(np.concatenate(pieces), np.array(list(map(len, pieces))))

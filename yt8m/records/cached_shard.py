@@ -78,12 +78,12 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
       blocks: the records; at most a few of them are in memory at a time.
       damage: holds the bad record at which the shard was left, or nothing; looked at after the last block.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "classes", *RATING_LISTS)}
+    columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *RATING_LISTS)}
     with storage.write_atomic(path) as file:
         for batch, ratings in blocks:
             columns["ids"] += [np.frombuffer(shards.id_bytes(text.encode()), np.uint8) for text in batch.ids]
             columns["frames"].append(batch.num_frames)
-            columns["classes"] += map(np.flatnonzero, batch.labels)
+            columns["labels"] += map(np.flatnonzero, batch.labels)
             for name, values in ratings.items():
                 columns[name] += values
             for content in _values_of_each(batch):
@@ -108,7 +108,7 @@ def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> 
         "bad_record": np.array([one.record for one in damage], np.int64),
         "bad_because": np.array([one.what for one in damage], np.str_),
     }
-    kinds = {"ids": "u1", "classes": "i4", **dict(zip(RATING_LISTS, ("i8", "i8", "f4"), strict=True))}
+    kinds = dict(zip(("ids", "labels", *RATING_LISTS), ("u1", "i8", "i8", "i8", "f4"), strict=True))
     for name, kind in kinds.items():
         arrays[name] = np.concatenate([np.zeros(0, kind), *columns[name]]).astype(kind)
         arrays[f"{name} each"] = np.array(list(map(len, columns[name])), np.int64)
@@ -135,8 +135,7 @@ class CachedShard:
       path: as given.
       ids: object [N], the ids as bytes.
       num_frames: int32 [N]; 1 for videos.
-      classes: the labels of each record.
-      ratings: for each of `RATING_LISTS` the values of each record; no lists if ratings were not read.
+      lists: by name the lists of each record: its `labels`, int64, and if ratings were read, each of `RATING_LISTS`.
       damage: the number of the bad record at which the shard was left, and what is wrong with it; None if none is bad.
 
     Raises:
@@ -159,8 +158,7 @@ class CachedShard:
         content = names.values.tobytes()
         self.ids = np.empty(len(self), object)
         self.ids[:] = [content[start:end] for start, end in itertools.pairwise(names.splits.tolist())]
-        self.classes = _lists(index, "classes")
-        self.ratings = {name: _lists(index, name) for name in RATING_LISTS}
+        self.lists = {name: _lists(index, name) for name in ("labels", *RATING_LISTS)}
         self._is_checked = np.zeros(len(self), np.bool_)
         bad = zip(index["bad_record"].tolist(), index["bad_because"].tolist(), strict=True)
         self.damage: tuple[int, str] | None = next(bad, None)
