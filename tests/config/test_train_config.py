@@ -13,11 +13,10 @@ from yt8m.errors import UsageError
 @pytest.mark.parametrize(
     ("data", "parts"),
     [
-        ({"frame_features": True}, ["--frame_features"]),
         ({"cache": "gs://bucket/cache"}, ["a local folder", "gs://bucket/cache"]),
         ({"data_pattern": "a*, gs://bucket/b*"}, ["local shards", "gs://bucket/b*"]),
-        ({"max_bad_records": 1}, ["--max_bad_records"]),
         ({"nan_policy": "zero"}, ["--nan_policy=zero"]),
+        ({"nan_policy": "zero", "frame_features": True, "feature_names": ("rgb", "a/floats")}, ["--nan_policy=zero"]),
     ],
 )
 def test_what_does_not_go_with_a_cache_is_refused(data: dict[str, Any], parts: list[str]) -> None:
@@ -58,7 +57,9 @@ def test_each_feature_has_a_range_or_none(ranges: tuple[tuple[float, ...], ...])
 
 
 def test_a_cache_goes_with_the_usual_policies() -> None:
-    assert TrainConfig(data=DataConfig(cache="kept")).data.cache == "kept"
+    frames = {"frame_features": True, "feature_names": ("rgb", "audio"), "nan_policy": "zero"}
+    for more in ({}, {"max_bad_records": 2}, frames):
+        assert TrainConfig(data=DataConfig(cache="kept", **more)).data.cache == "kept"
 
 
 def test_the_lists_of_a_message_are_separated_by_commas() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import numpy as np
 import pytest
+from reader_records import frame_record, write_shard
 from small_run import losses, run, weights
 
-from yt8m import train
+from yt8m import eval as evaluation
+from yt8m import inference
 
 
 @pytest.mark.heavy
@@ -35,9 +38,64 @@ def test_a_run_may_take_one_up_or_leave_it(tmp_path: pathlib.Path) -> None:
     assert sorted(losses(folder)) == list(range(1, 10))
 
 
-def test_frames_are_refused_on_the_command_line(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--frame_features", f"--cache={tmp_path}", f"--train_dir={tmp_path / 'run'}"]
-    assert train.main(["--train_data_pattern=" + __file__, *words]) == 2
-    said = capsys.readouterr().err
-    assert f"--cache={tmp_path} saves the time to parse" in said
-    assert "With --frame_features it would save nothing" in said
+FRAMES = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=3,2", "--num_classes=10", "--max_frames=20"]
+
+
+def frame_shards(folder: pathlib.Path) -> str:
+    """Two shards of frames with ratings; in the first, the last record is damaged."""
+    rng = np.random.default_rng(4)
+    for name, count in (("a", 5), ("b", 6)):
+        records = []
+        for row in range(count):
+            context = {"id": [b"%s%d" % (name.encode(), row)], "labels": [row % 4, 9]}
+            ratings = ("segment_start_times", [0, 5]), ("segment_labels", [row, 2]), ("segment_scores", [1.0, 0.0])
+            length = 7 + 3 * row
+            frames = {key: rng.integers(0, 256, (length, size)).astype(np.uint8) for key, size in SIZES.items()}
+            records.append(frame_record({**context, **dict(ratings)}, frames))
+        write_shard(folder / f"{name}.tfrecord", records)
+    whole = (folder / "a.tfrecord").read_bytes()
+    (folder / "a.tfrecord").write_bytes(whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
+    return f"{folder}/*.tfrecord"
+
+
+SIZES = {"rgb": 3, "audio": 2}
+
+
+def bad_records(folder: pathlib.Path, mode: str) -> set[tuple[str, int]]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    bad = [line["bad_record"] for line in lines if line.get("mode") == mode and "bad_record" in line]
+    return {(record["shard"], record["record"]) for record in bad}
+
+
+def losses_of(folder: pathlib.Path) -> list[float]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+@pytest.mark.long
+def test_every_program_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
+    """What they write is what they write without it, with a bad record that is tolerated too."""
+    pattern = frame_shards(tmp_path)
+    for name in ("plain", "cached"):
+        more = ["--max_bad_records=1", *([f"--cache={tmp_path / 'cache'}"] if name == "cached" else [])]
+        folder = tmp_path / name
+        words = [f"--train_data_pattern={pattern}", "--model=FrameLevelLogisticModel", "--batch_size=4", *more]
+        for steps in (3, 6):
+            assert run(folder, *words, *FRAMES, f"--max_steps={steps}") == 0
+        passes = [f"--train_dir={folder}", "--batch_size=4", *more]
+        assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once"]) == 0
+        (folder / "eval/report.json").rename(folder / "videos.json")
+        assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once", "--segment_labels"]) == 0
+        shown = [*passes, f"--input_data_pattern={pattern}"]
+        assert inference.main([*shown, f"--output_file={folder / 'videos.csv'}"]) == 0
+        classes = tmp_path / "classes.csv"
+        classes.write_text("Index\n2\n5\n")
+        words = [f"--output_file={folder / 'segments.csv'}", "--segment_labels", f"--segment_label_ids_file={classes}"]
+        assert inference.main([*shown, *words]) == 0
+    plain, cached = tmp_path / "plain", tmp_path / "cached"
+    for name in ("videos.json", "eval/report.json", "videos.csv", "segments.csv"):
+        assert (cached / name).read_text().replace("/cached/", "/plain/") == (plain / name).read_text()
+    assert losses_of(cached) == losses_of(plain)
+    for mode in ("train", "eval", "infer"):
+        assert bad_records(cached, mode) == bad_records(plain, mode) == {(f"{tmp_path}/a.tfrecord", 4)}
+    assert len(list((tmp_path / "cache").iterdir())) == 6  # videos, rated segments, and all segments

@@ -64,6 +64,7 @@ class PassConfig(DamagePolicy):
     max_frames: int | None = option(None, "frames of a video that are read; by default as in training", minimum=1)
     batch_size: int = same_as(DataConfig, "batch_size")
     num_readers: int = same_as(DataConfig, "num_readers")
+    cache: str = same_as(DataConfig, "cache")
     segment_labels: bool = False
     callbacks: tuple[str, ...] = same_as(TrainConfig, "callbacks")
     log_every_n_steps: int = same_as(TrainConfig, "log_every_n_steps")

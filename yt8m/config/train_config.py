@@ -14,6 +14,7 @@ from typing import Any
 from yt8m.config.run_options import CheckpointConfig, DistributedConfig, StorageConfig, ValidationConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
+from yt8m.records.data_format import usual_range
 
 MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 
@@ -98,7 +99,7 @@ class DataConfig(DamagePolicy):
     )
     # Only whether there is a cache matters for a resumed run, not which folder holds it.
     cache: str = option(
-        "", "local folder that caches parsed videos for later passes over them", shapes="input", shaped_by=bool
+        "", "local folder that caches parsed records for later passes over them", shapes="input", shaped_by=bool
     )
     # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,
     # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
@@ -124,11 +125,6 @@ class DataConfig(DamagePolicy):
         if not self.cache:
             return
         given = f"--cache={self.cache}"
-        if self.frame_features:
-            raise UsageError(
-                f"{given} saves the time to parse videos. With --frame_features it would save nothing, since "
-                "frames are bytes before and after parsing. Leave out one of the two."
-            )
         if self.reader:
             raise UsageError(
                 f"{given} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
@@ -137,10 +133,12 @@ class DataConfig(DamagePolicy):
         for path, what in ((self.cache, "a local folder"), (self.data_pattern, "local shards")):
             if "gs://" in path:
                 raise UsageError(f"{given} needs {what}, and {path} is in a bucket; copy it here, or leave it out.")
-        if self.max_bad_records or self.nan_policy != "refuse":
+        level = "frame" if self.frame_features else "video"
+        ranges = self.feature_ranges or [usual_range(level, name) for name in self.feature_names]
+        if self.nan_policy != "refuse" and not all(ranges):  # bytes are never NaN
             raise UsageError(
-                f"{given} parses a record only once, so later passes could not count what --max_bad_records "
-                "skips and --nan_policy=zero sets to 0. Leave out one of the two."
+                f"{given} parses a record only once, so later passes could not count what --nan_policy=zero sets to 0. "
+                "Leave out one of the two."
             )
 
 

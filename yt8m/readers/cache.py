@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -39,8 +40,10 @@ class CachedInput:
 
     def __init__(self, folder: str, reader: Any, files: Sequence[str], tolerance: Tolerance | None = None) -> None:
         self._reader, self._format, self._tolerance = reader, format_of(reader), tolerance
-        self._records = CachedRecords(ShardCache(folder, self._format, tolerance is not None), files)
+        cache = ShardCache(folder, self._format, tolerance is not None)
+        self._records = CachedRecords(cache, files)
         self.failure: RunError | None = None
+        logging.info("--cache: %s", cache.room(files))
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
         """Dataset of int64: the number of each record of a shard, in order."""

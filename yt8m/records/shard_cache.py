@@ -21,6 +21,7 @@ from yt8m.records.cached_shard import Block, CachedShard, DamagedCacheError, wri
 from yt8m.records.data_format import DataFormat
 from yt8m.records.record_parser import Raw, RecordParser
 from yt8m.records.shards import RATING_LISTS, DamagedError
+from yt8m.storage.local import free_bytes
 
 _FORMAT = 4  # version of the files; a new version makes existing files stale
 
@@ -47,6 +48,16 @@ class ShardCache:
         self.frame_bytes = [
             feature.size * np.dtype(kind).itemsize for feature, kind in zip(data.features, self.types, strict=True)
         ]
+
+    def room(self, files: Sequence[str]) -> str:
+        """One line: how many of these shards are in the folder, how much room the others take, and the free room."""
+        missing = [shard for shard in files if not storage.exists(self.place(shard))]
+        needed, free = sum(storage.size(shard) for shard in missing), free_bytes(self._folder)
+        line = f"{self._folder} has {len(files) - len(missing)} of {len(files)} parsed shards"
+        if not missing:
+            return line
+        line += f"; the others take at most {needed / 1e9:.2f} GB, as the shards do, and {free / 1e9:.2f} GB are free"
+        return f"{line}. The disk may become full" if needed > free else line
 
     def place(self, shard: str) -> str:
         """The path of the file for the present version of a shard.

@@ -96,7 +96,7 @@ class OpenedRun:
         `config`.
 
         Raises:
-          UsageError: segments are requested, but the model takes video-level features.
+          UsageError: segments are requested, but the model takes video-level features; or no cache can serve the data.
         """
         data = self.config.data
         if segment_labels and not data.frame_features:
@@ -108,14 +108,17 @@ class OpenedRun:
         taken = ["batch_size", "num_readers"]
         if isinstance(config, DamagePolicy):
             taken += [field.name for field in dataclasses.fields(DamagePolicy)]
-        return dataclasses.replace(
+        fitted = dataclasses.replace(
             data,
             data_pattern=pattern,
             segment_labels=segment_labels,
             vocabulary=getattr(config, "vocabulary", ""),
             max_frames=getattr(config, "max_frames", None) or data.max_frames,
+            cache=getattr(config, "cache", ""),
             **{name: getattr(config, name) for name in taken},
         )
+        fitted.check_cache()
+        return fitted
 
     def names_for(self, data: DataConfig, where: str = "", remedy: str = "") -> Vocabulary:
         """The run's own vocabulary, or else that of the data; empty if there is neither.

@@ -81,6 +81,7 @@ def of_training(config: TrainConfig) -> EvalConfig:
         num_readers=data.num_readers,
         max_bad_records=data.max_bad_records,
         nan_policy=data.nan_policy,
+        cache=data.cache,
         num_gpu=config.devices.num_gpu,
         log_every_n_steps=config.log_every_n_steps,
     )
@@ -125,7 +126,7 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
 
 def _evaluate_export(config: EvalConfig) -> int:
     """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
-    for name in ("report", "segment_labels", "keep_best", "max_bad_records"):
+    for name in ("report", "segment_labels", "keep_best", "max_bad_records", "cache"):
         if getattr(config, name):
             raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
     if not config.eval_data_pattern:

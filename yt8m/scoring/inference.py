@@ -56,7 +56,7 @@ def infer(config: InferenceConfig) -> int:
 
 def _infer_with_export(config: InferenceConfig) -> int:
     """Predicts with an exported model, which is fed with records; returns the exit status."""
-    for name in ("segment_labels", "output_model_tgz", "max_bad_records"):
+    for name in ("segment_labels", "output_model_tgz", "max_bad_records", "cache"):
         if getattr(config, name):
             raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
     for name in ("input_data_pattern", "output_file"):
