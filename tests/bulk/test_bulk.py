@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from yt8m.bulk import bulk_config
-from yt8m.command_line import cli
+from yt8m.command_line import bulk, cli
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -80,8 +80,8 @@ def test_options_that_beam_does_not_have_are_named(capsys: pytest.CaptureFixture
 
 def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown() -> None:
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
-    beam_runs = bulk_config._loaded("beam_runs")
-    page = pathlib.Path(__file__).parents[3] / "docs/users/bulk.md"
+    beam_runs = bulk._loaded("beam_runs")
+    page = pathlib.Path(__file__).parents[2] / "docs/users/bulk.md"
     words = re.findall(
         r"(?<= )(--\S+)", page.read_text().partition("--runner=DataflowRunner -- ")[2].partition("```")[0]
     )
@@ -91,16 +91,16 @@ def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown(
 
 
 def test_words_after_two_dashes_are_beams() -> None:
-    assert bulk_config._split(["infer", "--model=m", "--", "--region=x", "--"]) == (
+    assert bulk._split(["infer", "--model=m", "--", "--region=x", "--"]) == (
         ["infer", "--model=m"],
         ["--region=x", "--"],
     )
-    assert bulk_config._split(["infer"]) == (["infer"], [])
+    assert bulk._split(["infer"]) == (["infer"], [])
 
 
 def test_paths_become_absolute_and_buckets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.chdir(tmp_path)
-    config = bulk_config._with_paths(
+    config = bulk_config.with_absolute_paths(
         bulk_config.RankBulk(model="runs/a", input="d/*", output="gs://b/out", candidates_from="c.csv")
     )
     assert config == bulk_config.RankBulk(

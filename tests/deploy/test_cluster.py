@@ -17,7 +17,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 
 @contextlib.contextmanager
 def process(*arguments):
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    path = os.pathsep.join([str(TESTS), str(TESTS / "support"), str(TESTS.parent)])
     started = subprocess.Popen(
         [sys.executable, str(TESTS / "deploy/cluster_process.py"), *arguments],
         env={**os.environ, "PYTHONPATH": path},

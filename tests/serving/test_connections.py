@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # The signal comes after the greeting, while asyncio makes its loop, and before uvicorn has taken over the signals.
 PROGRAM = """

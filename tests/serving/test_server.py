@@ -27,7 +27,7 @@ from yt8m.command_line import cli
 from yt8m.lazy import tf
 from yt8m.records.shards import framed
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENTS = 4
 WORDS = ["--port=0", "--max_frames=8", "--max_videos=12", "--max_megabytes=0.5", f"--max_requests={CLIENTS}"]
 RECORDS = small_exports.frame_records(12)

@@ -26,7 +26,7 @@ import small_exports
 from reader_records import video_record
 from serving.tiny_service import CLASSES, STUCK, empty_fields, scores_of
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BYTES = {"Content-Type": "application/octet-stream"}
 TINY = [sys.executable, "tests/serving/tiny_service.py"]
 AFTER = 120.0  # seconds after --timeout that a process which was told to end has on a busy machine; 4 are usual

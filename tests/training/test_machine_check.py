@@ -17,7 +17,7 @@ from yt8m.command_line import doctor as doctor_command
 from yt8m.errors import RunError
 from yt8m.training import machine_check, trial_steps
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_the_facts_are_those_of_this_machine() -> None:

@@ -32,7 +32,7 @@ from yt8m.serving.bodies import RECORDS, BodyLimits, RefusedError, features_in, 
 _HEAD = struct.Struct("<IQ")  # number of bytes of the JSON, and of the raw bytes
 _MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # address space of a child: base, and per byte of the largest body
 _READY = {"ready": True}
-_START = "from yt8m.serving.server import parsing; parsing.main()"
+_START = "from yt8m.serving import parsing; parsing.main()"
 
 
 class ParserSettings(NamedTuple):

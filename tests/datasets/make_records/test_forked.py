@@ -21,7 +21,8 @@ _VIDEOS = 600
 _PROGRAM = """
 import os, signal, sys
 from yt8m import errors
-from yt8m.commands import make_records
+from yt8m.command_line.make_records import main
+from yt8m.datasets import make_records
 from yt8m.datasets.make_records import features, forked, output
 
 folder, out, processes, trouble, *words = sys.argv[1:]
@@ -51,7 +52,7 @@ if trouble == "full":
 output.Output.write_part, forked.ForkedWorkers.submit = troubled, interrupted
 given = [f"--table={folder}/t.csv", f"--array={folder}/x.npy", f"--out={out}", "--shards=3", *words]
 try:
-    print("status", make_records.main(given))
+    print("status", main(given))
 except errors.RunError as error:
     print("error", str(error).replace(out, "OUT"))
 print("children", os.path.exists(f"/proc/{began}/task/{began}/children") and
