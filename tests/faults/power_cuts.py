@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -319,8 +320,11 @@ def _is_unfinished(path: str) -> bool:
 
 
 def _is_of_saver(path: str | None) -> bool:
-    """Whether TensorFlow's saver made this file: its name promises nothing until the state file names it."""
-    return path is not None and (".tempstate" in path or ".tmp" in pathlib.PurePath(path).suffix)
+    """Whether TensorFlow's saver made this file: its name promises nothing until the state file names it.
+
+    The suffix `.tmp` alone is this package's: such a file is whole and synced when it gets its name.
+    """
+    return path is not None and re.fullmatch(r"\.tempstate\d+|\.tmp\w+", pathlib.PurePath(path).suffix) is not None
 
 
 def write_files(folder: pathlib.Path, files: Mapping[str, bytes]) -> pathlib.Path:

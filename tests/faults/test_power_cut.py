@@ -20,7 +20,7 @@ from yt8m.runner import checkpoints
 
 TRAIN = ["--save_checkpoint_steps=4", "--keep_checkpoints=2", "--max_steps=12"]
 MODELS = {
-    "train": train_words(pathlib.Path("run"), *TRAIN),
+    "train": train_words(pathlib.Path("run"), *TRAIN, "--cache=cache"),
     "export": ["--train_dir=run", "--out=export"],
     "average-checkpoints": ["--train_dir=run", "--last=2", "--out=averages"],
     "inference": ["--train_dir=run", "--input_data_pattern={test}", "--output_file=p.csv", "--output_model_tgz=m.tgz"],
@@ -127,7 +127,8 @@ def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathl
     for point, disk in models.replay(models.points(2 * count, "train")[::2]):
         outcome = OUTCOMES[point % len(OUTCOMES)]
         folder = write_files(tmp_path / str(point), disk.after_power_cut(outcome))
-        assert train.main(train_words(folder / "run", *TRAIN)) == 0, f"after call {point}, {outcome}"
+        words = train_words(folder / "run", *TRAIN, f"--cache={folder}/cache")
+        assert train.main(words) == 0, f"after call {point}, {outcome}"
         for name, values in weights(folder / "run", 12).items():
             np.testing.assert_array_equal(values, expected[name], f"{name}, after call {point}, {outcome}")
 
@@ -138,6 +139,7 @@ def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathl
 @pytest.mark.parametrize("command", MODELS)
 def test_what_is_made_of_models(models: Recording, command: str, count: int) -> None:
     check(models, command, count)
+    assert any(path.endswith(".arrays") for path in promises(models).files), "the cache of parsed shards"
 
 
 @pytest.mark.promise("C11")
