@@ -24,7 +24,7 @@ from absl import logging as absl_logging
 
 import yt8m
 from yt8m import eval as evaluation
-from yt8m import inference
+from yt8m import inference, models
 from yt8m.command_line import make_records as make_records_command
 from yt8m.lazy import tf
 from yt8m.records import shards
@@ -283,9 +283,35 @@ def test_code_of_a_run_from_elsewhere_must_be_trusted(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
     with pytest.raises(yt8m.UsageError, match=r"my_own_model:Mine.*if you trust it, give trust_code=True"):
         yt8m.load(world / "own")
+    assert models.get("my_own_model:Mine").__name__ == "Mine"  # the refusal ended with the call
     with yt8m.load(world / "own", trust_code=True) as model:
+        with pytest.raises(yt8m.UsageError, match=r"my_own_model:Mine"):
+            yt8m.load(world / "own")
         assert told(model, data) == expected
+        with ThreadPoolExecutor(1) as thread:  # builds a further graph, from the same code
+            assert thread.submit(model.evaluate, data).result()["num_examples"] == len(expected)
     sys.modules.pop("my_own_model")
+
+
+def test_a_loss_from_elsewhere_is_refused_when_it_is_needed(
+    world: pathlib.Path, data: yt8m.Records, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Predictions need no loss, so a model can be loaded without trust in it; a thread of its own is refused too."""
+    code = "from yt8m.losses.label_losses import CrossEntropyLoss as Base\nclass Lost(Base): pass\n"
+    (tmp_path / "my_own_loss.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fit(world, "lost", label_loss="my_own_loss:Lost")
+    sys.modules.pop("my_own_loss")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    with yt8m.load(world / "lost") as model, ThreadPoolExecutor(1) as thread:
+        told(model, data)
+        refusal = r"names code, the loss 'my_own_loss:Lost'.*if you trust it, give trust_code=True to yt8m.load"
+        with pytest.raises(yt8m.UsageError, match=refusal):
+            thread.submit(model.evaluate, data).result()
+    assert "my_own_loss" not in sys.modules
+    with yt8m.load(world / "lost", trust_code=True) as model:
+        assert model.evaluate(data)["loss"] > 0
+    sys.modules.pop("my_own_loss")
 
 
 def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Records) -> None:

@@ -93,3 +93,17 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
         tools.get("os:sep")
     registry.trust(["os:sep", "os:never_heard_of"])
     assert tools.get("os:sep") == "/"
+
+
+def test_what_a_call_distrusts_concerns_no_other_call(afresh: None) -> None:
+    tools: Registry[object] = Registry("tool")
+    registry.distrust(["os:curdir"], "runs/b/config.json")
+    with pytest.raises(UsageError), registry.own_trust():
+        registry.trust(["os:curdir"])
+        assert tools.get("os:curdir") == "."
+        registry.distrust(["os:sep"], "runs/a/config.json")
+        registry.set_command_line_names(["os:curdir"])
+        tools.get("os:sep")
+    assert tools.get("os:sep") == "/"
+    with pytest.raises(UsageError, match="runs/b/config.json"):
+        tools.get("os:curdir")

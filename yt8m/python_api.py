@@ -10,7 +10,6 @@ for video in model.predict("data/video/test/*.tfrecord", top_k=3):
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import dataclasses
 import os
 import weakref
@@ -123,9 +122,10 @@ class Model(Closing):
         self._refuse_closed()
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
-        registry.set_command_line_names(metrics)
         settings = EvaluationSettings(top_k, segment_labels)
-        done = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
+        with _python_call("give trust_code=True to yt8m.load"):
+            registry.set_command_line_names(metrics)
+            done = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
         return evaluation.report_json(done, self._scorer.model)
 
     def predict_video(
@@ -157,10 +157,7 @@ class Model(Closing):
         self._refuse_closed()
         takes, whole = self._scorer.takes, storage.expanded(os.fspath(path))
         is_trusted = trust_code or self._trusts_code
-        with (
-            _errors_of_python(),
-            video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source,
-        ):
+        with _python_call(), video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source:
             (found,) = video_predictions.predict(self._scorer, source, [whole])
         if found.bad:
             raise RunError(f"{whole}: {found.bad}.")
@@ -192,17 +189,18 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
       RunError: the model cannot be read.
     """
     whole = os.path.expanduser(os.fspath(path)).rstrip("/")
-    with _errors_of_python():
+    with _python_call():
         return Model(whole, scoring.open(whole, checkpoint, trust_code=trust_code), trust_code=trust_code)
 
 
 @contextlib.contextmanager
-def _errors_of_python() -> Iterator[None]:
-    """Errors of the block name the argument trust_code in place of the flag."""
+def _python_call(remedy: str = "give trust_code=True") -> Iterator[None]:
+    """Trust that the block grants or refuses ends with it; its errors name `remedy` in place of the flag."""
     try:
-        yield
+        with registry.own_trust():
+            yield
     except UsageError as error:
-        raise UsageError(str(error).replace("add --trust_code", "give trust_code=True")) from error
+        raise UsageError(str(error).replace("add --trust_code", remedy)) from error
 
 
 def extract(
@@ -229,10 +227,11 @@ def extract(
       UsageError: an extractor or a setting is wrong.
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
-    registry.set_command_line_names(extractors)
     chosen = Settings(frames_per_second, max_frames)
     whole = storage.expanded(os.fspath(path))
-    ((_, found, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
+    with _python_call():
+        registry.set_command_line_names(extractors)
+        ((_, found, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
     if found.bad:
         raise RunError(f"{whole}: {found.bad}.")
     return dict(zip(names, found.arrays, strict=True))
@@ -271,16 +270,11 @@ def fit(**given: Any) -> FittedRun:
       UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
       RunError: the training failed; the message says why.
     """
-    with _errors_of_python():
-        return contextvars.copy_context().run(_fit, _words(given))
-
-
-def _fit(words: Sequence[str]) -> FittedRun:
     here = cluster.from_environment()
     if here is not None and here.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
-    with program.shown_log():
-        config, outcome = training_run.train(flags.train_config(words))
+    with _python_call(), program.shown_log():
+        config, outcome = training_run.train(flags.train_config(_words(given)))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))

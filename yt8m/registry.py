@@ -1,14 +1,16 @@
 """Registries of things chosen by name: models, losses, callbacks, runners.
 
 Getting `package.module:Name` imports that module, which runs its code. Code that reads such names from a file of
-unknown origin passes them to `distrust`; from then on `Registry.get` refuses to import them.
+unknown origin passes them to `distrust`; from then on `Registry.get` refuses to import them, in the same context
+(`contextvars`): what one call of the Python interface distrusts does not concern the next one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
@@ -18,8 +20,7 @@ T = TypeVar("T")
 
 TRUST_HELP = "import the code that the run's config.json names, even if you did not train that run here"
 
-_distrusted: dict[str, str] = {}  # {name of code: file that names it}
-# Each thread has its own list, because Python code may start several trainings.
+_distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default={})  # {name of code: file that names it}
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
@@ -36,7 +37,7 @@ def names_of_code(value: Any) -> set[str]:
 
 def distrust(names: Iterable[str], path: str) -> None:
     """Forbids the import of these names, which the file `path` holds, unless the user gives them too."""
-    _distrusted.update(dict.fromkeys(names, path))
+    _distrusted.set({**_distrusted.get(), **dict.fromkeys(names, path)})
 
 
 def set_trust(names: Iterable[str], path: str, *, is_trusted: bool) -> None:
@@ -49,8 +50,19 @@ def set_trust(names: Iterable[str], path: str, *, is_trusted: bool) -> None:
 
 def trust(names: Iterable[str]) -> None:
     """Undoes `distrust` for these names."""
-    for name in names:
-        _distrusted.pop(name, None)
+    trusted = set(names)
+    _distrusted.set({name: path for name, path in _distrusted.get().items() if name not in trusted})
+
+
+@contextlib.contextmanager
+def own_trust() -> Iterator[None]:
+    """What the block trusts, distrusts or sets as names on the command line ends with the block."""
+    tokens = _distrusted.set(_distrusted.get()), _on_command_line.set(_on_command_line.get())
+    try:
+        yield
+    finally:
+        _distrusted.reset(tokens[0])
+        _on_command_line.reset(tokens[1])
 
 
 def set_command_line_names(names: Iterable[str]) -> None:
@@ -59,9 +71,10 @@ def set_command_line_names(names: Iterable[str]) -> None:
 
 
 def _refuse_distrusted(kind: str, name: str) -> None:
-    if name in _distrusted and name not in _on_command_line.get():
+    distrusted = _distrusted.get()
+    if name in distrusted and name not in _on_command_line.get():
         raise UsageError(
-            f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not "
+            f"{distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not "
             "known as a run that you trained on this machine (or its config was changed since). Look at that "
             "code; if you trust it, add --trust_code."
         )

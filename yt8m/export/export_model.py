@@ -73,6 +73,7 @@ def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: worklo
         "moving_average_decay": run.optimizer.moving_average_decay,
         "weights": config.weights,
         "names": parts.names,
+        "is_own": model.run.is_own,
     }
     inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
     write_inference_model(
@@ -83,8 +84,8 @@ def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: worklo
         describe=lambda _, parameters: counts.append(parameters),
         **shared,
     )
-    shared |= {"extractors": run.data.extractors, "is_own": model.run.is_own}
-    export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, default=config.signature, **shared)
+    shared |= {"extractors": run.data.extractors, "default": config.signature}
+    export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, **shared)
     return counts[0]
 
 

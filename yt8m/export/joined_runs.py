@@ -64,18 +64,18 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         member.log()
     with tempfile.TemporaryDirectory() as folder:
         chosen = [member.weights for member in members]
+        is_own = all(member.run.is_own for member in members)
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
             extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
-            is_own = all(member.run.is_own for member in members)
             export_saved_model(
                 config.export_dir, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
             )
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
-            write_inference_model(inner, path, modeler, frame_features=has_frames)
-            run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names)
+            write_inference_model(inner, path, modeler, frame_features=has_frames, is_own=is_own)
+            run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
 

@@ -178,6 +178,7 @@ def write_inference_model(
     weights: str = "float32",
     names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
+    is_own: bool = False,
 ) -> str:
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
 
@@ -195,6 +196,7 @@ def write_inference_model(
       names: the model's own vocabulary, which is written beside it.
       describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
+      is_own: as for `export_saved_model`.
 
     Returns:
       The prefix of the files.
@@ -211,6 +213,8 @@ def write_inference_model(
             vocabulary.write(os.path.join(part, vocabulary.NAME), names)
         if describe is not None:
             describe(part, model.parameters)
+        if is_own:
+            run_dir.note_own(folder, storage.read_bytes(os.path.join(part, f"{INFERENCE_MODEL}.meta")))
     return storage.join(folder, INFERENCE_MODEL)
 
 

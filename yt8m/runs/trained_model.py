@@ -51,7 +51,7 @@ class TrainedModel:
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
         loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
-        return MetaGraphModeler(self.weights, top_k, loss)  # it says that the graph is a program, in own runs too
+        return MetaGraphModeler(self.weights, top_k, loss)
 
     def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
         """The config of the runner for an evaluation (`mode` eval) or for inference (infer); without lines if None."""
@@ -111,7 +111,7 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
             config_folder = inner if run_dir.read(inner) else folder
             config = config_of(config_folder, PassConfig(num_classes=classes), trust_code)
-            run = OpenedRun(folder, config, run_dir.own_names(inner, classes), is_own=False)
+            run = OpenedRun(folder, config, run_dir.own_names(inner, classes), run_dir.is_own(config_folder))
             return TrainedModel(run, prefix, is_file=True)
     raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
 

@@ -175,7 +175,7 @@ def _evaluated(
             _write_summaries(results.events, done)
             _write_names(config, results.folder, task.names)
             _write_page(results.folder, done, run, config.media)
-            _keep(config, run, results.folder, done, task)
+            _keep(config, model.run, results.folder, done, task)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
             raise
@@ -385,16 +385,17 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
         report_writer.write([folder], report_writer.ReportConfig(media=media))
 
 
-def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, task: EvaluationTask) -> None:
+def _keep(config: EvalConfig, run: OpenedRun, folder: str, done: Evaluated, task: EvaluationTask) -> None:
     """Writes the inference model. With --keep_best also keeps the best checkpoint."""
     prefix = write_inference_model(
         storage.join(folder, "inference_model"),
         done.checkpoint,
         task.modeler,
-        frame_features=run.data.frame_features,
-        moving_average_decay=run.optimizer.moving_average_decay,
+        frame_features=run.config.data.frame_features,
+        moving_average_decay=run.config.optimizer.moving_average_decay,
         names=task.names,
-        describe=model_card.describing(run, task.names, folder, done.step),
+        describe=model_card.describing(run.config, task.names, folder, done.step),
+        is_own=run.is_own,
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:

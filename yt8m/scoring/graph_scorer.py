@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 from typing import Any
 
@@ -43,6 +44,8 @@ class GraphScorer(Scorer):
         self.training_data = run.config.data
         self.resources, self._lock, self._is_closed = contextlib.ExitStack(), threading.Lock(), False
         self._graphs: dict[Any, FedGraph] = {}
+        # Further graphs are built later, maybe by other threads: which code is trusted was decided now.
+        self._context = contextvars.copy_context()
         model.log()
         self._graph("infer", None, USUAL_SETTINGS)
 
@@ -53,7 +56,8 @@ class GraphScorer(Scorer):
             key = mode, dtypes, settings
             if key not in self._graphs:
                 data = self.trained.run.data_for(self._config, "", settings.segment_labels)
-                self._graphs[key] = FedGraph(self.trained, data, mode, settings.top_k, dtypes)
+                given = self.trained, data, mode, settings.top_k, dtypes
+                self._graphs[key] = self._context.copy().run(FedGraph, *given)
             return self._graphs[key]
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
@@ -81,7 +85,7 @@ class GraphScorer(Scorer):
 
     def reader(self) -> readers.Reader:
         """The reader of the run's records."""
-        return readers.reader_for(self.data)
+        return self._context.copy().run(readers.reader_for, self.data)
 
     def refuse_other_data(self, data: Records) -> None:
         """Refuses records that the run's reader cannot parse as they are.

@@ -134,6 +134,7 @@ def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabula
             moving_average_decay=run.config.optimizer.moving_average_decay,
             names=names,
             describe=model_card.describing(run.config, names, run.folder, model.step),
+            is_own=run.is_own,
         )
         run_dir.write(folder, run.config, names, is_own=run.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from yt8m import storage
 from yt8m.graph import collections
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import read_meta_graph, warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import join_features, resize_axis
-from yt8m.storage import copies
+from yt8m.storage import copies, own_runs
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
@@ -28,11 +29,10 @@ class MetaGraphModeler(VideoModeler):
       prefix: the prefix of the files, without `.meta`.
       top_k: number of scores kept of each video.
       label_loss: the loss for evaluation; None for inference.
-      is_own: this process has just written the file, so no warning that it is a program is needed.
     """
 
-    def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False) -> None:
-        self._file = InferenceGraph(prefix, is_own)
+    def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None) -> None:
+        self._file = InferenceGraph(prefix)
         self._saver: Any = None  # created by `build`
         self._ops: Any = None
         super().__init__(None, label_loss, self._file.num_classes, top_k)
@@ -63,17 +63,18 @@ class MetaGraphModeler(VideoModeler):
 class InferenceGraph:
     """The meta-graph of an inference model, which can be imported several times.
 
+    The log warns that it is a program, unless this user is known to have made exactly this graph here.
+
     Args:
       prefix: the prefix of the files, without `.meta`.
-      is_own: this process has just written the file, so no warning that it is a program is needed.
 
     Attributes:
       meta_graph: the MetaGraphDef.
       tensors: {field of `PredictOps`: shape and type of the tensor}.
     """
 
-    def __init__(self, prefix: str, is_own: bool = False) -> None:
-        if not is_own:
+    def __init__(self, prefix: str) -> None:
+        if not own_runs.is_noted(storage.read_bytes(f"{prefix}.meta")):
             warn_of_program(f"{prefix}.meta")
         self.prefix = prefix
         self.meta_graph = read_meta_graph(f"{prefix}.meta")
