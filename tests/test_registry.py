@@ -98,12 +98,13 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
 def test_what_a_call_distrusts_concerns_no_other_call(afresh: None) -> None:
     tools: Registry[object] = Registry("tool")
     registry.distrust(["os:curdir"], "runs/b/config.json")
-    with pytest.raises(UsageError), registry.own_trust():
+    with registry.own_trust():
         registry.trust(["os:curdir"])
         assert tools.get("os:curdir") == "."
         registry.distrust(["os:sep"], "runs/a/config.json")
         registry.set_command_line_names(["os:curdir"])
-        tools.get("os:sep")
+        with pytest.raises(UsageError, match=r"runs/a/config\.json"):
+            tools.get("os:sep")
     assert tools.get("os:sep") == "/"
-    with pytest.raises(UsageError, match="runs/b/config.json"):
+    with pytest.raises(UsageError, match=r"runs/b/config\.json"):
         tools.get("os:curdir")

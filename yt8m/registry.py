@@ -12,6 +12,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from yt8m.errors import UsageError, suggestion
@@ -20,7 +21,8 @@ T = TypeVar("T")
 
 TRUST_HELP = "import the code that the run's config.json names, even if you did not train that run here"
 
-_distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default={})  # {name of code: file that names it}
+# {name of code: file that names it}
+_distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default=MappingProxyType({}))
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 

@@ -49,7 +49,7 @@ def _loaded(name: str) -> Any:
     handlers = list(logging.root.handlers)
     logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
     try:
-        return importlib.import_module(f"yt8m.bulk.bulk_config.{name}")
+        return importlib.import_module(f"yt8m.bulk.{name}")
     finally:
         logging.disable(logging.NOTSET)
         logging.root.handlers[:] = handlers  # with the one that Beam adds, each line would appear twice
