@@ -13,9 +13,8 @@ from faults.power_cuts import OUTCOMES, Recording, build, promises, record, writ
 from faults.test_power_cut import check
 from small_run import ROOT
 
-INFER = ["infer", "--model={video_run}", "--input={video}", "--output={folder}/scores", "--batch_size=4"]
 COMMANDS = {
-    "infer": INFER,
+    "infer": ["infer", "--model={video_run}", "--input={video}", "--output={folder}/scores", "--batch_size=4"],
     "rank": ["rank", "--model={frame_run}", "--input={frame}", "--output={folder}/ranking", "--batch_size=16"],
     "eval": ["eval", "--model={video_run}", "--input={video}", "--output={folder}/figures", "--batch_size=4"],
     "extract": [
@@ -59,7 +58,7 @@ def jobs(places: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Re
         name: ["bulk", *(word.format(folder=folder, **places) for word in words)] for name, words in COMMANDS.items()
     }
     library = build(tmp_path_factory.mktemp("recorder"))
-    return record(library, folder, yt8m_words(commands), PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}")
+    return record(library, folder, yt8m_words(commands), PYTHONPATH=f"{ROOT}:{ROOT / 'tests/support'}")
 
 
 @pytest.mark.promise("C11")
