@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def begin(name: str, *words: str) -> subprocess.Popen[str]:
     """Starts `yt8m bulk NAME`."""
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests/support'}"}
     command, pipe = [sys.executable, "-m", "yt8m", "bulk", name, *words], subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
