@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from yt8m.eval_util.resampling import interval, intervals, resample
+from yt8m.eval_util import resampling
+from yt8m.eval_util.resampling import interval, intervals, resample, wilson_interval
 from yt8m.eval_util.videos import hashes
 
 
@@ -35,6 +36,23 @@ def test_each_resample_is_what_the_metrics_say_of_those_videos(coarse, top_k):
             aps[each] = corrected_ap(ranked[rows, each], labels[rows, each])
         np.testing.assert_allclose(class_aps[number], aps, atol=1e-12)
         assert found["map"][number] == pytest.approx(np.nanmean(aps), abs=1e-12)
+
+
+def test_sets_that_are_computed_together_have_the_figures_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    videos = kept_videos(*drawn(5, videos=40, classes=12, coarse=True), 12)
+    together = resample(videos, 12, resamples=7, seed=9)
+    for sets in (1, 3):
+        monkeypatch.setattr(resampling, "ENTRIES_AT_ONCE", sets * 40 * 12)
+        found = resample(videos, 12, resamples=7, seed=9)
+        np.testing.assert_array_equal(found.class_aps, together.class_aps)
+        for key, values in together.figures.items():
+            np.testing.assert_allclose(found.figures[key], values, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 5), (1, 7), (52, 60), (1999, 2000), (60, 60)])
+def test_the_interval_of_a_share_is_wilsons(hits: int, count: int) -> None:
+    expected = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
+    assert wilson_interval(hits / count, count) == pytest.approx(tuple(expected), abs=1e-12)
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])

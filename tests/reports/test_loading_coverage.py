@@ -16,6 +16,7 @@ from yt8m.reports.eval_samples import EvalSamples
 from yt8m.reports.loading import Run
 
 FIGURES = ("hit_at_one", "perr", "gap", "loss", "map")
+MANY = 4  # the true values are those of so many times 40,000 videos
 
 
 class World(NamedTuple):
@@ -56,8 +57,9 @@ def evaluated(scores: np.ndarray, labels: np.ndarray, resamples: int) -> Run:
 
 def coverage(of: World, videos: int, times: int, resamples: int) -> tuple[dict[str, float], Counter[str]]:
     """The share of the intervals of each figure that hold its true value, and their number."""
-    true = figures_of(*of.draw(40_000, 999))
-    aps = np.array([row["average_precision"] for row in true["classes"]])
+    many = [figures_of(*of.draw(40_000, 99_000 + part)) for part in range(MANY)]
+    true = {name: np.mean([each[name] for each in many]) for name in FIGURES}
+    aps = np.mean([[row["average_precision"] for row in each["classes"]] for each in many], axis=0)
     hits, sizes = Counter[str](), Counter[str]()
     for seed in range(times):
         run = evaluated(*of.draw(videos, seed), resamples)
@@ -92,18 +94,21 @@ def test_map_of_classes_with_few_labels_has_no_interval() -> None:
 
 @pytest.mark.long
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("simulated", "videos"),
-    [
-        (world(30, 3, 1, 4), 400),
-        (world(30, 2, 0, 2), 400),
-        (world(30, 3, 1, 4), 60),
-        (world(8, 1.5, 1, 4), 100),
-        (world(300, 3, 1, 4), 4000),
-    ],
-)
+@pytest.mark.parametrize("videos", [60, 400, 2000])
+@pytest.mark.parametrize("simulated", [world(30, 3, 1, 4), world(30, 2, 0, 2)], ids=["a good model", "a weak model"])
+def test_intervals_cover_in_at_least_88_of_100_cases(simulated: World, videos: int) -> None:
+    """`pytest -s` prints the shares, as in docs/users/report.md. The seeds of the evaluations are 0 to 999."""
+    shares, sizes = coverage(simulated, videos, times=1000, resamples=200)
+    print(videos, *(f"{name} {100 * share:.1f} % of {sizes[name]}" for name, share in shares.items()), sep=", ")
+    assert (sizes["map"] == 0) if videos == 60 else (sizes["map"] > 900)
+    assert all(shares[name] >= 0.88 for name in FIGURES if sizes[name]), shares
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.parametrize(("simulated", "videos"), [(world(8, 1.5, 1, 4), 100), (world(300, 3, 1, 4), 4000)])
 def test_all_intervals_cover_in_about_95_of_100_cases(simulated: World, videos: int) -> None:
     shares, sizes = coverage(simulated, videos, times=100, resamples=200)
-    assert (sizes["map"] == 0) if videos == 60 else (sizes["map"] > 90)
+    assert sizes["map"] > 90
     assert all(0.86 <= share <= 1 for share in shares.values()), shares
     assert 0.9 <= np.mean(list(shares.values())) <= 0.98, shares

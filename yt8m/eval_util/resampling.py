@@ -11,7 +11,10 @@ computed from a corrected AP, see `_RepeatedLists.corrected`.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +24,7 @@ from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Scored
 from yt8m.eval_util.videos import Videos
 
 MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
+ENTRIES_AT_ONCE = 100_000  # ranked entries of the sets that are computed together
 
 
 class Resampled(NamedTuple):
@@ -62,12 +66,15 @@ def resample(
     """
     draw, size = np.random.default_rng(seed), len(videos)
     resampler = _Resampler(videos, num_classes)
+    sets = (np.bincount(draw.integers(size, size=size), minlength=size) for _ in with_progress(range(resamples)))
     rows, class_aps = [], np.empty((min(resamples, MOST_CLASS_APS), num_classes))
-    for number in with_progress(range(resamples)):
-        figures, aps = resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
+    at_once, number = max(1, ENTRIES_AT_ONCE // max(1, videos.scores.size)), 0
+    while counts := list(itertools.islice(sets, at_once)):
+        figures, aps = resampler.figures(np.array(counts))
         rows.append(figures)
-        class_aps[number : number + 1] = aps
-    by_key = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+        class_aps[number : number + len(aps)] = aps[: max(0, len(class_aps) - number)]
+        number += len(aps)
+    by_key = {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
     return Resampled(by_key, class_aps, resampler.excess(np.ones(size, np.int64)))
 
 
@@ -76,6 +83,19 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def wilson_interval(share: float, count: int, level: float = 0.95) -> Interval:
+    """The interval of the share of `count` independent yes-or-no examples that are yes.
+
+    Resamples of few examples take few values, so their quantiles cover too seldom, most of all near 0 and 1.
+
+    Source: E. B. Wilson, Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
+    Statistical Association 22 (1927).
+    """
+    width = NormalDist().inv_cdf((1 + level) / 2) ** 2 / count
+    middle, half = share + width / 2, math.sqrt(width * (share * (1 - share) + width / 4))
+    return Interval(max(0.0, (middle - half) / (1 + width)), min(1.0, (middle + half) / (1 + width)))
 
 
 def interval(
@@ -166,14 +186,14 @@ class _Resampler:
         self._by_class = _RepeatedLists(keys, rows, num_classes)
         self._pooled = _RepeatedLists(without_class(keys), rows, 1)
 
-    def figures(self, counts: Ints64) -> tuple[dict[str, float], Floats64]:
-        """The metrics, and the corrected AP of each class [C], of a set that holds video n `counts[n]` times."""
+    def figures(self, counts: Ints64) -> tuple[dict[str, Floats64], Floats64]:
+        """The metrics [R], and the corrected AP of each class [R, C], of sets r with video n counts[r, n] times."""
         label_counts = self._label_counts(counts)
         by_class = self._by_class.corrected(counts, label_counts)
-        pooled = self._pooled.average_precisions(counts, label_counts.sum(keepdims=True))
-        return {key: float(counts @ values / counts.sum()) for key, values in self._means.items()} | {
-            Gap.key: float(np.nan_to_num(pooled[0])),
-            MeanAveragePrecision.key: float(means_of_rows(by_class[np.newaxis])[0]),
+        pooled = self._pooled.average_precisions(counts, label_counts.sum(-1, keepdims=True))
+        return {key: counts @ values / counts.sum(-1) for key, values in self._means.items()} | {
+            Gap.key: np.nan_to_num(pooled[:, 0]),
+            MeanAveragePrecision.key: means_of_rows(by_class),
         }, by_class
 
     def excess(self, counts: Ints64) -> Floats64:
@@ -183,12 +203,11 @@ class _Resampler:
         return np.asarray(plain - self._by_class.corrected(counts, label_counts))
 
     def _label_counts(self, counts: Ints64) -> Floats64:
-        counted = np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
-        return counted.astype(np.float64, copy=False)
+        return _sums(self._labels, counts[..., self._owners], self._num_classes)
 
 
 class _RepeatedBlocks(NamedTuple):
-    """Blocks of equal scores that have a positive, with repetitions. All arrays are int64, an entry for each block.
+    """Blocks of equal scores that have a positive, with repetitions. All arrays are int64 [..., number of blocks].
 
     Attributes:
       rank: number of items of the list before the block.
@@ -201,6 +220,21 @@ class _RepeatedBlocks(NamedTuple):
     size: Ints64
     before: Ints64
     right: Ints64
+
+
+def _totals_before(values: Ints64) -> Ints64:
+    """int64 [..., B + 1], the sum of the values [..., B] before each place."""
+    totals = np.zeros((*values.shape[:-1], values.shape[-1] + 1), np.int64)
+    np.cumsum(values, axis=-1, out=totals[..., 1:])
+    return totals
+
+
+def _sums(places: Ints64, values: Ints64 | Floats64, size: int) -> Floats64:
+    """float64 [..., size], the sums of the values [..., B] that have the same place; `places` is [B]."""
+    rows = values.reshape(math.prod(values.shape[:-1]), len(places))
+    numbers = np.arange(len(rows))[:, np.newaxis] * size + places
+    sums = np.bincount(numbers.ravel(), rows.ravel(), minlength=len(rows) * size)
+    return sums.astype(np.float64, copy=False).reshape(*values.shape[:-1], size)
 
 
 class _RepeatedLists:
@@ -225,23 +259,22 @@ class _RepeatedLists:
         self._harmonic: Floats64 = np.zeros(1)
 
     def _repeated(self, counts: Ints64) -> _RepeatedBlocks:
-        items = np.append(0, np.cumsum(counts[self._rows]))
-        positives = np.append(0, np.cumsum(counts[self._hit_rows]))
+        items, positives = _totals_before(counts[..., self._rows]), _totals_before(counts[..., self._hit_rows])
         return _RepeatedBlocks(
-            items[self._start] - items[self._first],
-            items[self._end] - items[self._start],
-            positives[self._hit_start] - positives[self._hit_first],
-            positives[self._hit_end] - positives[self._hit_start],
+            items[..., self._start] - items[..., self._first],
+            items[..., self._end] - items[..., self._start],
+            positives[..., self._hit_start] - positives[..., self._hit_first],
+            positives[..., self._hit_end] - positives[..., self._hit_start],
         )
 
     def average_precisions(self, counts: Ints64, num_positives: Floats64) -> Floats64:
-        """The AP of each of the L lists: float64 [L]; nan for a list without a positive.
+        """The AP of each of the L lists: float64 [..., L]; nan for a list without a positive.
 
         Tied items count as in `average_precision.average_precisions`.
 
         Args:
-          counts: int64 [N], how often each video is repeated.
-          num_positives: float64 [L], number of positives of each list with their repetitions, including those that
+          counts: int64 [..., N], how often each video is repeated.
+          num_positives: float64 [..., L], number of positives of each list with their repetitions, including those that
             are not among its items.
         """
         rank, size, before, right = self._repeated(counts)
@@ -266,19 +299,17 @@ class _RepeatedLists:
         (1956).
         """
         rank, size, before, right = self._repeated(counts)
-        total = num_positives[self._lists]
+        total = num_positives[..., self._lists]
         above = total * (before + (right - 1) / 2)
         wrong = (total - 1) * (rank - before + (size - right) / 2)
-        precision = np.divide(above, above + wrong, out=np.zeros(len(above)), where=above > 0)
+        precision = np.divide(above, above + wrong, out=np.zeros(above.shape), where=above > 0)
         precision[rank + size == 1] = 1
         return self._means(right * precision, num_positives)
 
     def _means(self, sums: Ints64 | Floats64, num_positives: Floats64) -> Floats64:
         """The sums of the blocks of each list, divided by its number of positives."""
-        totals = np.bincount(self._lists, sums, minlength=self._num_lists)
-        means = np.full(self._num_lists, np.nan)
-        np.divide(totals, num_positives, out=means, where=num_positives > 0)
-        return means
+        totals = _sums(self._lists, sums, self._num_lists)
+        return np.divide(totals, num_positives, out=np.full(totals.shape, np.nan), where=num_positives > 0)
 
     def _harmonic_numbers(self, most: int) -> Floats64:
         """The harmonic numbers from 0 to `most` at least."""

@@ -15,8 +15,8 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.eval_util.metrics import Loss, MeanAveragePrecision, gap_first, metrics
-from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
+from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, gap_first, metrics
+from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample, wilson_interval
 from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runner import metric_files, validation_history
@@ -200,6 +200,8 @@ def interval_of(run: Run, name: str) -> Interval | None:
     if name == MeanAveragePrecision.key:
         labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
         return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)
+    if name == HitAtOne.key:
+        return told(wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos))
     least = 0.0 if is_share(run, name) else None
     found = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
     return told(found, len(run.samples.videos))
