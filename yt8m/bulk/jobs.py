@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import scoring, storage
 from yt8m.bulk import pipelines, shard_work
 from yt8m.bulk.beam_runs import check_options
 from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done, InferBulk, RankBulk, ShardTask
@@ -114,7 +114,8 @@ def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
         _refuse_other(config.output, told, json_text.parse(storage.read_text(note)))
         return
-    if set(storage.names_in(config.output)) - {LOCK, WORKERS_LOG}:
+    # Hidden files are the lock, and what a job that died at its start has left.
+    if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.output)):
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
     storage.write(note, json.dumps(told, indent=2))
@@ -211,7 +212,12 @@ def _finish_evaluation(job: FinishedJob) -> None:
 
 
 def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
-    own = run_dir.own_names(config.model, num_classes) if storage.is_dir(config.model) else vocabulary.of_names(())
+    """The names of the classes: those of the model, or else those of the data."""
+    if run_dir.is_run(config.model):
+        own = run_dir.own_names(config.model, num_classes)
+    else:
+        with scoring.open(config.model, trust_code=config.trust_code) as scorer:
+            own = scorer.names
     data = vocabulary.of_data("", _files(config))
     return vocabulary.of(num_classes, vocabulary.for_model(own, num_classes, config.model, data))
 

@@ -1,0 +1,42 @@
+"""What the jobs of `yt8m bulk` write about their model."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+from bulk_data import VIDEO, trained, video_shards
+
+from yt8m import inference
+from yt8m.bulk.bulk_config import EvalBulk, InferBulk
+from yt8m.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def beam() -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+
+
+def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_path: pathlib.Path) -> None:
+    from yt8m.bulk import jobs
+
+    (tmp_path / ".job.json.4000000.5bce98f7bbf6c6dd.tmp").touch()
+    (tmp_path / ".lock").touch()
+    jobs._claim(InferBulk(model="m", input="i", output=str(tmp_path), resume=True), {"model": "m"})
+    assert (tmp_path / "job.json").exists()
+    with pytest.raises(UsageError, match="holds files already; add --resume"):
+        jobs._claim(InferBulk(model="m", input="i", output=str(tmp_path)), {"model": "m"})
+
+
+def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
+    from yt8m.bulk import jobs
+
+    pattern = video_shards(tmp_path, (5,))
+    run = trained(tmp_path, pattern, "LogisticModel", *VIDEO)
+    assert inference.main([f"--train_dir={run}", f"--output_model_tgz={tmp_path}/model.tgz"]) == 0
+    (tmp_path / "nameless").mkdir()
+    shard = shutil.copy(pattern.replace("*", "0"), tmp_path / "nameless")
+    for model in (run, f"{run}/export/6", f"{tmp_path}/model.tgz"):
+        names = jobs._names(EvalBulk(model=model, input=str(shard), output="o"), 7)
+        assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model
