@@ -342,7 +342,7 @@ class EngineConfig(Checked):
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
         None,
-        "step after which training ends, counted over all starts of the run; 0: only the initial weights are saved",
+        "step after which training ends, over all starts of the run; 0: save the initial weights only",
         shapes="nothing",
         minimum=0,
     )

@@ -186,9 +186,13 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> s
 
 
 def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
-    """The differences between a saved graph's signature and that of this run, in words."""
+    """The differences between a saved graph's signature and that of this run, in words.
+
+    An option that a later version has added makes no difference while it is off: the saved graph was built without it.
+    """
     saved, current = options.flat(stored), options.flat(graph_signature(config))
-    for name in sorted({*saved, *current}):
+    added_but_off = {name for name in current.keys() - saved.keys() if not current[name]}
+    for name in sorted({*saved, *current} - added_but_off):
         if saved.get(name) != current.get(name):
             yield f"{name} was {saved.get(name)!r} and is {current.get(name)!r}"
 
