@@ -37,6 +37,7 @@ def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path
     assert inference.main([f"--train_dir={run}", f"--output_model_tgz={tmp_path}/model.tgz"]) == 0
     (tmp_path / "nameless").mkdir()
     shard = shutil.copy(pattern.replace("*", "0"), tmp_path / "nameless")
-    for model in (run, f"{run}/export/6", f"{tmp_path}/model.tgz"):
+    (export,) = pathlib.Path(run, "export").iterdir()
+    for model in (run, str(export), f"{tmp_path}/model.tgz"):
         names = jobs._names(EvalBulk(model=model, input=str(shard), output="o"), 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model

@@ -342,7 +342,7 @@ class EngineConfig(Checked):
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
         None,
-        "step after which training ends, over all starts of the run; 0: save the initial weights only",
+        "step after which training ends, over all starts; 0: initial weights",
         shapes="nothing",
         minimum=0,
     )
