@@ -341,10 +341,7 @@ class EngineConfig(Checked):
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
-        None,
-        "step after which training ends, over all starts; 0: initial weights",
-        shapes="nothing",
-        minimum=0,
+        None, "step after which training ends, over all starts; 0: initial weights", shapes="nothing", minimum=0
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
     save_summary_steps: int = option(

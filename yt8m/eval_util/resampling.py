@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Floats64, Ints64, Keys, block_starts, class_of, hit_of, without_class
+from yt8m.eval_util.arrays import Floats64, Ints32, Ints64, Keys, block_starts, class_of, hit_of, without_class
 from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, ScoredBatch, metrics
 from yt8m.eval_util.videos import Videos
 
@@ -229,7 +229,7 @@ def _totals_before(values: Ints64) -> Ints64:
     return totals
 
 
-def _sums(places: Ints64, values: Ints64 | Floats64, size: int) -> Floats64:
+def _sums(places: Ints32 | Ints64, values: Ints64 | Floats64, size: int) -> Floats64:
     """float64 [..., size], the sums of the values [..., B] that have the same place; `places` is [B]."""
     rows = values.reshape(math.prod(values.shape[:-1]), len(places))
     numbers = np.arange(len(rows))[:, np.newaxis] * size + places
@@ -309,7 +309,8 @@ class _RepeatedLists:
     def _means(self, sums: Ints64 | Floats64, num_positives: Floats64) -> Floats64:
         """The sums of the blocks of each list, divided by its number of positives."""
         totals = _sums(self._lists, sums, self._num_lists)
-        return np.divide(totals, num_positives, out=np.full(totals.shape, np.nan), where=num_positives > 0)
+        means: Floats64 = np.divide(totals, num_positives, out=np.full(totals.shape, np.nan), where=num_positives > 0)
+        return means
 
     def _harmonic_numbers(self, most: int) -> Floats64:
         """The harmonic numbers from 0 to `most` at least."""
