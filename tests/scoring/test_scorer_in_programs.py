@@ -130,8 +130,14 @@ def check(printed: dict[str, dict[int, str]], form: Callable[[float], str], expe
     assert printed == {video: {index: form(one) for index, one in enumerate(row)} for video, row in expected.items()}
 
 
-@pytest.mark.parametrize("choice", ["last", "best", "4"])
-@pytest.mark.parametrize("name", ["trained", "resumed", "renamed", "averaged"])
+QUICK = [("trained", "last"), ("resumed", "last"), ("resumed", "best"), ("averaged", "last")]
+SLOW = [("trained", "best"), ("trained", "4"), ("resumed", "4"), ("averaged", "best"), ("averaged", "4")]
+SLOW += [("renamed", choice) for choice in ("last", "best", "4")]
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"), [*QUICK, *(pytest.param(*case, marks=[pytest.mark.long, pytest.mark.heavy]) for case in SLOW)]
+)
 def test_all_programs_use_the_same_weights(
     states: dict[str, State], name: str, choice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
