@@ -13,7 +13,7 @@ def run(words: list[str]) -> int:
     """Trains as the flags in `words` say; returns the exit status."""
     program.set_up_log()  # before the flags are read, because that logs what the data say
     if os.environ.get("TF_CONFIG"):
-        # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the watchdog. The
+        # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the `Watch`. The
         # variable is set before the flags are read, because the module that --model names may import TensorFlow.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     config = flags.train_config(words)

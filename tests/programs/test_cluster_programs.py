@@ -141,7 +141,7 @@ def test_the_chief_alone_evaluates_and_predicts(
 def test_the_runtime_keeps_quiet_about_processes_that_are_gone(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The watchdog's one line says it; a level that the user has set stays."""
+    """The one line of the `Watch` says it; a level that the user has set stays."""
     cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
     for given, level in ((None, "3"), ("1", "1")):

@@ -11,7 +11,7 @@ from clusters import free_addresses
 from yt8m.command_line import flags
 from yt8m.errors import RunError
 from yt8m.runner.cluster import exchange
-from yt8m.runner.cluster.exchange import answers
+from yt8m.runner.cluster.peers import answering_at, answers
 from yt8m.scoring import evaluation
 from yt8m.training import cluster_training
 
@@ -43,7 +43,7 @@ def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
         return looks[-1]
 
     def train() -> None:
-        with exchange.answering_at(address):
+        with answering_at(address):
             listens.set()
             gone.wait()
 
@@ -68,7 +68,7 @@ def test_a_note_of_the_end_ends_it_well(tmp_path: pathlib.Path, monkeypatch: pyt
 
 def test_a_taken_port_is_only_a_warning(tmp_path: pathlib.Path) -> None:
     (address,) = free_addresses(1)
-    with exchange.answering_at(address), exchange.answering_at(address):
+    with answering_at(address), answering_at(address):
         assert answers(address)
     assert not answers(address)
 

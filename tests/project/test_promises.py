@@ -11,7 +11,7 @@ import pytest
 
 from yt8m import runner
 from yt8m.runner import signals
-from yt8m.runner.cluster import peers, watchdog
+from yt8m.runner.cluster import peers
 from yt8m.serving import connections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -118,10 +118,10 @@ def test_the_times_of_the_page_are_those_of_the_code() -> None:
     assert grace == runner.RunnerConfig(model_dir="a_run").stop_grace_seconds
     assert after_grace == signals._AFTER_CLOSE_SECONDS
     until_named, notice = seconds_of(r"name it within (\d+) s \((\d+) s, or half of `--stall_timeout`")
-    assert watchdog.NOTICE_SECONDS == notice < until_named
+    assert peers.NOTICE_SECONDS == notice < until_named
     (until_ended,) = seconds_of(r"if a process dies, the others name it and end within (\d+) s")
-    assert until_ended >= peers.DEAD_SECONDS + peers.PROBE_SECONDS + peers.LEAVE_SECONDS
+    assert until_ended >= peers.DEAD_SECONDS + 1.0  # it looks every second
     (until_frozen_is_named,) = seconds_of(r"a process that is frozen is named after at most (\d+) s")
-    assert until_frozen_is_named >= watchdog.NOTICE_SECONDS
+    assert until_frozen_is_named >= peers.NOTICE_SECONDS
     (after_timeout,) = seconds_of(r"It is gone within `--timeout` plus (\d+) s")
     assert after_timeout > connections._LAST_SECONDS

@@ -25,7 +25,7 @@ from yt8m.errors import shortened
 from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
-from yt8m.runner.cluster.watchdog import Watchdog
+from yt8m.runner.cluster.peers import Watch
 from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import SavedPosition, ShardPosition
@@ -351,15 +351,15 @@ class ReplicaHook(tf.train.SessionRunHook):
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the watchdog about each step. It is the last hook of a replica, because the other hooks may take long."""
+    """Tells the watch about each step. It is the last hook of a replica, because the other hooks may take long."""
 
-    def __init__(self, watchdog: Watchdog) -> None:
-        self._watchdog = watchdog
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """A new session counts as progress too."""
-        self._watchdog.beat()
+        self._watch.beat()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """A step counts as progress."""
-        self._watchdog.beat()
+        self._watch.beat()

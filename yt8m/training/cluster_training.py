@@ -16,7 +16,7 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange
-from yt8m.runner.cluster.exchange import answers
+from yt8m.runner.cluster.peers import answering_at, answers
 from yt8m.training import training_run, training_workload
 
 POLL_SECONDS = 2.0
@@ -77,7 +77,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a chief without workers. An evaluator can still see that it is alive, and when training ends."""
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
-    with exchange.answering_at(cluster.address):
+    with answering_at(cluster.address):
         status = training_run.show_outcome(*training_run.train(config, validates=not cluster.lists_evaluator))
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:

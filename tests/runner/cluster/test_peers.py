@@ -11,7 +11,7 @@ from clusters import free_addresses
 
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
-from yt8m.runner.cluster.peers import Peers, Stragglers, responds, suspects
+from yt8m.runner.cluster.peers import Stragglers, find_lost, responds, suspects, wait_for_all
 
 NAMES = ["chief (a:1)", "worker 0 (b:1)", "worker 1 (c:1)"]
 
@@ -29,15 +29,15 @@ def test_a_socket_that_accepts_and_says_nothing_does_not_respond() -> None:
     assert not responds(address, 0.2)
     assert suspects(cluster.others) == f"worker 0 ({address}) accepts no connection"
     assert suspects({}) == "all processes answer, so one of them is slow or blocked"
-    assert Peers(cluster).lost() == f"worker 0 ({address})"
+    assert find_lost(cluster.others) == [f"worker 0 ({address})"]
 
 
 def test_a_process_that_does_not_start_is_named() -> None:
     own, other = free_addresses(2)
-    peers = Peers(ClusterConfig((own, other)))
+    others = ClusterConfig((own, other)).others
     with pytest.raises(RunError, match=rf"worker 0 \({other}\) did not start within 0.1 s"):
-        peers.wait_for_all(lambda: False, 0.1)
-    assert not peers.wait_for_all(lambda: True, 60.0)
+        wait_for_all(others, lambda: False, 0.1)
+    assert not wait_for_all(others, lambda: True, 60.0)
 
 
 def told(waits: list[float], steps: int, seconds: float) -> list[str]:

@@ -11,7 +11,7 @@ from clusters import free_addresses
 
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
-from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster import exchange, peers, servers
 from yt8m.runner.cluster.replica import StoppedWaiting, WorkerCreator
 
 
@@ -92,7 +92,7 @@ def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixtu
 def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
     (address,) = free_addresses(1)
     port = int(address.rpartition(":")[2])
-    with exchange.answering_at(f"{host}:{port}"):
+    with peers.answering_at(f"{host}:{port}"):
         socket.create_connection(("127.0.0.1", port)).close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port))

@@ -22,8 +22,7 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import servers
 from yt8m.runner.cluster.cluster_runner import ReplicaRunner
-from yt8m.runner.cluster.peers import Peers, message_of_loss, suspects
-from yt8m.runner.cluster.watchdog import Watchdog
+from yt8m.runner.cluster.peers import Watch, find_lost, message_of_loss, wait_for_all
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.runner.runner import close_all, run_steps
@@ -38,24 +37,23 @@ class AllReduceRunner(ReplicaRunner):
 
     def _run(self, signals: StopSignals) -> Outcome:
         cluster = self.config.members
-        with Peers(cluster) as self._peers:
-            files = self._take_share()
-            team = self._build(files, signals)
-            start = creation.initializers(self._created)
-            deployment = creation.deployment_for(self.config, quiet=True)
-            session_config = creation.session_config(self.config, deployment)
-            tf.get_default_graph().finalize()
-            runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
-            if not self._peers.wait_for_all(lambda: signals.requested, self.config.distributed.stall_timeout):
-                return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
-            # Only from here on does this process wait without a limit of its own.
-            self._watchdog = Watchdog(self.config.distributed.stall_timeout, lambda: suspects(cluster.others))
-            try:
-                with self._watchdog, tf.Session(runtime.target, config=session_config) as session:
-                    signals.guard(session)
-                    return self._train(session, team, start, self._all_hooks(team, files))
-            except tf.errors.OpError as error:
-                raise self._with_the_lost(error, signals) from error
+        patience = self.config.distributed.stall_timeout
+        files = self._take_share()
+        team = self._build(files, signals)
+        start = creation.initializers(self._created)
+        session_config = creation.session_config(self.config, creation.deployment_for(self.config, quiet=True))
+        tf.get_default_graph().finalize()
+        runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
+        if not wait_for_all(cluster.others, lambda: signals.requested, patience):
+            return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
+        # Only from here on does this process wait without a limit of its own.
+        self._watch = Watch(cluster.others, patience)
+        try:
+            with self._watch, tf.Session(runtime.target, config=session_config) as session:
+                signals.guard(session)
+                return self._train(session, team, start, self._all_hooks(team, files))
+        except tf.errors.OpError as error:
+            raise self._with_the_lost(error, signals) from error
 
     def _build(self, files: Sequence[str], signals: StopSignals) -> Any:
         """Builds the graph of this replica, and the parts that its hooks share."""
@@ -91,13 +89,13 @@ class AllReduceRunner(ReplicaRunner):
 
         hooks = self._hooks(team.context, files, self._hooks_position)
         counted = 1 + next(at for at, hook in enumerate(hooks) if isinstance(hook, StepHook))
-        return [*hooks[:counted], AgreeHook(team), *hooks[counted:], AnnounceHook(team), BeatHook(self._watchdog)]
+        return [*hooks[:counted], AgreeHook(team), *hooks[counted:], AnnounceHook(team), BeatHook(self._watch)]
 
     def _train(self, session: tf.Session, team: Any, start: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
         from yt8m.runner.cluster.common_steps import CommonContext
 
         context, agreed, config = team.context, team.agreement, self.config
-        self._peers.watch()
+        self._watch.need_all()
         try:
             for hook in hooks:
                 hook.begin()
@@ -106,11 +104,11 @@ class AllReduceRunner(ReplicaRunner):
             self.modeler.restore(session)
             team.rounds.broadcast(session)
             run_steps(session, context.ops, hooks, agreed, CommonContext(session, agreed))
-            self._peers.leave()
+            self._watch.need_none()
             team.rounds.part(session)
             context.has_read_all = agreed.has_read_all
             team.signals.renew_grace()
-            self._watchdog.leave_alone(lambda: True)
+            self._watch.leave_alone(lambda: True)
             for hook in hooks:
                 hook.end(session)
         finally:
@@ -127,6 +125,6 @@ class AllReduceRunner(ReplicaRunner):
         if signals.has_closed or not is_of_others:
             return error
         logging.info("a step failed (%s): looking for processes that died", type(error).__name__)
-        lost = self._peers.lost()
+        lost = find_lost(self.config.members.others)
         time.sleep(_LINGER_SECONDS)  # the others now check which process died; they must find this one alive
         return RunError(message_of_loss(lost)) if lost else error

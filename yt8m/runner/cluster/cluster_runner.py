@@ -16,9 +16,8 @@ from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange, servers
-from yt8m.runner.cluster.peers import responds, suspects
+from yt8m.runner.cluster.peers import Watch, responds
 from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCreator, build_replica
-from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
 from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of
@@ -69,8 +68,7 @@ class ClusterRunner(ReplicaRunner):
 
         cluster = self.config.members
         servers_by_name = {f"parameter server {i} ({address})": address for i, address in enumerate(cluster.servers)}
-        peers = servers_by_name | cluster.others
-        with Watchdog(self.config.distributed.stall_timeout, lambda: suspects(peers)) as self._watchdog:
+        with Watch(servers_by_name | cluster.others, self.config.distributed.stall_timeout) as self._watch:
             self._signals, self._files = signals, self._take_share()
             self._graph = build_replica(self.config, self.inputter, self.modeler)
             runtime = servers.start(cluster, dict(self._graph.deployment.session_config().device_count))
@@ -81,7 +79,7 @@ class ClusterRunner(ReplicaRunner):
             try:
                 self._replica_hook = ReplicaHook(cluster, self._graph.state, signals, self._graph.synchrony)
                 self._all_hooks += [self._replica_hook, *self._hooks(self._shared, self._files, None)]
-                outcome = self._drive_monitored([*self._all_hooks, BeatHook(self._watchdog)], runtime.target)
+                outcome = self._drive_monitored([*self._all_hooks, BeatHook(self._watch)], runtime.target)
                 if outcome.status is not Status.STOPPED:  # a process that was told to stop may be restarted
                     exchange.say_done(cluster, runtime)
                 return outcome
@@ -109,7 +107,7 @@ class ClusterRunner(ReplicaRunner):
                         self._wait_for_others(session, self._patience())
                 signals.renew_grace()
                 # Saving still needs the parameter servers.
-                self._watchdog.leave_alone(lambda: all(map(responds, cluster.servers)))
+                self._watch.leave_alone(lambda: all(map(responds, cluster.servers)))
         except StoppedWaiting as late:
             if not signals.requested:
                 return Outcome(Status.FINISHED, context.global_step, str(late))
@@ -166,7 +164,7 @@ class ClusterRunner(ReplicaRunner):
                 names = ", ".join(map(self.config.members.replica_name, sorted(missing)))
                 logging.warning("GIVING UP %s: no step for %g s. Its part of the data may be unread", names, patience)
                 return
-            self._watchdog.beat()
+            self._watch.beat()
             time.sleep(POLL_SECONDS)
 
     def _look(self, session: tf.Session) -> tuple[set[int], int]:

@@ -1,13 +1,12 @@
-"""The messages between the processes of a cluster, and their three channels.
+"""The messages between the processes of a cluster, and their two channels; `peers` tells which processes live.
 
     from            by                                 to                  message
     chief, workers  table on parameter server 0        chief, workers      the run whose variables the servers hold;
                                                                            which replicas have read all their data
     chief, workers  table on each parameter server     that server         that the sender no longer needs the server
     chief           cluster.json in the run's folder   workers, evaluator  the name of the run; the step at its end
-    each process    accepting connections on its port  each process        that the sender lives
 
-There are three channels, because each must survive a different failure:
+There are two channels, because each must survive a different failure:
 
 - **`SharedState`, a table on each parameter server.** It describes the variables on the servers and is lost with them:
   a server that restarts without variables has no table either. The chief writes the name of the run when the variables
@@ -18,22 +17,14 @@ There are three channels, because each must survive a different failure:
 - **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when all
   processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
   checkpoint will follow.
-- **`answers(address)`, a connection that is closed at once.** A dead process cannot write that it is dead. The
-  TensorFlow server in a process accepts connections as long as the process lives; a chief without parameter servers
-  has no such server and opens its port by `answering_at`. The watchdog names the processes that do not answer, a
-  parameter server stops waiting for them, and the evaluator gives up a training whose chief does not answer.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import sys
-import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -50,7 +41,6 @@ WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"
 _RUN, _ENDED, _DONE = "run:", "ended:", "done:"
 REMIND_SECONDS = 60.0  # a process that waits for others says so this often
-_PROBE_SECONDS = 1.0
 
 
 def server_device(index: int) -> str:
@@ -177,16 +167,6 @@ def _write(model_dir: str, marker: RunMarker) -> None:
     storage.write(storage.join(model_dir, MARKER_NAME), json.dumps(marker._asdict()))
 
 
-def answers(address: str) -> bool:
-    """Whether a process accepts connections at `host:port`."""
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS):
-            return True
-    except OSError:
-        return False
-
-
 def end_process(status: int) -> NoReturn:
     """Ends this process at once.
 
@@ -195,32 +175,3 @@ def end_process(status: int) -> NoReturn:
     logging.flush()
     sys.stdout.flush()
     os._exit(status)
-
-
-@contextlib.contextmanager
-def answering_at(address: str) -> Iterator[None]:
-    """Accepts connections at `address` during the block, so that others see that this process lives."""
-    host, _, port = address.rpartition(":")
-    # Another name may be that of a proxy or a service, and no interface of this machine has its address.
-    interface = host if host == "localhost" or host.startswith("127.") else ""
-    try:
-        listener = socket.create_server((interface, int(port)))
-    except OSError as error:
-        logging.warning("cannot listen on %s (%s): an evaluator will regard this chief as dead", address, error)
-        yield
-        return
-    thread = threading.Thread(target=_accept_all, args=(listener,), name="answering-at", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        listener.close()
-
-
-def _accept_all(listener: socket.socket) -> None:
-    """Accepts and closes each connection until the socket is shut down, so that the queue does not fill up."""
-    with contextlib.suppress(OSError):
-        while True:
-            listener.accept()[0].close()

@@ -15,7 +15,7 @@ from absl import logging
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster import exchange, peers
 from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
@@ -176,4 +176,4 @@ class _Awaited:
 
     def anybody_lives(self) -> bool:
         """Whether a process that is not done accepts connections."""
-        return any(exchange.answers(address) for address in self._missing.values())
+        return any(peers.answers(address) for address in self._missing.values())
