@@ -138,7 +138,11 @@ def create(
         if not reason:
             return _from_meta_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
-    ops = replicate(config, inputter, modeler, deployment)
+    return fill_from(replicate(config, inputter, modeler, deployment), checkpoint, reason)
+
+
+def fill_from(ops: TrainOps | EvalOps, checkpoint: str | None, reason: str = "") -> CreatedGraph:
+    """The current graph, built by code for a training, to be filled from a checkpoint if there is one."""
     restorer = graph.Restorer() if checkpoint is not None else None
     return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
 

@@ -148,7 +148,7 @@ class Runner:
         """The position in the data that is saved with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.checkpoints.exact_resume:
-            return Position(inputs, files, self._order())
+            return Position(inputs, files, self._order(), self.config.members.replica if self.config.cluster else 0)
         if self.config.is_distributed or order is None:  # a replica reads some of the shards only
             return None
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)

@@ -39,11 +39,11 @@ def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: 
     from yt8m.runner.hooks import StepHook
 
     runner, counts = object.__new__(AllReduceRunner), object.__new__(StepHook)
-    runner._hooks_position = runner._watch = None  # type: ignore[assignment]
+    runner._watch = None  # type: ignore[assignment]
     monkeypatch.setattr(runner, "_hooks", lambda *_: ["before", "input", counts, "after"])
     members = ClusterConfig(("localhost:1", "localhost:2"))
     context = types.SimpleNamespace(config=types.SimpleNamespace(members=members))
-    hooks = runner._all_hooks(types.SimpleNamespace(context=context), ())
+    hooks = runner._all_hooks(types.SimpleNamespace(context=context, position=None), ())
     assert hooks[:3] == ["before", "input", counts]
     assert isinstance(hooks[3], AgreeHook)
     assert hooks[4] == "after"

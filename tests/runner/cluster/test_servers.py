@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import socket
 from collections.abc import Callable, Iterator
@@ -22,35 +23,36 @@ def address() -> Iterator[str]:
         yield f"localhost:{there.getsockname()[1]}"
 
 
-def awaited(workers: list[str]) -> tuple[servers._Awaited, Callable[[int], str]]:
+def awaited(workers: list[str], stall_timeout: float = math.inf) -> tuple[servers._Awaited, Callable[[int], str]]:
     cluster = ClusterConfig(("chief:1", *workers), ("ps:1",), PS)
-    return servers._Awaited(cluster, grace_seconds=0.0), cluster.replica_name
+    return servers._Awaited(cluster, 0.0, stall_timeout), cluster.replica_name
 
 
 @pytest.mark.promise("P5")
 def test_a_server_ends_when_all_are_done() -> None:
     server, name = awaited(["worker:1"])
-    assert not server.is_over(set())
-    assert not server.is_over({name(1)})
-    assert server.is_over({name(0), name(1)})
+    assert server.end_status(set()) is None
+    assert server.end_status({name(1)}) is None
+    assert server.end_status({name(0), name(1)}) == 0
 
 
 @pytest.mark.promise("P5")
 def test_a_server_waits_for_a_worker_that_lives_and_for_no_other(address: str) -> None:
     (gone,) = free_addresses(1)
     server, name = awaited([address, gone])
-    assert not server.is_over({name(0)})  # the grace is over, but one still runs
-    assert server.is_over({name(0), name(1)})
+    assert server.end_status({name(0)}) is None  # the grace is over, but one still runs
+    assert server.end_status({name(0), name(1)}) == 0
 
 
 @pytest.mark.promise("P5")
 def test_a_server_is_left_if_nobody_answers_any_more(address: str) -> None:
     (gone,) = free_addresses(1)
-    server, _ = awaited([address, gone])
-    assert not any(server.is_left(0.0) for _ in range(3))
-    server, _ = awaited([gone])
-    assert server.is_left(0.0)
-    assert not server.is_left(3600.0)
+    server, _ = awaited([address, gone], 0.0)
+    assert [server.end_status(set()) for _ in range(3)] == [None] * 3
+    server, _ = awaited([gone], 0.0)
+    assert server.end_status(set()) == 1
+    server, _ = awaited([gone], 3600.0)
+    assert server.end_status(set()) is None
 
 
 @pytest.mark.promise("P4")

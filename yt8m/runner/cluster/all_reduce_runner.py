@@ -17,7 +17,6 @@ from absl import logging
 from yt8m import deploy
 from yt8m.deploy.collective import collective_config
 from yt8m.errors import RunError
-from yt8m.graph import Restorer
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import servers
@@ -26,7 +25,6 @@ from yt8m.runner.cluster.peers import Watch, find_lost, message_of_loss, wait_fo
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.runner.runner import close_all, run_steps
-from yt8m.runner.saver import Position, SavedPosition
 from yt8m.runner.signals import StopSignals
 
 _LINGER_SECONDS = 3.0
@@ -63,38 +61,30 @@ class AllReduceRunner(ReplicaRunner):
         collectives = deploy.AllReduce(cluster.replica, len(cluster.replicas), config.distributed.exchange_dtype)
         deployment = creation.deployment_for(config)
         ops = creation.replicate(config, self.inputter, self.modeler, deployment, collectives)
-        waited, rounds = collectives.waited(), Rounds(collectives)
+        waiting, rounds = collectives.waited(), Rounds(collectives)
         self._created = CreatedGraph(ops, None, None, None)
         if cluster.is_chief:
-            newest = checkpoints.newest_readable(config.model_dir)
-            restorer = Restorer() if newest else None
-            self._created = CreatedGraph(ops, tf.train.Saver(max_to_keep=None), newest, restorer)
+            self._created = creation.fill_from(ops, checkpoints.newest_readable(config.model_dir))
         context, position = self._join(self._created, files)
-        if not cluster.is_chief:
-            position = self._position(self._created, files)
-        self._hooks_position = position
-        exact = position if isinstance(position, Position) else None
-        return Team(collectives, rounds, context, signals, waited, exact)
+        position = position or self._position(self._created, files)
+        return Team(collectives, rounds, context, signals, waiting, position)
 
-    def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
-        if not self.config.checkpoints.exact_resume:
-            return None
+    def _order(self) -> dict[str, Any]:
         cluster = self.config.members
-        place = {"replica": cluster.replica, "replicas": len(cluster.replicas)}
-        return Position(created.ops.input, files, {**self._order(), **place}, cluster.replica)
+        return {**super()._order(), "replica": cluster.replica, "replicas": len(cluster.replicas)}
 
     def _all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
         from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook
         from yt8m.runner.hooks import BeatHook, StepHook
 
-        hooks = self._hooks(team.context, files, self._hooks_position)
+        hooks = self._hooks(team.context, files, team.position)
         counted = 1 + next(at for at, hook in enumerate(hooks) if isinstance(hook, StepHook))
         return [*hooks[:counted], AgreeHook(team), *hooks[counted:], AnnounceHook(team), BeatHook(self._watch)]
 
     def _train(self, session: tf.Session, team: Any, start: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
         from yt8m.runner.cluster.common_steps import CommonContext
 
-        context, agreed, config = team.context, team.agreement, self.config
+        context, config = team.context, self.config
         self._watch.need_all()
         try:
             for hook in hooks:
@@ -103,10 +93,10 @@ class AllReduceRunner(ReplicaRunner):
             creation.start_session(session, self._created, start, config)
             self.modeler.restore(session)
             team.rounds.broadcast(session)
-            run_steps(session, context.ops, hooks, agreed, CommonContext(session, agreed))
+            run_steps(session, context.ops, hooks, team, CommonContext(session, team))
             self._watch.need_none()
             team.rounds.part(session)
-            context.has_read_all = agreed.has_read_all
+            context.has_read_all = team.has_read_all
             team.signals.renew_grace()
             self._watch.leave_alone(lambda: True)
             for hook in hooks:
@@ -114,7 +104,7 @@ class AllReduceRunner(ReplicaRunner):
         finally:
             self._step = context.global_step
             close_all(hooks)
-        if agreed.by_signal:
+        if team.by_signal:
             why = "a process got a signal to stop"
             return Outcome(Status.STOPPED, context.global_step, why, team.signals.signal)
         return self._ended(context, team.signals)

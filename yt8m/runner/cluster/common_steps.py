@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from yt8m.lazy import tf
 from yt8m.runner.cluster.peers import Stragglers
 from yt8m.runner.creation import graph_signature
 from yt8m.runner.run_config import Context, RunnerConfig
-from yt8m.runner.saver import Position
 from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2
@@ -110,10 +109,14 @@ def _number_of(values: list[Any]) -> int:
 
 
 @dataclass
-class Agreement:
-    """What the replicas have agreed on.
+class Team:
+    """What the hooks of one replica share, and what the replicas have agreed on.
 
     Attributes:
+      collectives, rounds: the ops that all replicas run together.
+      context, signals: the state of this run.
+      waiting: int64 scalar tensor: microseconds that this replica spends in the collectives of a step.
+      position: the `Position` in the data; None if none is saved.
       requested: whether all end after the current step.
       by_signal: whether a signal to one of them is the reason.
       has_read_all: whether no replica has an example left.
@@ -121,6 +124,12 @@ class Agreement:
       waited: microseconds that this replica spent in the collectives of its last step.
     """
 
+    collectives: AllReduce
+    rounds: Rounds
+    context: Context
+    signals: StopSignals
+    waiting: tf.Tensor
+    position: Any = None
     requested: bool = False
     by_signal: bool = False
     has_read_all: bool = False
@@ -131,26 +140,13 @@ class Agreement:
 class CommonContext(tf.train.SessionRunContext):
     """The run context of callbacks: a request to stop is sent to all replicas, which agree on it in the next step."""
 
-    def __init__(self, session: tf.Session, agreement: Agreement) -> None:
+    def __init__(self, session: tf.Session, team: Team) -> None:
         super().__init__(tf.train.SessionRunArgs(None), session)
-        self._agreement = agreement
+        self._team = team
 
     def request_stop(self) -> None:
         """All replicas will stop, after the next step."""
-        self._agreement.wants_to_stop = True
-
-
-@dataclass
-class Team:
-    """The parts that the hooks of one replica share."""
-
-    collectives: AllReduce
-    rounds: Rounds
-    context: Context
-    signals: StopSignals
-    waited: Any
-    position: Position | None = None
-    agreement: Agreement = field(default_factory=Agreement)
+        self._team.wants_to_stop = True
 
 
 class AgreeHook(tf.train.SessionRunHook):
@@ -177,19 +173,19 @@ class AgreeHook(tf.train.SessionRunHook):
         """Fetches what all announce; callbacks plan anew."""
         context, team = self._team.context, self._team
         context.save_planned = context.stop_planned = False
-        fetched = (team.collectives.announced, team.waited)
+        fetched = (team.collectives.announced, team.waiting)
         return tf.train.SessionRunArgs(fetched, options=Round.STEP.options())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Notes what all do after this step."""
         words, waited = run_values.results
-        team, agreed = self._team, self._team.agreement
-        agreed.waited = int(waited)
+        team = self._team
+        team.waited = int(waited)
         stops, examples = words[:, Word.STOP], words[:, Word.EXAMPLES]
-        agreed.by_signal = bool((stops == _BY_SIGNAL).any())
-        agreed.has_read_all = not examples.any()
-        agreed.requested = bool(stops.any()) or agreed.has_read_all
-        team.context.save_planned = bool(words[0, Word.SAVE]) or agreed.requested
+        team.by_signal = bool((stops == _BY_SIGNAL).any())
+        team.has_read_all = not examples.any()
+        team.requested = bool(stops.any()) or team.has_read_all
+        team.context.save_planned = bool(words[0, Word.SAVE]) or team.requested
         if team.context.save_planned:
             self._save_positions(run_context.session)
         slow = self._stragglers.add(words[:, Word.WAITED] / 1e6, time.monotonic())
@@ -219,13 +215,13 @@ class AnnounceHook(tf.train.SessionRunHook):
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Feeds the announcement."""
         team, words = self._team, np.zeros(len(Word), np.int64)
-        context, agreed = team.context, team.agreement
+        context = team.context
         if team.signals.requested:
             words[Word.STOP] = _BY_SIGNAL
-        elif agreed.wants_to_stop or context.stop_planned:
+        elif team.wants_to_stop or context.stop_planned:
             words[Word.STOP] = _BY_CALLBACK
         words[Word.SAVE] = context.save_planned
-        words[Word.WAITED] = agreed.waited
+        words[Word.WAITED] = team.waited
         return tf.train.SessionRunArgs(None, {team.collectives.told: words})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

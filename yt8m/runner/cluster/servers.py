@@ -105,28 +105,16 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         logging.info("%s serves on %s", cluster.name, cluster.address)
         state = exchange.SharedState(exchange.server_device(cluster.index))
         own = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
-        awaited = _Awaited(cluster, grace_seconds)
+        awaited, status = _Awaited(cluster, grace_seconds, stall_timeout), None
         with tf.Session(runtime.target, config=own) as session:
-            while not signals.requested and not awaited.is_over(state.done(session)):
-                if awaited.is_left(stall_timeout):
-                    _end_left(cluster, stall_timeout)
+            while status is None and not signals.requested:
                 time.sleep(POLL_SECONDS)
-        if signals.requested:
+                status = awaited.end_status(state.done(session))
+        if status is None:
             awaited.wait_until_gone(_PART_OF_GRACE * grace_seconds)
-            exchange.end_process(128 + (signals.signal or signal.SIGTERM))
+            status = 128 + (signals.signal or signal.SIGTERM)
         time.sleep(POLL_SECONDS)  # the last replica still waits for the response to its `done`
-        logging.info("%s ends: training is over", cluster.name)
-        exchange.end_process(0)
-
-
-def _end_left(cluster: ClusterConfig, stall_timeout: float) -> NoReturn:
-    logging.error(
-        "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). To go on from the newest "
-        "checkpoint, start all processes again",
-        cluster.name,
-        stall_timeout,
-    )
-    exchange.end_process(1)
+        exchange.end_process(status)
 
 
 class _Awaited:
@@ -136,30 +124,37 @@ class _Awaited:
     not close its session, and would fail at the end of training.
     """
 
-    def __init__(self, cluster: ClusterConfig, grace_seconds: float) -> None:
-        self._missing = cluster.named_replicas
-        self._chief, self._grace = cluster.replica_name(0), grace_seconds
-        self._deadline = math.inf  # no deadline until the chief is done
+    def __init__(self, cluster: ClusterConfig, grace_seconds: float, stall_timeout: float = math.inf) -> None:
+        self._server, self._chief, self._missing = cluster.name, cluster.replica_name(0), cluster.named_replicas
+        self._grace, self._stall_timeout = grace_seconds, stall_timeout
         self._answered = self._asked = time.monotonic()  # the last answer of any of them, and the last question
 
-    def is_over(self, done: Set[str]) -> bool:
-        """Whether the server can end. `done` are the processes that no longer need it."""
+    def end_status(self, done: Set[str]) -> int | None:
+        """The status with which the server can end; None if it must go on.
+
+        Args:
+          done: the processes that no longer need the server.
+        """
         for name in sorted(self._missing.keys() & done):
             logging.info("%s is done", name)
             del self._missing[name]
-            if name == self._chief:
-                self._deadline = time.monotonic() + self._grace
+        is_chief_done = self._chief not in self._missing
         if not self._missing:
-            return True
-        if time.monotonic() < self._deadline:
-            return False
-        if self.anybody_lives():
-            self._deadline = time.monotonic() + self._grace
-            return False
-        logging.warning("no longer waiting for %s", ", ".join(sorted(self._missing)))
-        return True
+            logging.info("%s ends: training is over", self._server)
+        elif not self._is_silence(self._grace if is_chief_done else self._stall_timeout):
+            return None
+        elif is_chief_done:
+            logging.warning("%s ends: no longer waiting for %s", self._server, ", ".join(sorted(self._missing)))
+        else:
+            logging.error(
+                "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). To go on from the "
+                "newest checkpoint, start all processes again",
+                *(self._server, self._stall_timeout),
+            )
+            return 1
+        return 0
 
-    def is_left(self, patience: float) -> bool:
+    def _is_silence(self, patience: float) -> bool:
         """Whether none of them has answered for `patience` seconds. They are asked every few seconds."""
         if time.monotonic() - self._asked < min(_ASK_SECONDS, patience / 4):
             return False
