@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import pathlib
 import re
 import subprocess
@@ -244,14 +245,14 @@ def test_a_named_file_renames_classes_but_does_not_renumber_them(tmp_path: pathl
     for names in (["cat", "dog", "bird"], ["Katze", "dog", "Vogel", "Fisch"], ["cat", "cat", "cat"]):
         vocabulary.write(str(named), vocabulary.of_names(names))
         found = vocabulary.of_data(str(named), files)
-        assert found is not None
-        assert found.names.names == tuple(names)
+        assert found.names == tuple(names)
+        assert found.path == str(named)
     for names in (["bird", "Hund", "cat"], ["emu", "ant", "fly", "cat"]):
         vocabulary.write(str(named), vocabulary.of_names(names))
         told = f"--vocabulary={named}: 'cat' is class {names.index('cat')} there, but class 0 in {by_data}"
         with pytest.raises(UsageError, match=re.escape(told)):
             vocabulary.of_data(str(named), files)
-        assert vocabulary.of_data(str(named), ()) is not None
+        assert vocabulary.of_data(str(named))
 
 
 def test_the_number_of_classes_is_that_of_the_flag_or_of_the_vocabulary(
@@ -260,8 +261,8 @@ def test_the_number_of_classes_is_that_of_the_flag_or_of_the_vocabulary(
     path = tmp_path / "vocabulary.csv"
     vocabulary.write(str(path), vocabulary.of_names(["cat", "dog"]))
     found = vocabulary.of_data("", [str(tmp_path / "x.tfrecord")])
-    assert found is not None
-    assert [vocabulary.class_count(*given) for given in ((None, None), (5, None), (None, found), (2, found))] == [
+    none = vocabulary.of_data("", [])
+    assert [vocabulary.class_count(*given) for given in ((None, none), (5, none), (None, found), (2, found))] == [
         *(None, 5, 2, 2)
     ]
     with pytest.raises(UsageError, match=f"^--num_classes=3, but {re.escape(str(path))} names 2 classes"):
@@ -284,7 +285,8 @@ def test_one_content_is_parsed_once_and_a_changed_file_anew(tmp_path: pathlib.Pa
     first, second = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
     for path in (first, second):
         vocabulary.write(path, vocabulary.of_names(("cat", "dog")))
-    assert vocabulary.read(first) is vocabulary.read(second)
+    assert vocabulary.read(first).counts is vocabulary.read(second).counts
+    assert vocabulary.read(second).path == second
     vocabulary.write(first, vocabulary.of_names(("cat", "cow")))
     assert vocabulary.read(first).names == ("cat", "cow")
     assert vocabulary.read(second).names == ("cat", "dog")
@@ -294,11 +296,11 @@ def test_a_model_and_its_data_number_the_classes_alike() -> None:
     def names(*words: str) -> Vocabulary:
         return vocabulary.of_names(words)
 
-    def found(*words: str) -> vocabulary.OfData:
-        return vocabulary.OfData("data.csv", names(*words))
+    def found(*words: str) -> Vocabulary:
+        return dataclasses.replace(names(*words), path="data.csv")
 
     nothing, own = names(), names("cat", "dog")
-    assert vocabulary.for_model(own, 2, "run", None) is own
+    assert vocabulary.for_model(own, 2, "run", nothing) is own
     assert vocabulary.for_model(own, 2, "run", found("cat", "dog")) is own
     assert vocabulary.for_model(nothing, 2, "run", found("cat", "dog")).names == ("cat", "dog")
     with pytest.raises(UsageError, match=r"class 1 .*'dog'.* run.*'emu'.* data\.csv"):

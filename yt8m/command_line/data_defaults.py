@@ -20,11 +20,11 @@ from yt8m.options import shown
 from yt8m.records import discovery
 from yt8m.records.data_format import DataFormat
 from yt8m.records.discovery import Found
-from yt8m.records.vocabulary import OfData
+from yt8m.records.vocabulary import Vocabulary
 
 
 def complete(
-    given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
+    given: Mapping[str, Any], files: Sequence[str], named: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:
     """Adds the flags that describe the records to the flags given for a training; logs in one line what was found.
 
@@ -42,7 +42,7 @@ def complete(
     """
     # A custom reader may read records of another layout, which cannot be checked here.
     found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
-    of_names = {} if named is None else {"vocabulary": named.path, "num_classes": len(named.names)}
+    of_names = {"vocabulary": named.path, "num_classes": len(named)} if named else {}
     if found is None:
         return _with_sizes({"feature_names": _published_names(given), **given, **of_names}, {}, ""), False
     _refuse_more_classes(named, found)
@@ -54,7 +54,7 @@ def complete(
         values.setdefault("num_classes", found.format.num_classes)
     if found.is_declared or not given.get("max_bad_records"):  # otherwise the first record may be a bad one
         # The vocabulary has at least the classes of the data; more of them were appended after the data were made.
-        of_records = {name: value for name, value in given.items() if named is None or name != "num_classes"}
+        of_records = {name: value for name, value in given.items() if not named or name != "num_classes"}
         refuse_contradiction(of_records, found, values, is_own)
     if is_taken:
         _log_taken(values, found)
@@ -65,11 +65,11 @@ def complete(
     return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
-def _refuse_more_classes(named: OfData | None, found: Found) -> None:
+def _refuse_more_classes(named: Vocabulary | None, found: Found) -> None:
     """Refuses records with more classes than their vocabulary names. Fewer are fine: classes may have been appended."""
-    if named is not None and (found.format.num_classes or 0) > len(named.names):
+    if named and (found.format.num_classes or 0) > len(named):
         raise UsageError(
-            f"{named.path} names {len(named.names)} classes, but according to {found} the data have "
+            f"{named.path} names {len(named)} classes, but according to {found} the data have "
             f"{found.format.num_classes}; name their own vocabulary by --vocabulary."
         )
 

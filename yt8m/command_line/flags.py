@@ -30,7 +30,7 @@ from yt8m.command_line.flag_parsing import (
 )
 from yt8m.command_line.program import called
 from yt8m.command_line.start import Start, start_named_in
-from yt8m.config import resume
+from yt8m.config import resume, run_dir
 from yt8m.config.model_options import about_flags, check_files, with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
@@ -41,7 +41,7 @@ from yt8m.eval_util import metrics
 from yt8m.models import published
 from yt8m.options import sections_of
 from yt8m.records import vocabulary
-from yt8m.records.vocabulary import OfData
+from yt8m.records.vocabulary import Vocabulary
 
 C = TypeVar("C")
 
@@ -276,18 +276,16 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
 
 
-def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -> OfData | None:
+def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:
     """The vocabulary of a training's data, or else that of the run to resume, or else the one at `of_start`.
 
     Raises:
       UsageError: the vocabulary has another number of classes than --num_classes.
     """
     found = vocabulary.of_data(given.get("vocabulary", ""), files)
-    if found is None and files and "train_dir" in given and not given.get("start_new_model"):
-        of_run = storage.join(given["train_dir"], vocabulary.NAME)
-        found = vocabulary.OfData(of_run, vocabulary.read(of_run)) if storage.exists(of_run) else None
-    if found is None and of_start:
-        found = vocabulary.of_data(of_start, ())
+    if not found and files and "train_dir" in given and not given.get("start_new_model"):
+        found = run_dir.own_names(given["train_dir"], None)
+    found = found or vocabulary.of_data(of_start)
     vocabulary.class_count(given.get("num_classes"), found)
     return found
 

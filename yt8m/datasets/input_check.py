@@ -30,10 +30,10 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
             f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
             "reads them: name the files to read."
         )
-    named = vocabulary.of_data(data.vocabulary, ())
-    if named is not None:
+    named = vocabulary.of_data(data.vocabulary)
+    if named:
         remedy = "No data were named: name the files to read, or leave out --vocabulary."
-        vocabulary.refuse_difference(vocabulary.load(), "the sample data", named.names, named.path, remedy)
+        vocabulary.refuse_difference(vocabulary.load(), "the sample data", named, named.path, remedy)
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)

@@ -216,9 +216,7 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
     found = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, found)
-    if found is None:
-        count = data_fit.class_count(count, data)
-    return vocabulary.of(count, found.names if found else None)
+    return vocabulary.of(count if found else data_fit.class_count(count, data), found)
 
 
 def table(shard: dict[str, Any]) -> Table:

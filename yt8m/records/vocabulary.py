@@ -11,6 +11,7 @@ YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) can b
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import importlib.resources
 import io
@@ -41,11 +42,13 @@ class Vocabulary:
       names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
       counts: int64 [C], the number of training videos with the class; 0 if it is not known.
       verticals: the (first) vertical of each class; empty if it is not known.
+      path: the file that the names come from; empty if it is not known.
     """
 
     names: tuple[str, ...]
     counts: NDArray[np.int64]
     verticals: tuple[str, ...]
+    path: str = ""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -123,17 +126,11 @@ def _of_folders(files: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_nearest, folders))))
 
 
-class OfData(NamedTuple):
-    """The vocabulary of data, and the path of its file."""
-
-    path: str
-    names: Vocabulary
-
-
-def of_data(named: str, files: Sequence[str]) -> OfData | None:
+def of_data(named: str, files: Sequence[str] = ()) -> Vocabulary:
     """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that `find` finds for `files`.
 
-    A named file may call classes by other names than the one by the shards, but not number them differently.
+    It is empty if there is neither. A named file may call classes by other names than the one by the shards, but not
+    number them differently.
 
     Raises:
       UsageError: the named file does not exist or numbers the classes differently, or for the reason of `find`.
@@ -144,16 +141,15 @@ def of_data(named: str, files: Sequence[str]) -> OfData | None:
             f"--vocabulary={named}: there is no such file; expected a CSV file with the columns index,name."
         )
     path = named or find(files)
-    found = OfData(path, read(path)) if path else None
-    if named and found is not None:
-        for there in _of_folders(files):
-            _refuse_renumbering(found, read(there).names, there)
+    found = read(path) if path else of_names(())
+    for there in _of_folders(files) if named else ():
+        _refuse_renumbering(found, read(there).names, there)
     return found
 
 
-def _refuse_renumbering(found: OfData, numbered: Sequence[str], there: str) -> None:
+def _refuse_renumbering(found: Vocabulary, numbered: Sequence[str], there: str) -> None:
     """Refuses the vocabulary named by --vocabulary if a name has another index in `numbered`, the data's names."""
-    names = found.names.names
+    names = found.names
     known = set(names)
     for index, name in enumerate(numbered):
         if name in known and names[index : index + 1] != (name,) and names.count(name) == numbered.count(name) == 1:
@@ -163,51 +159,49 @@ def _refuse_renumbering(found: OfData, numbered: Sequence[str], there: str) -> N
             )
 
 
-def class_count(given: int | None, found: OfData | None) -> int | None:
+def class_count(given: int | None, found: Vocabulary) -> int | None:
     """The number of classes that --num_classes gives, or else the data's vocabulary; None if there is neither.
 
     Raises:
       UsageError: flag and vocabulary contradict each other.
     """
-    if given is not None and found is not None and given != len(found.names):
+    if given is not None and found and given != len(found):
         raise UsageError(
-            f"--num_classes={given}, but {found.path} names {len(found.names)} classes; leave the flag out, "
+            f"--num_classes={given}, but {found.path} names {len(found)} classes; leave the flag out, "
             "or name another file by --vocabulary."
         )
-    return given if found is None else len(found.names)
+    return len(found) or given
 
 
-def log(found: OfData) -> None:
+def log(found: Vocabulary) -> None:
     """Logs which file the names come from."""
-    logging.info("the names of the %d classes come from %s", len(found.names), found.path)
+    logging.info("the names of the %d classes come from %s", len(found), found.path)
 
 
 _REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
 
 
-def for_model(
-    own: Vocabulary, num_classes: int | None, where: str, found: OfData | None, remedy: str = ""
-) -> Vocabulary:
+def for_model(own: Vocabulary, num_classes: int | None, where: str, found: Vocabulary, remedy: str = "") -> Vocabulary:
     """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
 
     Args:
       own: the vocabulary of the model; empty if it has none.
       num_classes: number of classes of the model; None if it is not known.
       where: the folder of the model.
-      found: the vocabulary of the data.
+      found: the vocabulary of the data; empty if they have none.
       remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
 
     Raises:
       UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
     """
-    if found is None:
+    if not found:
         return own
     known, remedy = of(num_classes, own), remedy or _REMEDY
     if known:
-        refuse_difference(known, where, found.names, found.path, remedy)
-    elif num_classes not in (None, len(found.names)):
-        raise UsageError(f"{found.path} names {len(found.names)} classes, but {where} has {num_classes}. {remedy}")
-    return own or found.names
+        refuse_difference(known, where, found, found.path, remedy)
+    elif num_classes not in (None, len(found)):
+        raise UsageError(f"{found.path} names {len(found)} classes, but {where} has {num_classes}. {remedy}")
+    return own or found
 
 
 def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str = _REMEDY) -> None:
@@ -268,13 +262,12 @@ _KEPT = 4
 
 def _parse(content: bytes, path: str) -> Vocabulary:
     """The vocabulary in the content of a file; raises like `read`."""
-    found = _parsed.get(content)
-    if found is None:
+    if content not in _parsed:
         found = _parse_anew(content, path)
         if len(_parsed) >= _KEPT:
             _parsed.clear()
         _parsed[content] = found
-    return found
+    return dataclasses.replace(_parsed[content], path=path)
 
 
 def _parse_anew(content: bytes, path: str) -> Vocabulary:

@@ -51,8 +51,7 @@ def run(config: ScoreConfig) -> int:
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
     rows = prediction_files.read_predictions(config.predictions, num_classes)
-    found = vocabulary.of_data("", storage.glob(config.eval_data_pattern))
-    names = vocabulary.of(num_classes, found.names if found else None)
+    names = vocabulary.of(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
     class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):

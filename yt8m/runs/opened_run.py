@@ -196,10 +196,10 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
     config = saved.config
     if flags.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
-    of_flag = vocabulary.of_data(flags.vocabulary, ())
-    num_classes = vocabulary.class_count(flags.num_classes, of_flag) if saved.published else flags.num_classes
-    if saved.published and flags.num_classes is None:
-        num_classes = _classes_in_meta_graph(folder) or num_classes
+    num_classes = flags.num_classes
+    if saved.published:
+        of_flag = vocabulary.class_count(num_classes, vocabulary.of_data(flags.vocabulary))
+        num_classes = num_classes or _classes_in_meta_graph(folder) or of_flag
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
     return config

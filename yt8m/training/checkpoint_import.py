@@ -69,7 +69,7 @@ def run(asked: ImportConfig, config: TrainConfig, given: set[str]) -> int:
     named = published.variables(network, weights)
     shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
     config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
-    named_by_user = vocabulary.of_data(config.data.vocabulary, ())
+    named_by_user = vocabulary.of_data(config.data.vocabulary)
     names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, found.path, named_by_user)
     _refuse_misfits(found.path, config, named, weights, ours)
     _write(config, found, named, names)

@@ -124,10 +124,10 @@ def train(
     classes = initial_weights.map_classes(config, parts.modeler.model) if start else None
     with contextlib.ExitStack() as held:
         is_validated = validates and cluster is None and config.validation.eval_data_pattern
-        validator = held.enter_context(_open_validator(config)) if is_validated else None
+        validator = held.enter_context(_open_validator(config, parts.names)) if is_validated else None
         storage.makedirs(config.train_dir)
         held.enter_context(run_dir.lock(config.train_dir))
-        exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
+        exporter = Exporter(config, parts._replace(names=_prepare_folder(config, parts.names)))
         settings = runner_config(config, cluster)
         columns = classes.columns_of_new() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
@@ -183,10 +183,10 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -
     )
 
 
-def _open_validator(config: TrainConfig) -> AbstractContextManager[Validator]:
+def _open_validator(config: TrainConfig, names: Vocabulary) -> AbstractContextManager[Validator]:
     from yt8m.training.validator import open_validator  # slow to import, and most trainings have none
 
-    return open_validator(config)
+    return open_validator(config, names)
 
 
 def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:
@@ -237,24 +237,25 @@ def complete(config: TrainConfig) -> TrainConfig:
         data = input_check.default_to_sample_data(data, "train")
     found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
     vocabulary.class_count(data.num_classes, found)
-    if found is not None:
+    if found:
         vocabulary.log(found)
         data = dataclasses.replace(data, vocabulary=found.path)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     return dataclasses.replace(config, data=data, train_dir=folder)
 
 
-def _prepare_folder(config: TrainConfig) -> Vocabulary:
+def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
     """Moves an old run aside if asked to, refuses a run of another model, and writes the config.
 
     If the first start of the old run failed before a step, and this start differs from it, it is moved aside too.
 
+    Args:
+      config: the complete config.
+      names: the vocabulary of the data; empty if they have none.
+
     Returns:
       The run's own vocabulary, which is written to the folder; empty if it has none.
     """
-    # Read the vocabulary before anything is moved: it may be a file of the old run.
-    found = vocabulary.of_data(config.data.vocabulary, ())
-    names = found.names if found else vocabulary.of_names(())
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
@@ -269,8 +270,8 @@ def _prepare_folder(config: TrainConfig) -> Vocabulary:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes
         own = run_dir.own_names(config.train_dir, count)
         # a different class count is refused below, together with all other changes
-        if own or not found or count == len(found.names):
-            names = vocabulary.for_model(own, count, config.train_dir, found)
+        if own or not names or count == len(names):
+            names = vocabulary.for_model(own, count, config.train_dir, names)
         resume.refuse_other_model(config.train_dir, changes)
     if changes:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))

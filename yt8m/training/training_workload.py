@@ -11,12 +11,13 @@ from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.records import prediction_files, vocabulary
 from yt8m.records.shards import id_bytes
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies
 from yt8m.video import workload
 from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, TrainingModeler
 
 
-def teacher_for(config: TrainConfig) -> Teacher | None:
+def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
     """The teacher of a run, after a check of its file; None if the run has none.
 
     Raises:
@@ -28,11 +29,10 @@ def teacher_for(config: TrainConfig) -> Teacher | None:
         return _predictions(asked.distill_from, config.data.num_classes)
     if not asked.teacher:
         return None
-    found = vocabulary.of_data(config.data.vocabulary, ())
     own = run_dir.own_names(asked.teacher, None)
-    if found and own:
+    if names and own:
         remedy = "A teacher has the classes of the run: name another teacher."
-        vocabulary.refuse_difference(own, asked.teacher, found.names, found.path, remedy)
+        vocabulary.refuse_difference(own, asked.teacher, names, names.path, remedy)
     return _model(asked.teacher, config.data)
 
 
@@ -80,8 +80,8 @@ def create_training(config: TrainConfig) -> workload.Workload:
       UsageError: a value in the config is not valid.
       RunError: the teacher's predictions are damaged.
     """
-    parts, teacher = workload.create(config.data, config.model, "train"), teacher_for(config)
-    plain = parts.modeler
+    parts = workload.create(config.data, config.model, "train")
+    plain, teacher = parts.modeler, teacher_for(config, parts.names)
     plain.trains_new_only = bool(config.train_only)
     if teacher is None and not config.augmentation.is_on:
         return parts

@@ -24,6 +24,7 @@ from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
 from yt8m.records import shards, vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
 from yt8m.runs import best_checkpoint
@@ -42,6 +43,7 @@ class Validator:
     Args:
       config: the complete config of the training.
       folder: a local folder for the copies of the videos that --eval_max_videos draws.
+      names: the vocabulary of the training data; empty if they have none.
 
     Attributes:
       metric: the metric by which the best checkpoint is chosen.
@@ -52,12 +54,12 @@ class Validator:
       RunError: a shard is damaged.
     """
 
-    def __init__(self, config: TrainConfig, folder: str) -> None:
+    def __init__(self, config: TrainConfig, folder: str, names: Vocabulary) -> None:
         settings = evaluation.of_training(config)
         self._folder, self._num_classes = config.train_dir, config.data.num_classes
         self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
         self.metric = metrics.find(config.validation.best_metric)
-        run, self._task = _task(settings, config, folder)
+        run, self._task = _task(settings, config, folder, names)
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
         self.data = _described(config.validation, is_sampled)
         if self.metric not in metrics.load():
@@ -115,23 +117,24 @@ class Validator:
 
 
 @contextlib.contextmanager
-def open_validator(config: TrainConfig) -> Iterator[Validator]:
+def open_validator(config: TrainConfig, names: Vocabulary) -> Iterator[Validator]:
     """A validator whose temporary folder is removed after the block; raises like `Validator`."""
     with copies.private_folder("yt8m-validation-") as folder:
-        yield Validator(config, folder)
+        yield Validator(config, folder, names)
 
 
-def _task(settings: EvalConfig, config: TrainConfig, folder: str) -> tuple[OpenedRun, EvaluationTask]:
+def _task(
+    settings: EvalConfig, config: TrainConfig, folder: str, names: Vocabulary
+) -> tuple[OpenedRun, EvaluationTask]:
     """The run, and what evaluates it; its refusals compare the validation data with those of the training."""
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
         return data if most is None else _sampled(data, most, storage.join(folder, _SAMPLE))
 
-    own = vocabulary.of_data(config.data.vocabulary, ())
-    names = own.names if own else run_dir.own_names(config.train_dir, config.data.num_classes)
+    where = names.path or f"the vocabulary of {config.train_dir}"
+    names = names or run_dir.own_names(config.train_dir, config.data.num_classes)
     run = OpenedRun(config.train_dir, config, names, is_own=True)
-    where = own.path if own else f"the vocabulary of {config.train_dir}"
     remedy = f"Validate on data made like those of --train_data_pattern={config.data.data_pattern}."
     try:
         return run, evaluation.task_for(settings, run, where, sample, remedy)

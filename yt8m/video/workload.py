@@ -19,13 +19,13 @@ class Workload(NamedTuple):
     Attributes:
       reader: parses the records in an export.
       inputter, modeler: the parts that the runner needs.
-      names: the run's own vocabulary; empty if it has none.
+      names: the vocabulary that the config names; empty if it names none.
     """
 
     reader: readers.Reader
     inputter: readers.BatchQueue
     modeler: VideoModeler
-    names: Vocabulary = vocabulary.of_names(())
+    names: Vocabulary
 
 
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
@@ -34,8 +34,8 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
     Raises:
       UsageError: a value in the config is not valid.
     """
-    modeler = create_modeler(data, model, mode, top_k)
-    return Workload(readers.reader_for(data), readers.BatchQueue.for_config(data, mode), modeler)
+    modeler, names = create_modeler(data, model, mode, top_k), vocabulary.of_data(data.vocabulary)
+    return Workload(readers.reader_for(data), readers.BatchQueue.for_config(data, mode), modeler, names)
 
 
 def create_modeler(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> VideoModeler:
@@ -67,8 +67,8 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
 
 def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
-    of_data = vocabulary.of_data(data.vocabulary, ())
-    counts = data_fit.training_counts(vocabulary.of(data.num_classes, of_data.names if of_data else None), data)
+    names = vocabulary.of(data.num_classes, vocabulary.of_data(data.vocabulary))
+    counts = data_fit.training_counts(names, data)
     if counts is None:
         raise UsageError(
             f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "
