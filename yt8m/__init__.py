@@ -24,20 +24,8 @@ _PUBLIC = {
     "yt8m.records.batches": ("Records", "read_records"),
     "yt8m.records.record_parser": ("NumpyBatch",),
 }
-__all__ = [
-    "FittedRun",
-    "Model",
-    "NumpyBatch",
-    "Records",
-    "RunError",
-    "ScoredClass",
-    "UsageError",
-    "VideoPrediction",
-    "extract",
-    "fit",
-    "load",
-    "read_records",
-]
+__all__ = ["FittedRun", "Model", "NumpyBatch", "Records", "RunError", "ScoredClass", "UsageError", "VideoPrediction"]
+__all__ += ["extract", "fit", "load", "read_records"]
 
 
 def __getattr__(name: str) -> Any:

@@ -88,17 +88,8 @@ def option(
       alias: another name of the flag.
       is_flag: False if no flag sets the option, because its value follows from the model or from the data.
     """
-    metadata = {
-        "help": help,
-        "shapes": shapes,
-        "shaped_by": shaped_by,
-        "minimum": minimum,
-        "maximum": maximum,
-        "divides": divides,
-        "choices": choices,
-        "alias": alias,
-        "is_flag": is_flag,
-    }
+    metadata: dict[str, Any] = {"help": help, "shapes": shapes, "shaped_by": shaped_by, "alias": alias}
+    metadata |= {"minimum": minimum, "maximum": maximum, "divides": divides, "choices": choices, "is_flag": is_flag}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

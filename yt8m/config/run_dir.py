@@ -154,28 +154,10 @@ BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the copy of the best checkpoint,
 RUNS = "runs"  # the folder of the runs whose folder nobody named
 
 # Everything that a training, an evaluation or a prediction leaves in a run's folder.
-WRITTEN = (
-    CONFIG,
-    MODEL_FLAGS,
-    ENDED,
-    vocabulary.NAME,
-    "checkpoint",
-    "cluster.json",
-    "input_checkpoint",
-    "model.ckpt-*",
-    "input-*",
-    "best",
-    "best.*",
-    "events.out.tfevents.*",
-    "graph.pbtxt",
-    "metrics.jsonl",
-    "validation.json",
-    "predictions.csv",
-    "eval",
-    "export",
-    "inference_model",
-    "inference_model.*",
-)
+_STATE = (CONFIG, MODEL_FLAGS, ENDED, vocabulary.NAME, "cluster.json", "validation.json")
+_CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
+_RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
+WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")
 CURVES = ("train", "validate")  # with validation: folders of event files for one chart of both
 _A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
 

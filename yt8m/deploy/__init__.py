@@ -15,25 +15,7 @@ from yt8m.deploy.gradients import (
 )
 from yt8m.deploy.optimize import DeployedModel, Objective, deploy, optimize_clones, regularization_terms
 
-__all__ = [
-    "CHIEF",
-    "WORKER",
-    "AllReduce",
-    "Clone",
-    "ClusterConfig",
-    "DeployedModel",
-    "DeploymentConfig",
-    "Objective",
-    "average_gradients",
-    "clip_by_global_norm",
-    "clip_gradient_norms",
-    "combine_gradients",
-    "count_gpus",
-    "create_clones",
-    "deploy",
-    "gradient_norms",
-    "gradients_after",
-    "local",
-    "optimize_clones",
-    "regularization_terms",
-]
+__all__ = ["CHIEF", "WORKER", "AllReduce", "Clone", "ClusterConfig", "DeployedModel", "DeploymentConfig", "Objective"]
+__all__ += ["average_gradients", "clip_by_global_norm", "clip_gradient_norms", "combine_gradients", "count_gpus"]
+__all__ += ["create_clones", "deploy", "gradient_norms", "gradients_after", "local", "optimize_clones"]
+__all__ += ["regularization_terms"]

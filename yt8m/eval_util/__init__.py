@@ -6,11 +6,5 @@ from yt8m.eval_util.average_precision import AveragePrecisionCalculator, MeanAve
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.eval_util.metrics import calculate_gap, calculate_hit_at_one, calculate_precision_at_equal_recall_rate
 
-__all__ = [
-    "AveragePrecisionCalculator",
-    "EvaluationMetrics",
-    "MeanAveragePrecisionCalculator",
-    "calculate_gap",
-    "calculate_hit_at_one",
-    "calculate_precision_at_equal_recall_rate",
-]
+__all__ = ["AveragePrecisionCalculator", "EvaluationMetrics", "MeanAveragePrecisionCalculator"]
+__all__ += ["calculate_gap", "calculate_hit_at_one", "calculate_precision_at_equal_recall_rate"]

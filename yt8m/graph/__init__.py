@@ -21,29 +21,10 @@ from yt8m.graph.protocols import (
 )
 from yt8m.graph.restore import Restorer, restore_predict, restore_train
 
-__all__ = [
-    "EvalOps",
-    "Evaluator",
-    "InputOps",
-    "Inputter",
-    "MeanLoss",
-    "Modeler",
-    "PredictOps",
-    "Reduction",
-    "Report",
-    "Restorer",
-    "Synchrony",
-    "TrainOps",
-    "build",
-    "build_eval",
-    "check_workload",
-    "create_averages",
-    "create_optimizer",
-    "learning_rate",
-    "restore_predict",
-    "restore_train",
-    "summary_tags",
-]
+__all__ = ["EvalOps", "Evaluator", "InputOps", "Inputter", "MeanLoss", "Modeler", "PredictOps", "Reduction", "Report"]
+__all__ += ["Restorer", "Synchrony", "TrainOps"]
+__all__ += ["build", "build_eval", "check_workload", "create_averages", "create_optimizer", "learning_rate"]
+__all__ += ["restore_predict", "restore_train", "summary_tags"]
 
 
 def __getattr__(name: str) -> Any:

@@ -93,7 +93,9 @@ def build(
         averages=applied.averages,
         bad_tower=applied.found.bad_tower,
     )
-    return _published(ops, None if inputter.calls_python else signature or {})
+    keep_order_of_sums(tf.get_default_graph())
+    collections.publish_train(ops, None if inputter.calls_python else signature or {})
+    return ops
 
 
 def _summaries(
@@ -102,12 +104,6 @@ def _summaries(
     scalars = {**towers.single_losses(), **scalars}
     of_model = towers.clones[0].collected(tf.GraphKeys.SUMMARIES)
     return train_summaries(gradients.together, scalars, predict.histograms, model_summaries=of_model)
-
-
-def _published(ops: TrainOps, signature: Mapping[str, Any] | None) -> TrainOps:
-    keep_order_of_sums(tf.get_default_graph())
-    collections.publish_train(ops, signature)
-    return ops
 
 
 def _whole_step(

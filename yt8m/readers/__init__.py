@@ -10,16 +10,6 @@ from yt8m.readers.youtube8m import (
     reader_for,
 )
 
-__all__ = [
-    "BatchQueue",
-    "EverySegmentReader",
-    "Reader",
-    "YT8MAggregatedFeatureReader",
-    "YT8MFrameFeatureReader",
-    "ZeroedCount",
-    "dequantize",
-    "join_features",
-    "own_reader_class",
-    "reader_for",
-    "resize_axis",
-]
+__all__ = ["BatchQueue", "EverySegmentReader", "Reader", "YT8MAggregatedFeatureReader", "YT8MFrameFeatureReader"]
+__all__ += ["ZeroedCount"]
+__all__ += ["dequantize", "join_features", "own_reader_class", "reader_for", "resize_axis"]

@@ -18,23 +18,9 @@ from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfi
 from yt8m.runner.runner import Runner, StandingEvaluation
 from yt8m.runner.signals import StopSignals
 
-__all__ = [
-    "Callback",
-    "CallbackConfig",
-    "Context",
-    "Outcome",
-    "Runner",
-    "RunnerConfig",
-    "StandingEvaluation",
-    "Status",
-    "StepValues",
-    "StopSignals",
-    "build",
-    "runners",
-    "say_done",
-    "serve_variables",
-    "start_server",
-]
+__all__ = ["Callback", "CallbackConfig", "Context", "Outcome", "Runner", "RunnerConfig", "StandingEvaluation"]
+__all__ += ["Status", "StepValues", "StopSignals"]
+__all__ += ["build", "runners", "say_done", "serve_variables", "start_server"]
 
 runners: Registry[Callable[..., Runner]] = Registry("runner")
 runners.register(Runner, "local_runner")

@@ -62,12 +62,17 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
       RunError: the file cannot be read; `NotFoundError` if there is none.
     """
     for line in storage.read_bytes(storage.join(train_dir, METRICS)).splitlines():
-        try:
-            values = json_text.parse(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and isinstance(values.get("step"), int):
-            yield values
+        if (row := _row_in(line)) is not None:
+            yield row
+
+
+def _row_in(line: bytes) -> dict[str, Any] | None:
+    """The row in a line of metrics.jsonl; None if it is no row."""
+    try:
+        values = json_text.parse(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) and isinstance(values.get("step"), int) else None
 
 
 class MetricsFile:
@@ -92,19 +97,9 @@ class MetricsFile:
         if not storage.exists(self._file.local):
             return
         *lines, _ = written = storage.read_bytes(self._file.local).split(b"\n")
-        remaining = [line for line in lines if _step_in(line) <= step]
+        remaining = [line for line in lines if (row := _row_in(line)) is None or row["step"] <= step]
         if [*remaining, b""] != written:
             storage.write(self._file.local, b"".join(line + b"\n" for line in remaining))
-
-
-def _step_in(line: bytes) -> float:
-    """The step of a row of metrics.jsonl; -infinity for a line that is no row."""
-    try:
-        values = json_text.parse(line)
-    except ValueError:
-        return -math.inf
-    step = values.get("step") if isinstance(values, dict) else None
-    return step if isinstance(step, int) else -math.inf
 
 
 _numbers = itertools.count()

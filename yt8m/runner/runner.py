@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from absl import logging
@@ -84,39 +83,44 @@ class Runner:
         files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
         created = self.create_graph()
         context, position = self._context(created, files, signals)
-        hooks: list[tf.train.SessionRunHook] = []
+        return self._drive(created, context, self._hooks(context, files, position), signals)
+
+    def _drive(
+        self,
+        created: CreatedGraph,
+        context: Context,
+        hooks: Sequence[tf.train.SessionRunHook],
+        signals: StopSignals,
+        start: Sequence[tf.Operation] | None = None,
+    ) -> Outcome:
+        """Runs the steps in a session; ends the hooks if there was no error, and closes them in any case.
+
+        Args:
+          created: the graph.
+          context: what the hooks share.
+          hooks: the callbacks, in their order.
+          signals: end the steps.
+          start: the ops that initialise the graph; None if the graph is not final yet.
+        """
+        session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
         try:
-            hooks += self._hooks(context, files, position)
-            for hook in hooks:
-                hook.begin()
-            start = creation.initializers(created)
-            tf.get_default_graph().finalize()
-            with self._session(created, start, context, hooks, signals) as session:
+            if start is None:
+                for hook in hooks:
+                    hook.begin()
+                start = creation.initializers(created)
+                tf.get_default_graph().finalize()
+            with tf.Session(config=session_config) as session, signals.guarding(session):
+                creation.start_session(session, created, start, self.config)
+                self.modeler.restore(session)
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)
+                if context.signals is not None:
+                    signals.renew_grace()
+                for hook in hooks:
+                    hook.end(session)
             return outcome_of(context, signals)
         finally:
             self._step = context.global_step
             close_all(hooks)
-
-    @contextlib.contextmanager
-    def _session(
-        self,
-        created: CreatedGraph,
-        start: Sequence[tf.Operation],
-        context: Context,
-        hooks: Sequence[tf.train.SessionRunHook],
-        signals: StopSignals,
-    ) -> Iterator[tf.Session]:
-        """A session in which all variables have their values; after the steps without an error it ends the hooks."""
-        session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
-        with tf.Session(config=session_config) as session, signals.guarding(session):
-            creation.start_session(session, created, start, self.config)
-            self.modeler.restore(session)
-            yield session
-            if context.signals is not None:
-                signals.renew_grace()
-            for hook in hooks:
-                hook.end(session)
 
     def _context(
         self, created: CreatedGraph, files: Sequence[str], signals: StopSignals | None = None, saver: Any = None
@@ -216,9 +220,10 @@ class StandingEvaluation(Runner):
           RunError: the evaluation failed; the message says why.
         """
         try:
-            created = self._created or self._build(checkpoint)
+            created = dataclasses.replace(self._created or self._build(checkpoint), checkpoint=checkpoint)
             with self._graph.as_default():
-                return self._pass(dataclasses.replace(created, checkpoint=checkpoint), signals)
+                context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
+                return self._drive(created, context, self._hooks(context, self._files, None), signals, self._start)
         except Exception as error:
             if signals.has_closed:
                 return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
@@ -233,17 +238,6 @@ class StandingEvaluation(Runner):
             self._start = creation.initializers(self._created)
             self._graph.finalize()
         return self._created
-
-    def _pass(self, created: CreatedGraph, signals: StopSignals) -> Outcome:
-        context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
-        hooks: list[tf.train.SessionRunHook] = []
-        try:
-            hooks += self._hooks(context, self._files, None)
-            with self._session(created, self._start, context, hooks, signals) as session:
-                context.has_read_all = run_steps(session, context.ops, hooks, signals)
-            return outcome_of(context, signals)
-        finally:
-            close_all(hooks)
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:

@@ -23,19 +23,9 @@ from yt8m.scoring.graph_scorer import GraphScorer
 from yt8m.scoring.scorer import EvaluatedStep, Evaluation, EvaluationSettings, Scorer
 from yt8m.storage import copies
 
-__all__ = [
-    "EvaluatedStep",
-    "Evaluation",
-    "EvaluationSettings",
-    "ExportScorer",
-    "GraphScorer",
-    "OpenedRun",
-    "Scorer",
-    "TrainedModel",
-    "is_export",
-    "open",
-    "open_run",
-]
+__all__ = ["EvaluatedStep", "Evaluation", "EvaluationSettings", "ExportScorer", "GraphScorer", "OpenedRun", "Scorer"]
+__all__ += ["TrainedModel"]
+__all__ += ["is_export", "open", "open_run"]
 
 ARCHIVES = (".tgz", ".tar.gz")
 
