@@ -14,8 +14,10 @@ from yt8m.graph.class_axes import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.class_matching import Matching, match_classes, read_renames
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.video.modeler import VideoModeler
+from yt8m.video.workload import Workload
 
 
 def find_checkpoint(folder: str) -> str:
@@ -33,14 +35,14 @@ def find_checkpoint(folder: str) -> str:
     return newest
 
 
-def map_classes(config: TrainConfig, model: Any) -> ClassMap | None:
+def map_classes(config: TrainConfig, parts: Workload) -> ClassMap | None:
     """Where the classes of the run are in the run of --init_from; None if they are the same, or either is unknown.
 
     Raises:
       UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or there is no new
         class for --train_only.
     """
-    matching = _match(config)
+    matching = _match(config, parts.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
         reason = (
             "the names of the classes are not known" if matching is None else "that run has all classes of the data"
@@ -55,17 +57,16 @@ def map_classes(config: TrainConfig, model: Any) -> ClassMap | None:
         "the thresholds of %s belong to its classes: eval --report chooses those of this run", config.init_from
     )
     count = len(matching.sources)
-    shapes, larger = (shapes_of(model, config.data, classes) for classes in (count, count + 1))
+    shapes, larger = (shapes_of(parts.modeler.model, config.data, classes) for classes in (count, count + 1))
     return ClassMap(matching.sources, matching.num_classes_there, class_axes(shapes, larger, count))
 
 
-def _match(config: TrainConfig) -> Matching | None:
+def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
     """Finds the classes of the run in those of --init_from; None if either vocabulary is unknown."""
     saved = run_dir.read(config.init_from)
-    of_data = vocabulary.of_data(config.data.vocabulary, ())
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
     old = vocabulary.of(num_classes_there, run_dir.own_names(config.init_from, None))
-    new = vocabulary.of(config.data.num_classes, of_data.names if of_data else None)
+    new = vocabulary.of(config.data.num_classes, names)
     renames = read_renames(config.rename) if config.rename else {}
     if old and new:
         return match_classes(old, new, renames)

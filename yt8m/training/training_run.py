@@ -121,7 +121,7 @@ def train(
     check_input(parts.inputter, config.data, is_training=True)
     parts.inputter.threads.log(config.data.num_readers)
     start = initial_weights.find_checkpoint(config.init_from) if config.init_from else ""
-    classes = initial_weights.map_classes(config, parts.modeler.model) if start else None
+    classes = initial_weights.map_classes(config, parts) if start else None
     with contextlib.ExitStack() as held:
         is_validated = validates and cluster is None and config.validation.eval_data_pattern
         validator = held.enter_context(_open_validator(config, parts.names)) if is_validated else None
