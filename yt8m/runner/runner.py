@@ -79,29 +79,16 @@ class Runner:
         deployment = deployment or deployment_for(self.config)
         return creation.replicate(self.config, self.inputter, self.modeler, deployment)
 
-    def _run(self, signals: StopSignals) -> Outcome:
+    def _prepare(self, signals: StopSignals) -> tuple[CreatedGraph, Context, list[Any], list[tf.Operation] | None]:
+        """The graph, what the hooks share, the hooks, and the ops that initialise the graph (None: it is not final)."""
         files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
         created = self.create_graph()
         context, position = self._context(created, files, signals)
-        return self._drive(created, context, self._hooks(context, files, position), signals)
+        return created, context, self._hooks(context, files, position), None
 
-    def _drive(
-        self,
-        created: CreatedGraph,
-        context: Context,
-        hooks: Sequence[tf.train.SessionRunHook],
-        signals: StopSignals,
-        start: Sequence[tf.Operation] | None = None,
-    ) -> Outcome:
-        """Runs the steps in a session; ends the hooks if there was no error, and closes them in any case.
-
-        Args:
-          created: the graph.
-          context: what the hooks share.
-          hooks: the callbacks, in their order.
-          signals: end the steps.
-          start: the ops that initialise the graph; None if the graph is not final yet.
-        """
+    def _run(self, signals: StopSignals) -> Outcome:
+        """Runs the steps in a session; ends the hooks if there was no error, and closes them in any case."""
+        created, context, hooks, start = self._prepare(signals)
         session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
         try:
             if start is None:
@@ -220,10 +207,9 @@ class StandingEvaluation(Runner):
           RunError: the evaluation failed; the message says why.
         """
         try:
-            created = dataclasses.replace(self._created or self._build(checkpoint), checkpoint=checkpoint)
+            self._created = dataclasses.replace(self._created or self._build(checkpoint), checkpoint=checkpoint)
             with self._graph.as_default():
-                context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
-                return self._drive(created, context, self._hooks(context, self._files, None), signals, self._start)
+                return self._run(signals)
         except Exception as error:
             if signals.has_closed:
                 return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
@@ -234,10 +220,15 @@ class StandingEvaluation(Runner):
         config = dataclasses.replace(self.config, checkpoint=checkpoint)
         with self._graph.as_default():
             deployment = deployment_for(config, quiet=True)
-            self._created = creation.create(config, self.inputter, self.modeler, deployment)
-            self._start = creation.initializers(self._created)
+            created = creation.create(config, self.inputter, self.modeler, deployment)
+            self._start = creation.initializers(created)
             self._graph.finalize()
-        return self._created
+        return created
+
+    def _prepare(self, signals: StopSignals) -> tuple[CreatedGraph, Context, list[Any], list[tf.Operation] | None]:
+        assert self._created is not None
+        context = Context(self.config, self._created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
+        return self._created, context, self._hooks(context, self._files, None), self._start
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
