@@ -67,11 +67,6 @@ def refuse_other_model(train_dir: str, found: list[Change]) -> None:
         )
 
 
-def graph_signature(config: TrainConfig) -> dict[str, Any]:
-    """{option: value} of all options that shape the training graph; a saved graph with another signature is rebuilt."""
-    return options.signature(shaping(config))
-
-
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
     """{option: what it shapes} for a run, including the hyper-parameters of its model and loss."""
     model = config.model

@@ -74,8 +74,9 @@ def recover_train() -> TrainOps:
     Raises:
       RunError: the graph was not built by `graph.build` (it may be the published code's).
     """
-    texts = _texts()
-    if texts is None or "signature" not in texts:
+    items = tf.get_collection(_TEXTS)
+    texts = json_text.parse(items[0]) if items else {}
+    if "signature" not in texts:
         raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
     return TrainOps(
         **_first_of(_TRAIN),
@@ -171,8 +172,3 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):
             tf.add_to_collection(name, value)
-
-
-def _texts() -> dict[str, Any] | None:
-    items = tf.get_collection(_TEXTS)
-    return json_text.parse(items[0]) if items else None

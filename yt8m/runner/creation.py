@@ -83,9 +83,9 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     return dataclasses.replace(deployment, **places)
 
 
-def session_config(config: RunnerConfig, deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
+def session_config(config: RunnerConfig) -> tf.ConfigProto:
     """The session configuration of a run."""
-    found = deployment.session_config()
+    found = deployment_for(config, quiet=True).session_config()
     found.log_device_placement = config.devices.log_device_placement
     if config.devices.xla:
         found.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1

@@ -89,14 +89,13 @@ class Runner:
     def _run(self, signals: StopSignals) -> Outcome:
         """Runs the steps in a session; ends the hooks if there was no error, and closes them in any case."""
         created, context, hooks, start = self._prepare(signals)
-        session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
         try:
             if start is None:
                 for hook in hooks:
                     hook.begin()
                 start = creation.initializers(created)
                 tf.get_default_graph().finalize()
-            with tf.Session(config=session_config) as session, signals.guarding(session):
+            with tf.Session(config=creation.session_config(self.config)) as session, signals.guarding(session):
                 creation.start_session(session, created, start, self.config)
                 self.modeler.restore(session)
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)

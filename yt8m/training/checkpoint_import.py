@@ -275,7 +275,7 @@ def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str,
         saver, start = tf.train.Saver(), tf.global_variables_initializer()
         ours = {variable.op.name: variable for variable in tf.global_variables()}
         averages = dict(getattr(ops, "averages", ()))
-        with tf.Session(config=creation.session_config(settings, deployment)) as session:
+        with tf.Session(config=creation.session_config(settings)) as session:
             session.run(start)
             for name, variable in named.items():
                 if variable.name:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from yt8m import progress_bar, runner, storage
+from yt8m import options, progress_bar, runner, storage
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
@@ -24,6 +24,7 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
+from yt8m.options import shown
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -40,16 +41,9 @@ if TYPE_CHECKING:
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
     """{name: value} for TensorBoard's table of hyper-parameters: the options that shape the run; lists become text."""
-    told = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
-    return {name: _plain(value) for name, value in {**told, "max_steps": config.max_steps}.items()}
-
-
-def _plain(value: Any) -> bool | float | str:
-    if isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return "" if value is None else str(value)
+    values = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
+    values["max_steps"] = config.max_steps
+    return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
 
 
 class Exporter:
@@ -220,7 +214,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         config,
         "train",
         config.train_dir,
-        signature=resume.graph_signature(_with_local_teacher(config)),
+        signature=options.signature(resume.shaping(_with_local_teacher(config))),
         cluster=cluster,
         progress=progress_bar.shows_bar(),
     )

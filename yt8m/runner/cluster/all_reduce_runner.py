@@ -39,7 +39,7 @@ class AllReduceRunner(ReplicaRunner):
         files = self._take_share()
         team = self._build(files, signals)
         start = creation.initializers(self._created)
-        session_config = creation.session_config(self.config, creation.deployment_for(self.config, quiet=True))
+        session_config = creation.session_config(self.config)
         tf.get_default_graph().finalize()
         runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
         if not wait_for_all(cluster.others, lambda: signals.requested, patience):

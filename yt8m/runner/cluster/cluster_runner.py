@@ -14,7 +14,7 @@ from absl import logging
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints
+from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import exchange, servers
 from yt8m.runner.cluster.peers import Watch, responds
 from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCreator, build_replica
@@ -71,7 +71,7 @@ class ClusterRunner(ReplicaRunner):
         with Watch(servers_by_name | cluster.others, self.config.distributed.stall_timeout) as self._watch:
             self._signals, self._files = signals, self._take_share()
             self._graph = build_replica(self.config, self.inputter, self.modeler)
-            runtime = servers.start(cluster, dict(self._graph.deployment.session_config().device_count))
+            runtime = servers.start(cluster, dict(creation.session_config(self.config).device_count))
             newest = checkpoints.newest_readable(self.config.model_dir) if cluster.is_chief else None
             created = CreatedGraph(self._graph.ops, self._graph.saver, newest, None)
             self._shared, _ = self._join(created, self._files)

@@ -11,7 +11,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from absl import logging
 
@@ -39,7 +38,6 @@ class ReplicaGraph:
       missing: tensor of the names of variables without a value.
       init: op that gives the shared variables their first values.
       local_init: op that gives this process' own variables and tables their first values.
-      deployment: the devices, and the session configuration.
       synchrony: the common steps; None if each replica steps by itself.
     """
 
@@ -50,7 +48,6 @@ class ReplicaGraph:
     missing: tf.Tensor
     init: tf.Operation
     local_init: tf.Operation
-    deployment: Any
     synchrony: graph.Synchrony | None
 
 
@@ -76,7 +73,6 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
             missing=tf.report_uninitialized_variables(tf.global_variables()),
             init=tf.global_variables_initializer(),
             local_init=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
-            deployment=deployment,
             synchrony=synchrony,
         )
 
@@ -118,7 +114,7 @@ class _Creator:
     def _opened_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
         """A session that connects to the parameter servers and this process only; None if `is_ready` denies it."""
         tf.get_default_graph().finalize()
-        config = creation.session_config(self._context.config, self._graph.deployment)
+        config = creation.session_config(self._context.config)
         with contextlib.ExitStack() as unless_ready:
             session = tf.Session(self._target, config=config)
             unless_ready.callback(session.close)
