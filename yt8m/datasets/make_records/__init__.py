@@ -7,7 +7,7 @@ import functools
 import itertools
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from yt8m import options, progress_bar, storage
 from yt8m.config.train_config import KNOWN_SIZES
-from yt8m.datasets.make_records import forked
 from yt8m.datasets.make_records.classes import (
     Classes,
     known_vocabulary,
@@ -26,18 +25,15 @@ from yt8m.datasets.make_records.classes import (
 )
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
-from yt8m.datasets.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
+from yt8m.datasets.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import encoding
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
-# Limits of a batch, chosen so that its features fit into the CPU cache. Forked processes get the same batches, since a
-# batch decides the order of its records: the bytes of the shards do not depend on the number of CPU cores.
+# Limits of a batch, chosen so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
-# Forked processes: the bytes of features that are worth forking them, and the most processes.
-_FORK_BYTES, _MOST_PROCESSES = 1 << 26, 8
 
 
 @dataclass(frozen=True)
@@ -178,9 +174,7 @@ class _Work:
             self._features.formats = output.progress.formats()
             warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             try:
-                self._write_by_processes(output)
-                write = self._write_videos if config.level == "video" else self._write_frames
-                self._write(output, self._batches(output.progress.rows), write)
+                self._write(output)
                 output.finish(self._classes, self._bad.found)
             finally:
                 output.close()
@@ -213,63 +207,10 @@ class _Work:
         size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 
-    def _write_by_processes(self, output: Output) -> None:
-        """Writes the videos in forked processes, if that is possible and there is enough to do.
-
-        If anything goes wrong, such as a bad row, a full disk or a killed process, the rows that were not saved are
-        left for `_write`. It reads them in their order, so its messages are those of a single process.
-        """
-        count = forked.usable_cores() if self._features.are_mapped_vectors() else 1
-        size = 4 * self._features.values_in_memory * (len(self._scan.splits) - output.progress.rows)
-        is_every_label_known = all(name in self._classes.number for name in self._scan.names)
-        if count < 2 or size < _FORK_BYTES or not is_every_label_known:
-            return
-        work = functools.partial(self._write_parts, output)
-        try:
-            with forked.ForkedWorkers(min(count, _MOST_PROCESSES), work) as workers:
-                batches = self._batches(output.progress.rows)
-                self._write(output, batches, functools.partial(self._submit_videos, workers))
-                output.wait()
-        except (BadRowError, forked.JobError):
-            output.go_back()
-
-    def _submit_videos(
-        self,
-        workers: forked.ForkedWorkers,
-        output: Output,
-        batch: TableVideos,
-        places: NDArray[np.int64],
-        contexts: encoding.Contexts,
-    ) -> NDArray[np.int64]:
-        """As `_write_videos`, but the processes write the videos, and check their values."""
-        before = batch.rows.first - 1
-        parts = list(output.parts(batch.splits, places))
-        sizes = [self._mapped_records(contexts, part, before).size for _, part in parts]
-        output.append_by(workers, parts, sizes, contexts, before)
-        return np.bincount(places, minlength=batch.rows.size)
-
-    def _write_parts(
-        self,
-        output: Output,
-        parts: Sequence[tuple[str, int, NDArray[np.int64]]],
-        contexts: encoding.Contexts,
-        before: int,
-    ) -> list[list[int]]:
-        """The work of a forked process: writes parts of a batch, and returns what `Output.write_part` does for each."""
-        return [
-            output.write_part(shard, place, self._mapped_records(contexts, part, before))
-            for shard, place, part in parts
-        ]
-
-    def _mapped_records(
-        self, contexts: encoding.Contexts, places: NDArray[np.int64], before: int
-    ) -> encoding.VideoRecords:
-        """Records whose features are rows of the mapped array; `before` rows of it are before the batch."""
-        return encoding.VideoRecords(contexts, places, lambda rows: self._features.mapped_rows(rows + before))
-
-    def _write(self, output: Output, batches: Iterable[TableVideos], write: Callable[..., NDArray[np.int64]]) -> None:
+    def _write(self, output: Output) -> None:
+        write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
-        for batch in progress_bar.counted(batches, total, "rows", lambda batch: batch.rows.size, done):
+        for batch in progress_bar.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
             labels, places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, TableVideos, second_in
-from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, WithArray
+from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
@@ -61,7 +61,6 @@ class FeatureReader:
 
     def __init__(self, table: Table, names: Sequence[str], rule: FrameRule, bad: BadRows) -> None:
         self._table, self._rule, self._bad, self._names = table, rule, bad, tuple(names)
-        self._mapped = table.mapped if isinstance(table, WithArray) else None
         self._folder = os.path.dirname(table.path)
         self._is_cut = not {"start", "end"}.isdisjoint(table.columns)
         self.in_table = self._choose(table.features, table.path) if table.features else ()
@@ -179,28 +178,6 @@ class FeatureReader:
         for part, rows in zip(values, taken, strict=True):
             np.take(part, places, axis=0, out=rows, mode="clip")  # the other modes make a copy
         return self.stored(taken)
-
-    def mapped_rows(self, places: NDArray[np.int64]) -> Arrays:
-        """`stored_rows` of some rows of the array that is mapped beside the table.
-
-        Raises:
-          BadRowError: a row has a value that no feature may have.
-        """
-        mapped = self._mapped
-        assert mapped is not None
-        if mapped.dtype == np.float32:
-            values = encoding.scratch("feature 0", (len(places), mapped.shape[1]), np.float32)
-            np.take(mapped, places, axis=0, out=values, mode="clip")
-        else:
-            values = _floats(mapped[places])
-        if len(_unfit_rows(values)):
-            raise BadRowError(_unfit(self.formats[0], values))
-        return self.stored([values])
-
-    def are_mapped_vectors(self) -> bool:
-        """Whether each record has one row of the array that is mapped beside the table."""
-        mapped = self._mapped
-        return mapped is not None and mapped.ndim == 2 and not self._is_cut and self._rule.level == "video"
 
     def values(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of a few rows at a time, not quantised yet: [n, size] for each feature."""

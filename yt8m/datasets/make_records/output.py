@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.forked import ForkedWorkers, SubmittedJob
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -37,7 +36,6 @@ PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
 _PAUSE = 10  # and at least so many times as long as the last one took
 _WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
-_AHEAD_OF_PROCESSES = 24  # number of parts that may wait for processes; they hold no features
 
 
 class WrittenShard(NamedTuple):
@@ -146,9 +144,7 @@ class Output:
         self._noted, self._pause = time.monotonic(), _SECONDS
         self._unsynced: set[str] = set()  # shards that were written since the progress was saved
         self._writers = ThreadPoolExecutor(_WRITERS)
-        self._pending = deque[
-            tuple[list[str], Future[list[list[int]]] | SubmittedJob]
-        ]()  # shards of parts, in their order
+        self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each part, in their order
         self._ends: dict[str, int] = {}  # of the shards, after the pending parts
 
     def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
@@ -229,38 +225,7 @@ class Output:
         """
         self.wait(most=_AHEAD)
         place = self._next_place(shard, size)
-        self._pending.append(([shard], self._writers.submit(lambda: [self.write_part(shard, place, contents)])))
-
-    def append_by(
-        self, workers: ForkedWorkers, parts: Sequence[tuple[str, NDArray[np.int64]]], sizes: Sequence[int], *job: Any
-    ) -> None:
-        """Appends framed records to shards, in another process.
-
-        Args:
-          workers: processes that call `write_part` for each part and return what it returns. They get
-            [(shard, place in the shard, positions), ...] and `job`.
-          parts: (shard, positions) of each part, from `parts`.
-          sizes: bytes of the records of each part.
-          *job: that from which `workers` make the records.
-
-        Raises:
-          JobError: an earlier part was not written. `go_back` makes the output whole again.
-        """
-        self.wait(most=_AHEAD_OF_PROCESSES)
-        placed = [
-            (shard, self._next_place(shard, size), part) for (shard, part), size in zip(parts, sizes, strict=True)
-        ]
-        self._pending.append(([shard for shard, _ in parts], workers.submit(sum(sizes), placed, *job)))
-
-    def go_back(self) -> None:
-        """Removes all records that were written after the progress was saved last."""
-        self._pending.clear()
-        self._ends.clear()
-        saved = _read_progress(self.making)
-        if saved is None:
-            raise RunError(f"{storage.join(self.making, PROGRESS)} cannot be read any more; start the command again.")
-        self.progress = saved
-        self.cut_shards()
+        self._pending.append((shard, self._writers.submit(self.write_part, shard, place, contents)))
 
     def _next_place(self, shard: str, size: int) -> int:
         """The end of a shard after all parts so far, to which `size` bytes are added."""
@@ -285,10 +250,9 @@ class Output:
     def wait(self, most: int = 0) -> None:
         """Waits until at most `most` parts are waiting to be written."""
         while len(self._pending) > most:
-            written, parts = self._pending.popleft()
-            for shard, (count, size, crc) in zip(written, parts.result(), strict=True):
-                self.progress.shards[shard] = self._written(shard).extended(count, size, crc)
-                self._unsynced.add(shard)
+            shard, part = self._pending.popleft()
+            self.progress.shards[shard] = self._written(shard).extended(*part.result())
+            self._unsynced.add(shard)
 
     def _written(self, shard: str) -> WrittenShard:
         return WrittenShard(*self.progress.shards.get(shard, ()))

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records import tables
 from yt8m.datasets.make_records.classes import NUMBER
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
@@ -222,10 +221,9 @@ class RowReader:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
         self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
-        self._held: tuple[Sequence[bytes], Labels] | None = None  # of all rows of a small table, after `scan`
 
     def scan(self) -> Scan:
-        """Reads all rows without their features, in 18 bytes of memory per row, and holds those of a small table.
+        """Reads all rows without their features, in 18 bytes of memory per row.
 
         Raises:
           RunError: too many rows are bad, or the table has no row.
@@ -233,12 +231,10 @@ class RowReader:
         seen: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
         counts = np.zeros(0, np.int64)
-        held: list[tuple[int, list[bytes], Labels]] = []
         for rows in self._table.batches(_BATCH):
             for number, what in rows.bad.items():
                 self._bad.add(number, what)
             ids, labels = _ids(rows), self._labels(rows)
-            held = [*held, (rows.first - 1, ids, labels)] if rows.first + rows.size <= tables.HELD_ROWS else []
             seen.append(self._digests_of_ids(rows, ids))
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
@@ -250,7 +246,6 @@ class RowReader:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
-        self._held = _joined(held) if held else None
         every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
         for first, row in _repeated(np.concatenate(seen)):
             self._bad.add(row + 1, f"its id is that of row {first + 1} too")
@@ -263,14 +258,7 @@ class RowReader:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
-            yield TableVideos(rows, np.flatnonzero(splits >= 0), *self._ids_and_labels(rows), splits)
-
-    def _ids_and_labels(self, rows: Rows) -> tuple[Sequence[bytes], Labels]:
-        if self._held is None:
-            return _ids(rows), self._labels(rows)
-        (ids, labels), start = self._held, rows.first - 1
-        begin, end = np.searchsorted(labels.rows, [start, start + rows.size])
-        return ids[start : start + rows.size], Labels(labels.rows[begin:end] - start, labels.codes[begin:end])
+            yield TableVideos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
 
     def _digests_of_ids(self, rows: Rows, ids: Sequence[bytes]) -> NDArray[np.void]:
         if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
@@ -351,15 +339,19 @@ class RowReader:
         return ""
 
     def _labels(self, rows: Rows) -> Labels:
-        counts, written = self._parts(rows.cells["labels"])
-        try:
-            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
-        except KeyError:
-            for text in dict.fromkeys(written):
-                if text not in self._numbers:
-                    self._numbers[text] = self._number(text.strip())
-            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
-        places = np.repeat(np.arange(rows.size), counts)
+        separator = self._rule.separator
+        cells = [
+            [str(label) for label in cell if label is not None]
+            if isinstance(cell, list)
+            else str(cell).split(separator)
+            for cell in rows.cells["labels"]
+        ]
+        for text in itertools.chain.from_iterable(cells):
+            if text not in self._numbers:
+                self._numbers[text] = self._number(text.strip())
+        numbers = map(self._numbers.__getitem__, itertools.chain.from_iterable(cells))
+        codes = np.fromiter(numbers, np.int64)
+        places = np.repeat(np.arange(rows.size), list(map(len, cells)))
         return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
 
     def _number(self, name: str) -> int:
@@ -371,35 +363,9 @@ class RowReader:
             self.names.append(name)
         return self._numbers.get(name, -1)
 
-    def _parts(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], list[str]]:
-        """The number of parts of each cell, and the parts of all."""
-        separator = self._rule.separator
-        is_plain = set(map(type, cells)) == {str} and len(separator) == 1 and separator.isascii()
-        joined = "\0".join(cells) if is_plain else ""
-        if is_plain and joined.count("\0") == len(cells) - 1:  # five times as fast as cell by cell
-            text = np.frombuffer(joined.encode("utf-8", "surrogateescape"), np.uint8)
-            breaks = text[(text == 0) | (text == ord(separator))] == 0
-            counts = np.diff(np.flatnonzero(breaks), prepend=-1, append=len(breaks))
-            return counts, joined.replace("\0", separator).split(separator)
-        parts = [
-            [str(part) for part in cell if part is not None] if isinstance(cell, list) else str(cell).split(separator)
-            for cell in cells
-        ]
-        return np.fromiter(map(len, parts), np.int64, len(parts)), list(itertools.chain.from_iterable(parts))
-
-
-def _joined(batches: Sequence[tuple[int, list[bytes], Labels]]) -> tuple[Sequence[bytes], Labels]:
-    """The ids and labels of each batch, with the number of rows in the batches before it."""
-    ids = list(itertools.chain.from_iterable(ids for _, ids, _ in batches))
-    rows = np.concatenate([before + labels.rows for before, _, labels in batches])
-    return ids, Labels(rows, np.concatenate([labels.codes for _, _, labels in batches]))
-
 
 def _ids(rows: Rows) -> list[bytes]:
-    cells = rows.cells["id"]
-    texts = cells if set(map(type, cells)) == {str} else list(map(str, cells))
-    found = "\0".join(texts).encode("utf-8", "surrogateescape").split(b"\0")  # five times as fast as one by one
-    return found if len(found) == len(texts) else [text.encode("utf-8", "surrogateescape") for text in texts]
+    return [str(cell).encode("utf-8", "surrogateescape") for cell in rows.cells["id"]]
 
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:

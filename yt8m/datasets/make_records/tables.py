@@ -1,7 +1,7 @@
 """Tables of videos in CSV, Parquet or NPZ files, read in batches of rows. Features may be in an array beside the table.
 
 Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows, except
-that the cells of a small CSV file stay in memory after the first reading.
+that NPZ files are read whole.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import io
 import itertools
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +27,6 @@ from yt8m.storage import copies
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
-HELD_ROWS, _HELD_BYTES = 200_000, 1 << 26  # of a CSV file whose cells stay in memory
 
 
 class Rows(NamedTuple):
@@ -105,51 +104,20 @@ class CsvTable:
     def __init__(self, path: str, more: Sequence[str]) -> None:
         self.path = path
         with self._lines() as lines:
-            header = [name.strip() for name in lines.row()]
+            header = [name.strip() for name in next(lines, [])]
         if len(set(header)) < len(header):
             raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
         self._header, self._kept = header, (*COLUMNS, *more)
         self.columns = [name for name in header if name]
-        self._is_small = storage.size(path) <= _HELD_BYTES
-        self._held: dict[str, list[str]] = {}
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
-        if self._held:
-            for start in range(skip, len(next(iter(self._held.values()))), size):
-                yield Rows(start + 1, {name: held[start : start + size] for name, held in self._held.items()}, {}, {})
-            return
-        held: dict[str, list[str]] = {}
-        for rows in self._read(size, skip):
-            self._is_small &= rows.first + rows.size <= HELD_ROWS
-            for name, column in rows.cells.items() if self._is_small and skip == 0 else ():
-                held.setdefault(name, []).extend(column)
-            yield rows
-        self._held = held if self._is_small else {}
-
-    def _read(self, size: int, skip: int) -> Iterator[Rows]:
         with self._lines() as lines:
-            lines.row()
-            done = 0
-            while True:
-                count = min(size, max(skip - done, 0)) or size
-                rows = self._plain_rows(done + 1, lines, count) or self._rows(done + 1, lines.rows(count))
-                if not rows.size:
-                    return
-                done += rows.size
-                if done > skip:
-                    yield rows
-
-    def _plain_rows(self, first: int, lines: _Lines, count: int) -> Rows | None:
-        """The next rows; None if one of them has a quote or another number of fields, so that `csv` must read them."""
-        taken = lines.take(count) if lines.is_plain else []
-        columns = _plain_columns(taken, len(self._header)) if taken else None
-        if columns is not None:
-            cells = zip(self._header, columns, strict=True)
-            return Rows(first, {name: column for name, column in cells if name in self._kept}, {}, {})
-        if lines.is_plain:
-            lines.put_back(taken)
-        return None
+            next(lines, None)
+            rows = itertools.islice(filter(None, lines), skip, None)  # blank lines, which have no fields, are no rows
+            while batch := list(itertools.islice(rows, size)):
+                yield self._rows(skip + 1, batch)
+                skip += len(batch)
 
     def _rows(self, first: int, batch: list[list[str]]) -> Rows:
         width, bad = len(self._header), dict[int, str]()
@@ -157,18 +125,18 @@ class CsvTable:
             if len(row) != width:
                 bad[number] = f"it has {len(row)} fields, but the header has {width}; put a text with a comma in quotes"
                 batch[number - first] = [""] * width
-        columns = zip(self._header, zip(*batch, strict=True) if batch else [()] * width, strict=True)
+        columns = zip(self._header, zip(*batch, strict=True), strict=True)
         return Rows(first, {name: column for name, column in columns if name in self._kept}, {}, bad)
 
     @contextlib.contextmanager
-    def _lines(self) -> Iterator[_Lines]:
-        """The lines of the file."""
+    def _lines(self) -> Iterator[Iterator[list[str]]]:
+        """The fields of each line of the file."""
         with _opened(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            lines = _Lines(text)
+            lines = csv.reader(text, strict=True)
             try:
                 yield lines
             except csv.Error as error:
-                raise RunError(f"{self.path}, line {lines.number}: this is not CSV ({error}).") from error
+                raise RunError(f"{self.path}, line {lines.line_num}: this is not CSV ({error}).") from error
             except UnicodeDecodeError as error:
                 number = _line_that_is_not_utf8(self.path)
                 raise RunError(
@@ -190,64 +158,6 @@ def _line_that_is_not_utf8(path: str) -> int:
             except UnicodeDecodeError:
                 break
     return number
-
-
-class _Lines:
-    """The lines of a CSV file.
-
-    Attributes:
-      is_plain: whether no lines were put back.
-    """
-
-    def __init__(self, text: Iterator[str]) -> None:
-        self._text, self._before = text, 0
-        self._reader = csv.reader(text, strict=True)
-        self.is_plain = True
-
-    @property
-    def number(self) -> int:
-        """Number of the last line that was read."""
-        return self._before + self._reader.line_num
-
-    def row(self) -> list[str]:
-        """The fields of the next line; none at the end of the file."""
-        return next(self._reader, [])
-
-    def rows(self, count: int) -> list[list[str]]:
-        """The next `count` rows. Blank lines, which have no fields, are no rows."""
-        return list(itertools.islice(filter(None, self._reader), count))
-
-    def take(self, count: int) -> list[str]:
-        """The next `count` lines."""
-        taken: list[str] = []
-        try:
-            taken.extend(itertools.islice(self._text, count))
-        finally:
-            self._before += len(taken)
-        return taken
-
-    def put_back(self, lines: Sequence[str]) -> None:
-        """Reads these lines, which were taken last, once more."""
-        self._before = self.number - len(lines)
-        self._text = itertools.chain(lines, self._text)
-        self._reader = csv.reader(self._text, strict=True)
-        self.is_plain = False
-
-
-def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]] | None:
-    """The columns of lines with `width` fields each and without quotes, much faster than by `csv`; None for others."""
-    text = "".join(lines).replace("\r\n", "\n")
-    if '"' in text or "\r" in text:
-        return None
-    text = text if text.endswith("\n") else text + "\n"
-    letters = np.frombuffer(text.encode(), np.uint8)
-    ends = np.flatnonzero((letters == ord(",")) | (letters == ord("\n")))
-    is_last = letters[ends] == ord("\n")
-    is_regular = len(ends) == width * len(lines) and (np.flatnonzero(is_last) % width == width - 1).all()
-    if not is_regular or np.diff(ends, prepend=-1).max(initial=0) > csv.field_size_limit():
-        return None
-    cells = text[:-1].replace("\n", ",").split(",")
-    return [cells[place::width] for place in range(width)]
 
 
 class ParquetTable:
@@ -321,103 +231,53 @@ def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
 
 
 class NpzTable:
-    """An NPZ file of arrays with one row per video: `id`, `labels` and so on, and the features."""
+    """An NPZ file of arrays with one row per video: `id`, `labels` and so on, and the features. It is read whole."""
 
     def __init__(self, path: str, more: Sequence[str]) -> None:
-        self.path = path
-        with _members(path) as members:
-            shapes = {name: member.shape for name, member in members.items()}
-        self._kept = [name for name in shapes if name in {*COLUMNS, *more}]
-        self.features = [name for name in shapes if name not in self._kept]
-        self.columns = list(shapes)
-        rows = {shape[:1] for shape in shapes.values()}
-        if len(rows) != 1 or () in rows:
-            told = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items()) or "nothing"
-            raise UsageError(f"{path} holds {told}; expected arrays with one row a video, as many in each.")
-        (self.length,) = rows.pop()
+        self.path, self._arrays = path, _load_arrays(path)
+        self.columns = list(self._arrays)
+        self._kept = [name for name in self.columns if name in {*COLUMNS, *more}]
+        self.features = [name for name in self.columns if name not in self._kept]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
-        with _members(self.path) as members:
-            for name in (*self._kept, *features):
-                members[name].skip(skip)
-            for start in range(skip, self.length, size):
-                count = min(size, self.length - start)
-                cells = {name: members[name].rows(count).tolist() for name in self._kept}
-                yield Rows(start + 1, cells, {name: members[name].rows(count) for name in features}, {})
+        for start in range(skip, len(next(iter(self._arrays.values()))), size):
+            some = slice(start, start + size)
+            cells = {name: self._arrays[name][some].tolist() for name in self._kept}
+            yield Rows(start + 1, cells, {name: self._arrays[name][some] for name in features}, {})
 
 
-@dataclass
-class _ArrayMember:
-    """One array of an NPZ file, read row by row."""
-
-    file: BinaryIO
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def rows(self, count: int) -> NDArray[Any]:
-        """Reads the next `count` rows, [count, ...]."""
-        content = self.file.read(count * self._row_bytes)
-        if len(content) < count * self._row_bytes:
-            raise ValueError("an array is cut short")
-        return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
-
-    def skip(self, count: int) -> None:
-        """Skips the next `count` rows."""
-        self.file.seek(count * self._row_bytes, io.SEEK_CUR)
-
-    @property
-    def _row_bytes(self) -> int:
-        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
-
-
-@contextlib.contextmanager
-def _members(path: str) -> Iterator[dict[str, _ArrayMember]]:
-    """{name: array} of an NPZ file, each to be read from its first row."""
-    with _opened(path) as file, contextlib.ExitStack() as stack:
+def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """{name: array} of an NPZ file, with equally many rows in each."""
+    with _opened(path) as file:
         try:
-            archive = stack.enter_context(zipfile.ZipFile(file))
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            yield {
-                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)  # type: ignore[arg-type]
-                for name in names
-            }
-        except (zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise RunError(f"{path} is not an NPZ file that can be read: {error}.") from error
-
-
-def _member(file: BinaryIO, name: str) -> _ArrayMember:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
-    if dtype.hasobject:
-        raise ValueError(f"{name} holds Python objects; save texts as an array of dtype str")
-    if is_fortran and len(shape) > 1:
-        raise ValueError(f"{name} lies in Fortran order; save np.ascontiguousarray of it")
-    return _ArrayMember(file, shape, dtype)
+            with zipfile.ZipFile(file):  # NumPy would take other files, such as pickles, for arrays
+                arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))
+        except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, zlib.error) as error:
+            raise RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.") from error
+    rows = {array.shape[:1] for array in arrays.values()}
+    if len(rows) != 1 or () in rows:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items()) or "nothing"
+        raise UsageError(f"{path} holds {shapes}; expected arrays with one row a video, as many in each.")
+    return arrays
 
 
 class WithArray:
-    """A table and an array, whose row i has the features of row i of the table.
+    """A table and arrays, whose row i has the features of row i of the table.
 
-    The array is in a memory-mapped `.npy` file or in an NPZ file.
-
-    Attributes:
-      mapped: the array of a `.npy` file, [rows, ...]; None for an NPZ file.
+    They are a memory-mapped `.npy` file, or an NPZ file that is read whole.
 
     Raises:
-      UsageError: there is no such array, or it has no rows of numbers.
+      UsageError: there is no such file, or it has no rows of numbers.
     """
 
     def __init__(self, table: Table, array: str) -> None:
         if not storage.exists(array):
             raise UsageError(f"--array={array}: there is no such file.")
-        self.path, self.columns, self.array = table.path, table.columns, array
-        self._table = table
-        self._npz = NpzTable(array, ()) if array.lower().endswith(".npz") else None
-        self.features: Sequence[str] = self._npz.features if self._npz else (NAMELESS,)
-        self.mapped = None if self._npz else _mapped(array)
-        self.length = self._npz.length if self._npz else len(self.mapped)  # type: ignore[arg-type]
+        self.path, self.columns, self._table, self._array = table.path, table.columns, table, array
+        is_npz = array.lower().endswith(".npz")
+        self._arrays = _load_arrays(array) if is_npz else {NAMELESS: _mapped(array)}
+        self.features: Sequence[str] = tuple(self._arrays)
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`.
@@ -425,20 +285,15 @@ class WithArray:
         Raises:
           RunError: the table and the array differ in their numbers of rows.
         """
-        beside = self._npz.batches(size, skip, features) if self._npz and features else None
-        last = skip
+        length, last = len(next(iter(self._arrays.values()))), skip
         for rows in self._table.batches(size, skip):
             last = rows.first + rows.size - 1
-            if last > self.length:
+            if last > length:
                 break
-            if beside is not None:
-                rows = rows._replace(arrays=next(beside).arrays)
-            elif features and self.mapped is not None:
-                rows = rows._replace(arrays={features[0]: self.mapped[rows.first - 1 : last]})
-            yield rows
-        if last != self.length:
-            more = "more" if last > self.length else str(last)
-            raise RunError(f"{self.array} has {self.length} rows and {self.path} {more}; give each video one in both.")
+            yield rows._replace(arrays={name: self._arrays[name][rows.first - 1 : last] for name in features})
+        if last != length:
+            count = "more" if last > length else str(last)
+            raise RunError(f"{self._array} has {length} rows and {self.path} {count}; give each video one in both.")
 
 
 def _mapped(path: str) -> NDArray[Any]:

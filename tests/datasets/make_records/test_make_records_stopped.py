@@ -1,0 +1,78 @@
+"""A start that is killed, interrupted or out of room leaves nothing half written, and the next one goes on."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from own_clips import contents, write_table
+
+_VIDEOS = 600
+_PROGRAM = """
+import os, resource, signal, sys
+from yt8m import errors
+from yt8m.datasets import make_records
+from yt8m.datasets.make_records import output
+
+folder, out, trouble = sys.argv[1:]
+make_records._BATCH_BYTES, output._SECONDS = 50 * 24 * 4, -1.0  # batches of 50 rows, each noted
+write, parts = output.Output.write_part, 0
+
+def troubled(self, *part):
+    global parts
+    parts += 1
+    if trouble in ("SIGINT", "SIGKILL") and parts == 20:
+        os.kill(os.getpid(), getattr(signal, trouble))
+    return write(self, *part)
+
+output.Output.write_part = troubled
+if trouble == "no room":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+try:
+    make_records.make(make_records.RecordsConfig(out, table=f"{folder}/t.csv", array=f"{folder}/x.npy", shards=3))
+except errors.RunError as error:
+    sys.exit(str(error).replace(out, "OUT"))
+"""
+
+
+def _run(table: pathlib.Path, out: pathlib.Path, trouble: str = "") -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", _PROGRAM, str(table), str(out), trouble]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a table whose ids and labels have several lengths, an array, and the records of both."""
+    folder = tmp_path_factory.mktemp("table")
+    write_table(folder / "t.csv", [("v" * (n % 5) + str(n), f"{n % 400};{n % 7}") for n in range(_VIDEOS)], "id,labels")
+    np.save(folder / "x.npy", np.random.default_rng(1).normal(size=(_VIDEOS, 24)).astype(np.float32))
+    ended = _run(folder, folder / "whole")
+    assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "message"),
+    [
+        ("SIGKILL", -signal.SIGKILL, ""),
+        ("SIGINT", -signal.SIGINT, "KeyboardInterrupt"),
+        ("no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: "),
+    ],
+)
+def test_trouble_leaves_nothing_half_written(
+    table: pathlib.Path, trouble: str, status: int, message: str, tmp_path: pathlib.Path
+) -> None:
+    ended = _run(table, tmp_path / "out", trouble)
+    assert (ended.returncode, message in ended.stderr) == (status, True), ended.stderr
+    assert not (tmp_path / "out" / "video").exists()
+    ended = _run(table, tmp_path / "out")
+    assert "going on after row" in ended.stderr
+    records, whole = (
+        {name: data for name, data in contents(folder).items() if "progress" not in name}
+        for folder in (tmp_path / "out", table / "whole")
+    )
+    assert records == whole
