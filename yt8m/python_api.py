@@ -26,7 +26,7 @@ from yt8m.datasets.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import top_k as best_of
-from yt8m.runner import metric_files
+from yt8m.runs.run_files import RunFiles
 from yt8m.scoring import EvaluationSettings, Scorer, evaluation, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
 from yt8m.training import training_run
@@ -303,6 +303,5 @@ def _word(name: str, value: Any) -> str:
 
 def _figures(train_dir: str) -> dict[str, float]:
     """The last line of the training in the run's metrics.jsonl; empty if there is none."""
-    if not storage.exists(storage.join(train_dir, metric_files.METRICS)):
-        return {}
-    return next((row for row in reversed(list(metric_files.rows(train_dir))) if "mode" not in row), {})
+    lines = RunFiles(train_dir).training_lines
+    return dict(lines[-1]) if lines else {}

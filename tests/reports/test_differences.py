@@ -81,7 +81,7 @@ def test_a_folder_of_eval_dir_has_the_config_and_the_curves_of_the_run_of_its_ch
     eval_samples.write(str(tmp_path), whole._replace(figures=figures))
     first, other = load([folders[0], str(tmp_path)], 10, 0)
     assert differences.settings([first, other]) == []
-    assert other.trained_in == folders[0]
+    assert other.training.folder == folders[0]
     assert other.folder == str(tmp_path)
     assert list(other.curves) == list(first.curves) == ["loss", "GAP", report_runs.HOSTILE]
 

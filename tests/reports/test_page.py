@@ -21,6 +21,7 @@ from yt8m.reports import eval_samples, loading
 from yt8m.reports.charts import legend, picture
 from yt8m.reports.loading import difference_interval, figure, interval_of, load
 from yt8m.reports.measures import class_rows
+from yt8m.runs.run_files import RunFiles
 
 VOID = {"meta", "img", "input"}
 
@@ -223,14 +224,14 @@ def test_the_same_values_give_the_same_picture_and_ink_follows_the_theme() -> No
 
 
 def test_curves_take_the_later_line_of_a_step_and_no_line_cut_short(world: pathlib.Path) -> None:
-    found = loading.read_curves(str(world / "_second"))
+    found = loading.curves_of(RunFiles(str(world / "_second")).training_lines)
     assert list(found) == ["loss", "GAP", pages.HOSTILE]
     np.testing.assert_array_equal(found["loss"].steps, np.arange(1, 91))
     assert found["loss"].values[:6].tolist() == pytest.approx([902, 452, 302, 227, 7, 152])
     smoothed = found["loss"].smoothed()
     assert smoothed[0] == pytest.approx(np.mean(found["loss"].values[:3]))
     assert smoothed[40] == pytest.approx(np.mean(found["loss"].values[38:43]))
-    assert loading.read_curves(str(world)) == {}
+    assert loading.curves_of(RunFiles(str(world)).training_lines) == {}
 
 
 def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> None:

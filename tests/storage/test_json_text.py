@@ -11,9 +11,9 @@ from yt8m.datasets import download
 from yt8m.errors import RunError
 from yt8m.export import model_card
 from yt8m.records import manifest
-from yt8m.reports import loading
 from yt8m.runner.cluster import exchange
 from yt8m.runs import best_checkpoint
+from yt8m.runs.run_files import RunFiles
 from yt8m.storage import base, json_text
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -53,7 +53,7 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
     with pytest.raises(RunError, match="is not a download plan"):
         download.parse_plan(DEEP.encode(), "http://plan")
     assert exchange.read_run_marker(str(tmp_path)) is None
-    assert loading.read_curves(str(tmp_path)) == {}
+    assert RunFiles(str(tmp_path)).lines == []
     assert model_card.report_of(str(tmp_path), 0) == {}
     assert base.parse_holder(DEEP.encode()) == {}
     (tmp_path / "model.ckpt-3.index").touch()

@@ -348,7 +348,7 @@ def best_point(run: Run, name: str) -> tuple[float, float] | None:
     """
     higher = {one.name: one.higher_is_better for one in run.samples.described()}
     validated, evaluated = (_values_of(part.get(name)) for part in _series(run)[1:])
-    points = [point for point in validated if point[0] not in run.forgotten] + evaluated
+    points = [point for point in validated if point[0] not in run.training.forgotten] + evaluated
     if name not in higher or len(points) < 2:
         return None
     return max(points, key=lambda point: (point[1] if higher[name] else -point[1], -point[0]))

@@ -85,7 +85,7 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("data", "hash of the names of the classes"), _hash_of_names(run)
     for name, value in found.get("versions", {}).items():
         yield ("version at evaluation", name), str(value)
-    for name, value in run_dir.written_versions(run.trained_in).items():
+    for name, value in run_dir.written_versions(run.training.folder).items():
         yield ("version at training", name), str(value)
 
 
@@ -96,7 +96,7 @@ def _hash_of_videos(run: Run) -> str:
 
 def _hash_of_names(run: Run) -> str:
     """Eight digits that are the same for the same names; those of YouTube-8M if the run has none of its own."""
-    names = run_dir.own_names(run.trained_in, run.samples.num_classes).names
+    names = run_dir.own_names(run.training.folder, run.samples.num_classes).names
     return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
 
 

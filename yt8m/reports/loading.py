@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, gap_fir
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample, wilson_interval
 from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.runner import metric_files, validation_history
+from yt8m.runs.run_files import Lines, RunFiles
 
 _NO_CURVE = ("step", "examples")
 # These colours can be told apart on white and on black, and by most colour-blind readers. Each has a contrast of at
@@ -47,20 +47,13 @@ class Curve:
         return np.asarray(sums / sizes)[width // 2 :][: len(self.values)]
 
 
-def read_curves(folder: str, mode: str | None = None) -> dict[str, Curve]:
-    """{name: curve} from metrics.jsonl: the loss, the metrics, the speed, then others. Empty if the file is missing.
+def curves_of(lines: Lines) -> dict[str, Curve]:
+    """{name: curve} from lines of metrics.jsonl: the loss, the metrics, the speed, then others.
 
-    If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
-
-    Args:
-      folder: the folder of a run, or `eval` in it, whose metrics.jsonl has the evaluated checkpoints.
-      mode: `metric_files.VALIDATE` for the validations of a training; None for lines without a mode.
+    If a resumed run logged a step again, the later line counts.
     """
-    exists = storage.exists(storage.join(folder, metric_files.METRICS))
     points: dict[str, dict[int, float]] = {}
-    for line in metric_files.rows(folder) if exists else ():
-        if line.get("mode") != mode:
-            continue
+    for line in lines:
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
@@ -76,7 +69,7 @@ class Run(NamedTuple):
     Attributes:
       name: a name that is unique in the report.
       folder: path of the folder with the evaluation: the run's own, or that of --eval_dir.
-      trained_in: path of the folder with the config and the curves of the training; `folder` if it is not found.
+      training: the files of the training; those in `folder` if it is not found.
       colour: colour of its lines in the charts.
       samples: the metrics and the sampled videos of its evaluation.
       curves: {name: training curve}; empty if the run has none.
@@ -85,13 +78,12 @@ class Run(NamedTuple):
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
       class_aps: float64 [resamples, C], corrected AP of each class on the resampled videos.
       excess: float64 [C], by how much the AP of each class over the sampled videos is above the corrected one.
-      forgotten: steps of the validations that no longer count for the best one.
       seed: seed of the resampling.
     """
 
     name: str
     folder: str
-    trained_in: str
+    training: RunFiles
     colour: str
     samples: EvalSamples
     curves: Mapping[str, Curve]
@@ -100,7 +92,6 @@ class Run(NamedTuple):
     resampled: Mapping[str, Floats64]
     class_aps: Floats64
     excess: Floats64
-    forgotten: Collection[int] = ()
     seed: int = 0
 
 
@@ -123,27 +114,16 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
 
 
 def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
-    source = _trained_in(folder, str(one.figures.get("checkpoint", "")))
-    return Run(
-        name,
-        folder,
-        source,
-        colour,
-        one,
-        read_curves(source),
-        read_curves(source, metric_files.VALIDATE),
-        read_curves(storage.join(folder, eval_samples.FOLDER)),
-        *_resampled(one, resamples, seed),
-        validation_history.forgotten_in(source),
-        seed,
-    )
+    training = RunFiles(_trained_in(folder, str(one.figures.get("checkpoint", ""))))
+    evaluation = RunFiles(storage.join(folder, eval_samples.FOLDER))
+    curves = map(curves_of, (training.training_lines, training.validation_lines, evaluation.training_lines))
+    return Run(name, folder, training, colour, one, *curves, *_resampled(one, resamples, seed), seed)
 
 
 def config_of(run: Run) -> TrainConfig | None:
     """The config that the run was trained with; None if it is not found or cannot be read."""
     with contextlib.suppress(RunError, UsageError):
-        saved = run_dir.read(run.trained_in)
-        return saved.config if saved else None
+        return run.training.saved.config if run.training.saved else None
     return None
 
 

@@ -19,7 +19,8 @@ from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
 from yt8m.reports import eval_samples
-from yt8m.runner import checkpoints, metric_files, validation_history
+from yt8m.runner import checkpoints, metric_files
+from yt8m.runs.run_files import RunFiles
 from yt8m.storage import json_text
 from yt8m.text_table import printable, show
 
@@ -167,10 +168,10 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun
       names: names of the files in the folder.
       metric: name of the metric by which the best evaluation is chosen.
     """
-    run = ListedRun(folder)
-    for fill in (_fill_state, _fill_config, lambda run, names: _fill_figures(run, names, metric)):
+    run, files = ListedRun(folder), RunFiles(folder, names)
+    for fill in (_fill_state, _fill_config, lambda run, files: _fill_figures(run, files, metric)):
         try:
-            fill(run, names)
+            fill(run, files)
         except storage.NotFoundError as error:
             if storage.is_dir(folder):  # else it was moved meanwhile
                 run.state, run.why = DAMAGED, first_line(error)
@@ -179,14 +180,14 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun
     return run
 
 
-def _fill_state(run: ListedRun, names: Sequence[str]) -> None:
+def _fill_state(run: ListedRun, files: RunFiles) -> None:
     run.written = max(storage.times(run.folder).values(), default=0.0)
     steps = checkpoints.steps_in(run.folder)
     run.step = steps[0] if steps else None
-    if run_dir.LOCK in names and storage.is_locked(storage.join(run.folder, run_dir.LOCK)):
+    if run_dir.LOCK in files.names and storage.is_locked(storage.join(run.folder, run_dir.LOCK)):
         run.state, run.why = RUNNING, ""
         return
-    ended = run_dir.ended(run.folder) if run_dir.ENDED in names else None
+    ended = run_dir.ended(run.folder) if run_dir.ENDED in files.names else None
     if ended is not None:
         done = (runner.Status.FINISHED, runner.Status.OUT_OF_DATA)
         run.state = FINISHED if ended.status in done else FAILED if ended.status == runner.Status.FAILED else STOPPED
@@ -194,8 +195,8 @@ def _fill_state(run: ListedRun, names: Sequence[str]) -> None:
         run.step = run.step if ended.step is None else ended.step
 
 
-def _fill_config(run: ListedRun, _names: Sequence[str]) -> None:
-    saved = run_dir.read(run.folder)
+def _fill_config(run: ListedRun, files: RunFiles) -> None:
+    saved = files.saved
     if saved is None:
         raise RunError(f"{run.folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}.")
     run.model = saved.config.model.model
@@ -206,18 +207,16 @@ def _fill_config(run: ListedRun, _names: Sequence[str]) -> None:
     }
 
 
-def _fill_figures(run: ListedRun, names: Sequence[str], metric: str) -> None:
+def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
     """Finds the best evaluation. The last training batch stands in for it until there is one.
 
     Validations that no longer count for best/ do not count here either: they may have been on easier data.
     """
-    rows = list(metric_files.rows(run.folder)) if metric_files.METRICS in names else []
-    trained = [row for row in rows if "mode" not in row]
+    trained = files.training_lines
     if trained and run.state not in (FINISHED, FAILED):
         run.step = max(trained[-1]["step"], run.step or 0)
-    forgotten = validation_history.forgotten_in(run.folder) if validation_history.NAME in names else ()
-    validated = [row for row in rows if row.get("mode") == metric_files.VALIDATE and row["step"] not in forgotten]
-    evaluated = [Figures(EVALUATION, row["step"], _numbers(row)) for row in validated]
+    validated = [line for line in files.validation_lines if line["step"] not in files.forgotten]
+    evaluated = [Figures(EVALUATION, line["step"], _numbers(line)) for line in validated]
     evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
     evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
     if evaluated:
