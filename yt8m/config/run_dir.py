@@ -149,12 +149,13 @@ def _value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
+ADDED_CLASSES = "added_classes.json"  # how the old and the new classes of a grown run compare
 INFERENCE_MODEL = "inference_model"  # the folder, and the prefix of its files, as in the published code
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the copy of the best checkpoint, and the note in it
 RUNS = "runs"  # the folder of the runs whose folder nobody named
 
 # Everything that a training, an evaluation or a prediction leaves in a run's folder.
-_STATE = (CONFIG, MODEL_FLAGS, ENDED, vocabulary.NAME, "cluster.json", "validation.json")
+_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")

@@ -1,0 +1,138 @@
+"""Adds classes to a trained model, and compares the two models on the same videos, class by class."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import progress_bar, scoring, storage
+from yt8m.config import run_dir
+from yt8m.config.run_options import ValidationConfig
+from yt8m.config.train_config import DistillConfig, TrainConfig
+from yt8m.errors import UsageError
+from yt8m.eval_util import MeanAveragePrecisionCalculator
+from yt8m.records import manifest
+from yt8m.records.batches import read_records
+from yt8m.records.class_matching import match_classes, read_renames
+from yt8m.scoring import Scorer
+from yt8m.training import training_run
+from yt8m.training.class_growth_config import AddClassesConfig
+
+_MOST_SCORES = 1 << 25  # a comparison ends with the batch that exceeds this: all scores are in memory
+
+
+def run(config: AddClassesConfig, training: TrainConfig) -> int:
+    """Trains the new run, or goes on with it, and compares it with the old one; returns the exit status.
+
+    Raises:
+      UsageError, RunError: as from `training_run.train`.
+    """
+    pattern = _validation_data(config)
+    # Teacher and validation data of the old run have its classes.
+    training = dataclasses.replace(
+        training, max_steps=None, validation=ValidationConfig(), distillation=DistillConfig()
+    )
+    _, outcome = training_run.train(training)
+    if outcome.exit_code or not pattern:
+        return outcome.exit_code
+    comparison = compare(config.model, config.out, pattern, config.rename, trust_code=config.trust_code)
+    storage.write(storage.join(config.out, run_dir.ADDED_CLASSES), json.dumps(comparison._asdict()) + "\n")
+    print(comparison.summary(pattern), flush=True)
+    return 0
+
+
+def _validation_data(config: AddClassesConfig) -> str:
+    """The pattern of the files to compare on; empty if there are none.
+
+    Raises:
+      UsageError: the pattern that the user names matches no file.
+    """
+    if config.eval_data_pattern:
+        manifest.shards_at(config.eval_data_pattern)
+        return config.eval_data_pattern
+    pattern = re.sub(r"\btrain", "validate", config.data)
+    try:
+        manifest.shards_at(pattern if pattern != config.data else "")
+    except UsageError:
+        logging.warning("name --eval_data_pattern to see what the new classes cost the old ones")
+        return ""
+    return pattern
+
+
+class Comparison(NamedTuple):
+    """The mean AP of the classes that both models have, and of the new ones; None if no video shows any.
+
+    Attributes:
+      videos: number of videos.
+      kept_classes, added_classes: the numbers of classes of both models, and of the new one alone, with a video.
+      before, after: mAP of the classes of both, by the old and by the new model.
+      added: mAP of the new classes.
+    """
+
+    videos: int
+    kept_classes: int
+    added_classes: int
+    before: float | None
+    after: float | None
+    added: float | None
+
+    def summary(self, pattern: str) -> str:
+        """The figures in words."""
+        lines = [f"on {self.videos} videos of {pattern}:"]
+        if self.before is not None and self.after is not None:
+            change = f"mAP {self.before:.4f} before, {self.after:.4f} after ({self.after - self.before:+.4f})"
+            lines.append(f"  {self.kept_classes} classes of both models: {change}")
+        if self.added is not None:
+            lines.append(f"  {self.added_classes} new classes: mAP {self.added:.4f}")
+        return "\n".join(lines)
+
+
+def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust_code: bool = False) -> Comparison:
+    """Compares two runs on data with the classes of the new one; the classes of the old one are found by name.
+
+    Args:
+      old_run, new_run: folders of the runs.
+      pattern: the TFRecord files.
+      rename: CSV file of the classes that have another name in the new run; empty if there are none.
+      trust_code: import the code that the runs name.
+
+    Raises:
+      UsageError: the data do not fit the runs, or the names of the classes are unknown.
+      RunError: a record is damaged.
+    """
+    with scoring.open(old_run, trust_code=trust_code) as old, scoring.open(new_run, trust_code=trust_code) as new:
+        renames = read_renames(rename) if rename else {}
+        sources = np.array(match_classes(old.shown_names, new.shown_names, renames).sources)
+        calculators = [MeanAveragePrecisionCalculator(new.num_classes, filter_empty_classes=False) for _ in range(2)]
+        counts, videos = np.zeros(new.num_classes, np.int64), 0
+        for labels, scores in _scored(old, new, pattern, sources):
+            counts += labels.sum(0)
+            videos += len(labels)
+            for calculator, columns in zip(calculators, scores, strict=True):
+                calculator.accumulate(list(columns.T), list(labels.T))
+            if videos * len(sources) > _MOST_SCORES:
+                break
+    before, after = (np.array(calculator.peek_map_at_n()) for calculator in calculators)
+    carried, added = (sources >= 0) & (counts > 0), (sources < 0) & (counts > 0)
+    measured = ((before, carried), (after, carried), (after, added))
+    means = (float(values[chosen].mean()) if chosen.any() else None for values, chosen in measured)
+    return Comparison(videos, int(carried.sum()), int(added.sum()), *means)
+
+
+def _scored(
+    old: Scorer, new: Scorer, pattern: str, sources: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.bool_], tuple[NDArray[np.float32], NDArray[np.float32]]]]:
+    """The labels of each batch, and the scores of both models for the classes of the new one."""
+    records = read_records(pattern, num_classes=new.num_classes)
+    new.check(records)
+    for batch in progress_bar.with_bar(iter(records), "compared"):
+        plain = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
+        before, after = (scorer.scores(scorer.takes.arranged(plain))[1] for scorer in (old, new))
+        yield batch.labels, (np.where(sources >= 0, before[:, sources], 0), after)

@@ -1,0 +1,38 @@
+"""The options of `yt8m add-classes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yt8m.config.programs import same_as
+from yt8m.config.train_config import TrainConfig
+from yt8m.options import Checked, option
+from yt8m.registry import TRUST_HELP
+
+
+@dataclass(frozen=True)
+class AddClassesConfig(Checked):
+    """A trained run, the data with the classes to add, and the folder of the run to make."""
+
+    required = ("model", "data", "out")
+
+    model: str = option("", "folder of the trained run")
+    data: str = option("", "TFRecord files with the new classes, whose vocabulary names all classes")
+    out: str = option("", "folder of the run to make")
+    rename: str = same_as(TrainConfig, "rename")
+    eval_data_pattern: str = option(
+        "", "TFRecord files on which old and new model are compared [those of --data with validate in place of train]"
+    )
+    num_epochs: int = option(10, "passes over the data", minimum=1)
+    batch_size: int | None = option(None, "examples per step [as in the run]", minimum=1)
+    base_learning_rate: float | None = option(None, "the learning rate [as in the run]", minimum=1e-12, maximum=1e6)
+    train_only: str = option("new", "new: only the new classes learn; empty: the whole model does", choices=("", "new"))
+    trust_code: bool = option(False, TRUST_HELP)
+
+    def training_words(self) -> list[str]:
+        """The command line of the training."""
+        words = [f"--config={self.model}", f"--init_from={self.model}", f"--train_data_pattern={self.data}"]
+        words += [f"--train_dir={self.out}", f"--num_epochs={self.num_epochs}", f"--train_only={self.train_only}"]
+        optional = ("rename", "batch_size", "base_learning_rate")
+        words += [f"--{name}={getattr(self, name)}" for name in optional if getattr(self, name)]
+        return [*words, "--trust_code"] if self.trust_code else words
