@@ -75,7 +75,7 @@ $(MUTABLE): $(INSTALLED)
 
 demo: $(RUNNABLE)
 	rm -rf demo
-	$(BIN)/yt8m sample-data --out_dir=demo/data --level=video
+	$(BIN)/yt8m sample-data --out=demo/data --level=video
 	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --batch_size=128 --train_dir=demo/run \
 	  --train_data_pattern='demo/data/video/train/*.tfrecord' \
 	  --feature_names=mean_rgb,mean_audio --feature_sizes=1024,128

@@ -23,7 +23,7 @@ LEVELS = ("video", "frame")
 def make_data(folder: pathlib.Path) -> None:
     """Generates the same videos at both levels, unless the files exist."""
     for level in LEVELS:
-        words = [f"--flagfile={files.DATA}", f"--level={level}", f"--out_dir={folder / level}"]
+        words = [f"--flagfile={files.DATA}", f"--level={level}", f"--out={folder / level}"]
         generate_once(flags.read(SampleConfig, "recipes", "", words))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from yt8m.errors import UsageError
-from yt8m.options import Catalogue, Checked, Shaping, check, declared, flat, option, shaping
+from yt8m.options import Checked, Shaping, changed, check, declared, flat, option, paths_where, shaping, value_at
 
 LARGEST = 2**63 - 1
 
@@ -126,67 +126,6 @@ def test_what_does_not_fit_is_refused_with_class_field_and_bound(given: dict[str
     assert str(refusal.value) == f"Tool: {name} must be {wanted}"
 
 
-class Plain:
-    def __init__(self, size: int = 1, *rest: int) -> None:
-        self.size = size
-
-
-class Taking:
-    def __init__(self, **given: Any) -> None:
-        self.given = given
-
-
-class Arranged(Taking):
-    @classmethod
-    def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {"whole": values}
-
-
-def catalogue() -> Catalogue:
-    found = Catalogue("tool")
-    for cls in (tool(), Plain, Taking, Arranged):
-        found.register(cls)
-    return found
-
-
-def test_an_instance_is_made_by_name_and_lists_become_tuples() -> None:
-    made = catalogue().create("Tool", {"size": 4, "names": ["a", "b"]})
-    assert (made.size, made.rate, made.names) == (4, 0.5, ("a", "b"))
-    assert catalogue().create("Tool").size == 3
-    assert catalogue().create("Plain", {"size": 5}).size == 5
-    assert catalogue().create("Taking", {"anything": [1]}).given == {"anything": (1,)}
-    assert catalogue().create("Arranged", {"part": 2}).given == {"whole": {"part": 2}}
-
-
-def test_the_hyper_parameters_of_a_class_are_its_options() -> None:
-    assert catalogue().hyper_parameters(tool()) == declared(tool())
-    assert catalogue().hyper_parameters(Taking) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "told"),
-    [
-        ("Plain", "sise", "tool Plain has no hyper-parameter 'sise'; did you mean size? It has: size."),
-        ("Plain", "rest", "tool Plain has no hyper-parameter 'rest'. It has: size."),
-        ("object", "size", "unknown tool 'object'"),
-    ],
-)
-def test_an_unknown_hyper_parameter_is_refused(name: str, given: str, told: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        catalogue().create(name, {given: 1})
-    assert str(refusal.value).replace("?.", "?").startswith(told)
-
-
-def test_a_class_without_hyper_parameters_says_so() -> None:
-    class Bare:
-        def __init__(self) -> None: ...
-
-    found = Catalogue("tool")
-    found.register(Bare)
-    with pytest.raises(UsageError, match=r"tool Bare has no hyper-parameter 'size'\. It has: none\.$"):
-        found.create("Bare", {"size": 1})
-
-
 @dataclasses.dataclass(frozen=True)
 class Inner(Checked, shapes="variables"):
     width: int = option(2, "how wide")
@@ -195,9 +134,7 @@ class Inner(Checked, shapes="variables"):
 
 @dataclasses.dataclass(frozen=True)
 class Outer(Checked):
-    required = ("name",)
-
-    name: str = option("", "what it is called", shapes="nothing")
+    name: str = option("", "what it is called", shapes="nothing", is_required=True)
     inner: Inner = dataclasses.field(default_factory=Inner)
     extra: int = 5
 
@@ -224,6 +161,41 @@ def test_a_required_option_that_is_empty_is_asked_for_with_its_help() -> None:
         Outer()
     with pytest.raises(UsageError, match=r"^Inner: width must be an int; it is 'b'$"):
         Inner("b")  # type: ignore[arg-type]
+
+
+def test_a_required_option_is_named_by_its_flag() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Import(Checked):
+        source: str = option("", "whose it is", flag="from", is_required=True)
+        limit: int | None = option(None, "how many", flag="at_most", minimum=1)
+
+    Import.__annotations__ = {"source": str, "limit": int | None}
+    with pytest.raises(UsageError, match=r"^--from is missing: whose it is$"):
+        Import()
+    with pytest.raises(UsageError, match=r"^Import: at_most must be at least 1; it is 0$"):
+        Import("a", 0)
+
+
+def test_an_option_without_the_one_that_it_needs_is_refused() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Report(Checked):
+        report: bool = option(False, "whether there is one")
+        media: str = option("", "its links", needs="report")
+
+    assert Report(True, "a").media == "a"
+    assert Report().media == ""
+    with pytest.raises(UsageError, match=r"^--media needs --report: add it, or leave --media out\.$"):
+        Report(media="a")
+
+
+def test_options_are_found_by_what_their_declarations_say() -> None:
+    assert paths_where(Outer, shapes="nothing") == ["name"]
+    assert paths_where(Outer, shapes="input") == ["inner.limit"]
+    assert paths_where(Outer, is_path=True) == []
+    made = Outer("a", Inner(3))
+    assert [value_at(made, path) for path in paths_where(Outer)] == ["a", 3, 0]
+    assert changed(made) == {"name": "a", "inner.width": 3}
+    assert changed(Outer("b")) == {"name": "b"}
 
 
 def test_nested_values_are_flat_by_path() -> None:

@@ -6,7 +6,7 @@ Flags, the saved config and the checks of models and losses are all derived from
 from __future__ import annotations
 
 import dataclasses
-import inspect
+import functools
 import types
 import typing
 import weakref
@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
-from yt8m.registry import Registry
 
 _LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
 
@@ -61,12 +60,25 @@ def option(
     *,
     shapes: Shapes | None = None,
     shaped_by: Callable[[Any], Any] | None = None,
+    belongs_to: Literal["run", "machine", "start"] = "run",
     minimum: float | None = None,
     maximum: float | None = None,
     divides: str = "",
+    needs: str = "",
+    follows: tuple[str, ...] = (),
     choices: tuple[str, ...] = (),
-    alias: str = "",
+    flag: str = "",
+    aliases: tuple[str, ...] = (),
     is_flag: bool = True,
+    is_required: bool = False,
+    is_common: bool = False,
+    is_operand: bool = False,
+    is_compared: bool = True,
+    is_path: bool = False,
+    is_code: bool = False,
+    is_published: bool = False,
+    is_reader_argument: bool = False,
+    needs_run: bool = False,
 ) -> Any:
     """Declares a dataclass field with its help and its bounds (inclusive), which `check` enforces.
 
@@ -75,21 +87,35 @@ def option(
 
     Args:
       default: the field's default.
-      help: one line for `--help`.
+      help: one line for `--help`. If the default follows from something else, the line ends with it in brackets.
       shapes: what a changed value affects in a run that is resumed. `variables`: the run would be another model, so
           the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
           the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves, or
           its class, must declare this; a field of a model or of a loss without this declaration counts as `variables`.
+          For a command that can go on with its interrupted work, `nothing` says that the work stays the same.
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
           value.
+      belongs_to: `machine` if the machines of one run may have different values; `start` if the value says where one
+          start of a run reads or writes: another run never takes it over, and no list compares it.
       minimum, maximum: inclusive bounds, of each item if the value is a tuple.
       divides: name of an option of the same class whose value must be a multiple of this one's.
+      needs: name of an option of the same class without which this one would have no effect, and is refused.
+      follows: flags that this option depends on: a value of another run is not taken over if one of them is changed.
       choices: the only allowed values, if not empty.
-      alias: another name of the flag.
+      flag: the name of the flag, if it is not the field's.
+      aliases: other names of the flag, which `--help` does not show.
       is_flag: False if no flag sets the option, because its value follows from the model or from the data.
+      is_required: whether the option must be given.
+      is_common: whether the short `--help` of a program with many flags lists it.
+      is_operand: whether its values may be given as words without a flag too.
+      is_compared: whether `yt8m runs` and reports show it where it differs between runs.
+      is_path: whether the value names files or folders (commas between several).
+      is_code: whether the value may name code, as package.module:Class.
+      is_published: whether the published code saves it too, in model_flags.json.
+      is_reader_argument: whether the constructor of a reader gets it.
+      needs_run: whether it is refused if the model is an export, which is no run.
     """
-    metadata: dict[str, Any] = {"help": help, "shapes": shapes, "shaped_by": shaped_by, "alias": alias}
-    metadata |= {"minimum": minimum, "maximum": maximum, "divides": divides, "choices": choices, "is_flag": is_flag}
+    metadata = {name: value for name, value in locals().items() if name != "default"}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -127,25 +153,66 @@ def declared(cls: type) -> dict[str, Option]:
 
 def sections_of(cls: type) -> dict[str, Any]:
     """{field: class} of the fields of a config that are configs themselves."""
-    return {name: kind for name, kind in typing.get_type_hints(cls).items() if dataclasses.is_dataclass(kind)}
+    return {name: kind for name, kind in type_hints(cls).items() if dataclasses.is_dataclass(kind)}
 
 
-def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
+def fields_of(cls: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """(path, declaration) of each option of a config and of its sections; a path is `batch_size` or `data.batch_size`.
+
+    Args:
+      cls: the class of the config, or an instance.
+      prefix: the beginning of all paths.
+    """
+    sections = sections_of(cls if isinstance(cls, type) else type(cls))
+    for field in dataclasses.fields(cls):
+        if field.metadata:
+            yield prefix + field.name, field
+        elif field.name in sections:
+            yield from fields_of(sections[field.name], f"{prefix}{field.name}.")
+
+
+def paths_where(cls: Any, **facts: Any) -> list[str]:
+    """The paths of the options of a config whose declarations say this: `paths_where(TrainConfig, is_path=True)`."""
+    return [
+        path for path, field in fields_of(cls) if all(field.metadata[fact] == value for fact, value in facts.items())
+    ]
+
+
+def changed(config: Any) -> dict[str, Any]:
+    """{path: value} of the options of a config that are not at their defaults."""
+    values = {path: value_at(config, path) for path, _ in fields_of(config)}
+    return {path: values[path] for path, field in fields_of(config) if values[path] != field.default}
+
+
+def shaping_values(config: Any) -> dict[str, Any]:
+    """{name: value} of the options of a config, without sections, that do not declare to shape nothing."""
+    fields = dict(fields_of(config))
+    return {name: getattr(config, name) for name in fields if fields[name].metadata["shapes"] != "nothing"}
+
+
+def flag_of(field: dataclasses.Field[Any]) -> str:
+    """The name of an option's flag."""
+    return field.metadata.get("flag") or field.name
+
+
+def value_at(config: Any, path: str) -> Any:
+    """The value of the option at `path` of a config."""
+    return functools.reduce(getattr, path.split("."), config)
+
+
+def shaping(config: Any) -> Iterator[Shaping]:
     """A `Shaping` for each option of a config and of its sections.
 
     Raises:
       TypeError: an option does not declare `shapes`.
     """
-    for field in dataclasses.fields(config):
-        value, name = getattr(config, field.name), prefix + field.name
-        if "help" not in field.metadata:
-            yield from shaping(value, f"{name}.") if dataclasses.is_dataclass(value) else ()
-        else:
-            shapes = field.metadata["shapes"] or getattr(config, "shapes", None)
-            of = field.metadata["shaped_by"] or (lambda value: value)
-            if shapes is None:
-                raise TypeError(f"{type(config).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
-            yield Shaping(name, shapes, of(value), of(field.default))
+    for path, field in fields_of(config):
+        section = value_at(config, path.rpartition(".")[0]) if "." in path else config
+        shapes = field.metadata["shapes"] or getattr(section, "shapes", None)
+        part = field.metadata["shaped_by"] or (lambda value: value)
+        if shapes is None:
+            raise TypeError(f"{type(section).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
+        yield Shaping(path, shapes, part(getattr(section, field.name)), part(field.default))
 
 
 def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
@@ -216,48 +283,7 @@ def check(instance: Any) -> None:
         if whole and not wrong and getattr(instance, whole) % value:
             wrong = f"a divisor of {whole} {getattr(instance, whole)}"
         if wrong:
-            raise UsageError(f"{type(instance).__name__}: {field.name} must be {wrong}; it is {value!r}")
-
-
-class Catalogue(Registry[Any]):
-    """A registry of classes whose constructor arguments are declared options."""
-
-    def hyper_parameters(self, cls: type) -> dict[str, Option]:
-        """{name: (type, default, help)} of a class in the catalogue; empty if the class declares no options."""
-        return declared(cls)
-
-    def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
-        """An instance of the class called `name`; hyper-parameters that are not given take their defaults.
-
-        Lists become tuples (JSON, in which runs are saved, has no tuples).
-
-        Raises:
-          UsageError: no such class or hyper-parameter (the message suggests one), or a value is not allowed.
-        """
-        cls, values = self.get(name), dict(hyper_parameters or {})
-        if hasattr(cls, "arrange"):  # the class passes some hyper-parameters on to a part, such as a classifier
-            values = cls.arrange(values)
-        known = _accepted(cls)
-        if known is not None:
-            self._refuse_unknown(name, values, known)
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
-
-    def _refuse_unknown(self, name: str, values: Mapping[str, Any], known: list[str]) -> None:
-        for unknown in sorted(values.keys() - known):
-            raise UsageError(
-                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known, '.')} "
-                f"It has: {', '.join(known) or 'none'}."
-            )
-
-
-def _accepted(cls: type) -> list[str] | None:
-    """The names that the constructor takes; None if it takes any."""
-    if dataclasses.is_dataclass(cls):
-        return [field.name for field in dataclasses.fields(cls) if field.init]
-    parameters = inspect.signature(cls).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+            raise UsageError(f"{type(instance).__name__}: {flag_of(field)} must be {wrong}; it is {value!r}")
 
 
 def _wrong_type(value: Any, kind: Any) -> str:
@@ -297,13 +323,12 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 class Checked:
-    """Base of dataclasses that check their options when they are made; options in `required` must not be empty.
+    """Base of dataclasses that check their options when they are made.
 
     Raises:
-      UsageError: for the reasons of `check`, or a required option is missing.
+      UsageError: for the reasons of `check`; or a required option is missing; or one has no effect without another.
     """
 
-    required: ClassVar[tuple[str, ...]] = ()
     shapes: ClassVar[Shapes | None] = None
 
     def __init_subclass__(cls, shapes: Shapes | None = None) -> None:
@@ -312,6 +337,14 @@ class Checked:
 
     def __post_init__(self) -> None:
         check(self)
-        for name in self.required:
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is missing: {declared(type(self))[name].help}")
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, flag, needs = getattr(self, field.name), flag_of(field), field.metadata.get("needs")
+            if self.is_required(field) and not value:
+                raise UsageError(f"--{flag} is missing: {field.metadata['help']}")
+            if needs and value != field.default and not getattr(self, needs):
+                other = flag_of(type(self).__dataclass_fields__[needs])  # type: ignore[attr-defined]
+                raise UsageError(f"--{flag} needs --{other}: add it, or leave --{flag} out.")
+
+    def is_required(self, field: dataclasses.Field[Any]) -> bool:
+        """Whether an option must be given; a subclass may make that depend on another option."""
+        return bool(field.metadata.get("is_required"))

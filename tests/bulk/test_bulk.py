@@ -38,7 +38,7 @@ def test_help_of_a_command_needs_neither_beam_nor_tensorflow(
 def test_wrong_words_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown command yt8m bulk infr" in refused(capsys, "infr")
     assert "infer" in refused(capsys, "infr")
-    assert "--output is missing" in refused(capsys, "infer", "--model=m", "--input=x")
+    assert "--out is missing" in refused(capsys, "infer", "--model=m", "--input=x")
     assert "segment_max_pred" in refused(
         capsys, "infer", "--model=m", "--input=x", "--output=o", "--segment_max_pred=1"
     )
@@ -101,20 +101,20 @@ def test_words_after_two_dashes_are_beams() -> None:
 def test_paths_become_absolute_and_buckets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.chdir(tmp_path)
     config = bulk_config.with_absolute_paths(
-        bulk_config.RankBulk(model="runs/a", input="d/*", output="gs://b/out", candidates_from="c.csv")
+        bulk_config.RankBulk(model="runs/a", data="d/*", out="gs://b/out", candidates_from="c.csv")
     )
     assert config == bulk_config.RankBulk(
-        model=f"{tmp_path}/runs/a", input="d/*", output="gs://b/out", candidates_from=f"{tmp_path}/c.csv"
+        model=f"{tmp_path}/runs/a", data=f"{tmp_path}/d/*", out="gs://b/out", candidates_from=f"{tmp_path}/c.csv"
     )
 
 
 def test_settings_reach_the_reader_of_a_run() -> None:
     given = bulk_config.RankBulk(
-        model="m", input="i", output="o", nan_policy="zero", max_bad_records=3, top_k=7, segment_context=2
+        model="m", data="i", out="o", nan_policy="zero", max_bad_records=3, top_k=7, segment_context=2
     )
     config = given.inference_config()
     assert (config.nan_policy, config.max_bad_records, config.top_k) == ("zero", 3, 7)
     assert (config.segment_labels, config.segment_context) == (True, 2)
-    plain = bulk_config.InferBulk(model="m", input="i", output="o").inference_config()
+    plain = bulk_config.InferBulk(model="m", data="i", out="o").inference_config()
     assert (plain.segment_labels, plain.batch_size) == (False, 512)
     assert json.dumps(bulk_config.COMMANDS["eval"].result) == '"report.json"'

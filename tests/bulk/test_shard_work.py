@@ -60,7 +60,7 @@ def test_the_files_of_all_shards_together_are_the_file_of_inference(
     whole = tmp_path / "whole.csv"
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={whole}", "--top_k=4"]
     assert inference.main([*words, "--batch_size=4"]) == 0
-    config = InferBulk(model=run, input=pattern, output=str(tmp_path / "out"), top_k=4, batch_size=4)
+    config = InferBulk(model=run, data=pattern, out=str(tmp_path / "out"), top_k=4, batch_size=4)
     lines: list[str] = []
     for shard in shards_of(pattern, tmp_path / "out"):
         done = shard_work.predict(config, shard)
@@ -76,7 +76,7 @@ def test_the_lists_of_all_shards_joined_are_those_of_inference(frame: tuple[str,
     run, pattern = frame
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={tmp_path}/whole.csv"]
     assert inference.main([*words, "--batch_size=8", "--segment_labels", "--segment_max_pred=5"]) == 0
-    config = RankBulk(model=run, input=pattern, output=str(tmp_path), batch_size=8, segment_max_pred=5)
+    config = RankBulk(model=run, data=pattern, out=str(tmp_path), batch_size=8, segment_max_pred=5)
     found: dict[int, list[RankedSegments]] = {}
     for shard in reversed(shards_of(pattern, tmp_path)):
         for number, segments in shard_work.rank(config, shard)[1]:
@@ -93,9 +93,7 @@ def test_a_shard_alone_has_the_figures_of_eval(video: tuple[str, str], tmp_path:
     shard = shards_of(pattern, tmp_path)[1]
     words = [f"--train_dir={run}", f"--eval_data_pattern={shard.path}", "--run_once", f"--eval_dir={tmp_path}"]
     assert evaluation.main([*words, "--batch_size=4"]) == 0
-    done, name, state = shard_work.evaluate(
-        EvalBulk(model=run, input=pattern, output=str(tmp_path), batch_size=4), shard
-    )
+    done, name, state = shard_work.evaluate(EvalBulk(model=run, data=pattern, out=str(tmp_path), batch_size=4), shard)
     figures, expected = figures_of(state), json.loads((tmp_path / "eval/report.json").read_text())
     assert (done.records, name) == (9, "MoeModel")
     for key, figure in (
@@ -115,11 +113,11 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     path = tmp_path / "cut.tfrecord"
     path.write_bytes(pathlib.Path(shards_of(pattern, tmp_path)[1].path).read_bytes()[:-7])
     shard = ShardTask(3, str(path), f"{tmp_path}/out/cut.csv")
-    strict = InferBulk(model=run, input=str(path), output=f"{tmp_path}/out", batch_size=4)
+    strict = InferBulk(model=run, data=str(path), out=f"{tmp_path}/out", batch_size=4)
     with pytest.raises(RunError, match=r"cut\.tfrecord: record 8"):
         shard_work.predict(strict, shard)
     assert not pathlib.Path(shard.output).exists()
-    lenient = InferBulk(model=run, input=str(path), output=f"{tmp_path}/out", batch_size=4, max_bad_records=1)
+    lenient = InferBulk(model=run, data=str(path), out=f"{tmp_path}/out", batch_size=4, max_bad_records=1)
     done = shard_work.predict(lenient, shard)
     assert done.records == 8
     assert "record 8" in done.bad
@@ -143,7 +141,7 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
     texts = []
     for run, step in ((video[0], 6), (str(copied), 0)):
         shard = shards_of(video[1], tmp_path / f"out{step}")[0]
-        given = InferBulk(model=run, input=video[1], output=str(tmp_path / f"out{step}"), batch_size=4)
+        given = InferBulk(model=run, data=video[1], out=str(tmp_path / f"out{step}"), batch_size=4)
         config, weights, found = jobs._fixed(given)
         assert found == step
         shard_work.predict(config, shard)
@@ -163,7 +161,7 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
 
 def test_segments_need_a_model_of_frames(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
     run, pattern = video
-    config = RankBulk(model=run, input=pattern, output=str(tmp_path))
+    config = RankBulk(model=run, data=pattern, out=str(tmp_path))
     with pytest.raises(UsageError, match="the model was trained on video-level features"):
         shard_work.rank(config, shards_of(pattern, tmp_path)[0])
 

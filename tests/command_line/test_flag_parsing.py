@@ -130,8 +130,13 @@ def test_arbitrary_words_are_read_or_refused(words):
 
 
 def test_an_alias_is_the_same_flag():
-    known = [Flag("train_dir", str, "", "the run", "Flags", alias="run")]
-    assert parse(known, ["--run=a"]) == parse(known, ["--train_dir", "a"]) == {"train_dir": "a"}
+    known = [Flag("train_dir", str, "", "the run", "Flags", aliases=("run", "model"))]
+    assert (
+        parse(known, ["--run=a"])
+        == parse(known, ["--model", "a"])
+        == parse(known, ["--train_dir", "a"])
+        == {"train_dir": "a"}
+    )
     with pytest.raises(UsageError, match="--train_dir is given twice: --run=a and --train_dir=b"):
         parse(known, ["--run=a", "--train_dir=b"])
 

@@ -13,7 +13,6 @@ from yt8m import inference, train
 from yt8m.command_line import flag_parsing
 from yt8m.command_line.flag_parsing import Flag, Program, usage
 from yt8m.config.programs import EvalConfig, InferenceConfig
-from yt8m.config.train_config import TrainConfig
 from yt8m.options import option, shown
 
 KNOWN = [
@@ -25,6 +24,7 @@ KNOWN = [
     Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
     Flag("model", str, "", "the model " + "word " * 20 + "end", "Model"),
     Flag("seed", int, None, "where the order starts", "Model"),
+    Flag("classes", int, 10, "how many [as many as there are]", "Model"),
 ]
 
 TEXT = """\
@@ -45,6 +45,7 @@ Model:
   --model=TEXT                the model word word word word word word word word word word word word
                               word word word word word word word word end
   --seed=N                    where the order starts
+  --classes=N                 how many [as many as there are]
 
 Names:
   models: A, B
@@ -97,14 +98,6 @@ def test_help_lists_what_most_runs_need_on_two_screens_and_all_if_asked(capsys: 
         assert set(listed(help_of(main, capsys, "--help"))) < set(listed(help_of(main, capsys, "--helpfull")))
 
 
-def test_the_flags_that_come_first_exist() -> None:
-    programs = {TrainConfig: "Run", EvalConfig: "Evaluation", InferenceConfig: "Inference"}
-    known = {(f.group, f.name) for cls, name in programs.items() for f in flag_parsing.program_flags(cls, name)}
-    known |= {(flag.group, flag.name) for flag in flag_parsing.import_flags(())}
-    wanted = {(group, name) for group, names in flag_parsing._MOST_USED.items() for name in names}
-    assert wanted - known == set()
-
-
 def test_the_hyper_parameters_of_the_chosen_model_and_loss_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(train.main, capsys, "--model=MoeModel", "--label_loss=FocalLoss", "--help")
     gates = {
@@ -132,15 +125,15 @@ def test_flags_are_made_of_the_declared_fields() -> None:
     class Config:
         kind: str = option("saw", "which one", choices=("saw", "drill"))
         limit: int | None = option(None, "how much")
-        seed: int = option(0, "where it starts")
-        of: str = option("", "whose", alias="from")
+        seed: int = option(0, "where it starts", is_flag=False)
+        source: str = option("", "whose", flag="from", aliases=("of",), is_common=True, is_code=True)
         inner: int = 3
 
-    Config.__annotations__ = {"kind": str, "limit": int | None, "seed": int, "of": str, "inner": int}
-    assert flag_parsing.flags_of(Config, "Group", leave_out=("seed",)) == [
+    Config.__annotations__ = {"kind": str, "limit": int | None, "seed": int, "source": str, "inner": int}
+    assert flag_parsing.flags_of(Config, "Group") == [
         Flag("kind", str, "saw", "which one (saw or drill)", "Group"),
         Flag("limit", int, None, "how much", "Group"),
-        Flag("of", str, "", "whose; or --from", "Group", "from"),
+        Flag("from", str, "", "whose", "Group", ("of",), is_common=True, is_code=True),
     ]
 
 
@@ -167,9 +160,7 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
         ("feature_names", "[all of yours; mean_rgb or rgb of YouTube-8M]"),
         ("feature_sizes", "in the same order [as in the data]"),
     ):
-        assert training[name].default is None
         assert training[name].help.endswith(end)
-    assert training["num_classes"].default is None
     assert training["num_classes"].help.endswith("[as many as the vocabulary has, else 3862]")
     assert groups(flag_parsing.program_flags(EvalConfig, "Evaluation")) == ["Evaluation", "Buckets"]
     assert groups(flag_parsing.program_flags(InferenceConfig, "Inference")) == ["Inference", "Buckets"]

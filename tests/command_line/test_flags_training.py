@@ -34,10 +34,7 @@ def test_the_home_folder_is_found_in_every_path(monkeypatch, tmp_path):
     assert RunnerConfig(model_dir="~/m", checkpoint="~/m/model.ckpt-1").checkpoint == f"{tmp_path}/m/model.ckpt-1"
     assert DataConfig(data_pattern="~/*").data_pattern == f"{tmp_path}/*"
     assert storage.glob("~/*.tfrecord") == [f"{tmp_path}/a.tfrecord"]
-    assert EnsembleConfig(predictions=("~/a", "~/b"), output_file="~/c").predictions == (
-        f"{tmp_path}/a",
-        f"{tmp_path}/b",
-    )
+    assert EnsembleConfig(predictions=("~/a", "~/b"), out="~/c").predictions == (f"{tmp_path}/a", f"{tmp_path}/b")
 
 
 def test_each_flag_reaches_its_field_and_is_saved_with_the_run():

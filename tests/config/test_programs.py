@@ -47,7 +47,7 @@ def test_a_model_is_named_once() -> None:
 def test_what_is_for_segments_needs_them(name: str) -> None:
     given: dict[str, Any] = {name: SEGMENTS[name]}
     assert getattr(InferenceConfig(segment_labels=True, **given), name) == SEGMENTS[name]
-    with pytest.raises(UsageError, match=f"^--{name} is for segments: add --segment_labels"):
+    with pytest.raises(UsageError, match=f"^--{name} needs --segment_labels: add it"):
         InferenceConfig(**given)
 
 
@@ -93,13 +93,13 @@ def test_an_average_that_cannot_be_is_refused(given: dict[str, Any], message: st
 
 def test_an_option_of_another_config_keeps_what_is_not_changed() -> None:
     declared = InferenceConfig.__dataclass_fields__["top_k"]
-    same, other = same_as(InferenceConfig, "top_k"), same_as(InferenceConfig, "top_k", alias="best", default=5)
+    same, other = same_as(InferenceConfig, "top_k"), same_as(InferenceConfig, "top_k", aliases=("best",), default=5)
     assert (same.default, other.default) == (declared.default, 5)
-    assert dict(same.metadata) == {**declared.metadata, "alias": ""}
-    assert dict(other.metadata) == {**declared.metadata, "alias": "best"}
+    assert dict(same.metadata) == declared.metadata
+    assert dict(other.metadata) == {**declared.metadata, "aliases": ("best",)}
 
 
 def test_an_import_names_whose_code_wrote_the_checkpoint() -> None:
-    with pytest.raises(UsageError, match=r"^--from is missing: name whose code wrote the checkpoint"):
+    with pytest.raises(UsageError, match=r"^--from is missing: whose code wrote the checkpoint \(google or willow"):
         ImportConfig(checkpoint="a", out="b")
     assert ImportConfig(source="starter", checkpoint="a", out="b").source == "starter"

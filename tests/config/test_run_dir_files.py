@@ -126,10 +126,13 @@ def test_versions_are_written_down():
 def test_model_flags_have_the_published_form():
     data = DataConfig(feature_names=("mean_rgb", "mean_audio"), feature_sizes=(16, 8))
     written = run_dir.model_flags_to_json(TrainConfig(data=data))
-    assert written == (
-        '{"model": "LogisticModel", "feature_sizes": "16,8", "feature_names": "mean_rgb,mean_audio", '
-        '"frame_features": false, "label_loss": "CrossEntropyLoss"}'
-    )
+    assert json.loads(written) == {
+        "model": "LogisticModel",
+        "feature_sizes": "16,8",
+        "feature_names": "mean_rgb,mean_audio",
+        "frame_features": False,
+        "label_loss": "CrossEntropyLoss",
+    }
     assert run_dir.model_flags_from_json(written, "f").data == data
 
 

@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 from docs.command_blocks import ROOT
 
@@ -14,6 +15,7 @@ from docs import command_blocks
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.datasets.sample_data import SampleConfig, generate
+from yt8m.lazy import tf
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
 
@@ -28,7 +30,9 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 
 @pytest.mark.heavy
 def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
-    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_metrics.py", "my_reader.py"]
+    assert list(FILES) == [
+        *("my_models.py", "my_losses.py", "my_optimizers.py", "my_callbacks.py", "my_metrics.py", "my_reader.py")
+    ]
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
     words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=30", "--num_epochs=50"]
     words += ["--model=my_models:BestFramesModel", "--units=8", "--label_loss=my_losses:BrierLoss", "--scale=2"]
@@ -41,6 +45,18 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     evaluated = ["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]
     assert evaluation.main([*evaluated, "--metrics=my_metrics:HitAtFive"]) == 0
     assert json.loads((folder / "run/eval/report.json").read_text())["hit_at_five"] == 1  # there are four classes
+
+
+def test_the_optimizer_takes_steps_of_the_learning_rate(folder: pathlib.Path) -> None:
+    generate(SampleConfig("data", "video", 12, 0, 0, num_classes=4, shards=1))
+    words = ["--optimizer=my_optimizers:SignOptimizer", "--base_learning_rate=0.25", "--num_classes=4", "--max_steps=1"]
+    words += ["--train_data_pattern=data/video/train/*", "--batch_size=6", "--clip_gradient_norm=0"]
+    words += ["--train_dir=run", "--save_checkpoint_steps=1", "--model=LogisticModel", "--callbacks=-train_summary"]
+    assert train.main(words) == 0
+    reader = tf.train.load_checkpoint(str(folder / "run"))
+    (bias,) = (name for name in reader.get_variable_to_shape_map() if name.endswith("biases"))
+    assert set(np.abs(reader.get_tensor(bias))) == {0.25}
+    del sys.modules["my_optimizers"]
 
 
 def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Path) -> None:

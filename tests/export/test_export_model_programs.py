@@ -114,7 +114,7 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
 @pytest.mark.parametrize(
     ("program", "words", "part"),
     [
-        ("export", ["--out={new}", "--run=runs/x"], "--train_dir is given twice"),
+        ("export", ["--out={new}", "--run=runs/x"], "--model is given twice"),
         ("export", ["--out={new}", "--signature=both"], "signature must be one of records, mediapipe"),
         ("export", ["--out={new}", "--checkpoint=5"], "has no checkpoint of step 5; it has: 16, 12, 8, 4, 0"),
         ("export", ["--out={new}", "--checkpoint=newest"], "expected last, best, or a step"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from laws import examples
 
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
-from yt8m.graph.optimizers import learning_rate
+from yt8m.graph.optimizers import check_optimizer, create_optimizer, learning_rate, optimizers
 from yt8m.lazy import tf
 
 
@@ -78,3 +81,45 @@ def test_what_cannot_be_is_refused() -> None:
         OptimizerConfig(learning_rate_schedule="cosin")
     with pytest.raises(UsageError, match="learning_rate_warmup_examples must be at least 0"):
         OptimizerConfig(learning_rate_warmup_examples=-1)
+
+
+def test_every_listed_optimizer_can_be_made_and_unknown_ones_are_refused() -> None:
+    with tf.Graph().as_default():
+        made = {name: create_optimizer(name, tf.constant(0.1)) for name in optimizers.names()}
+    assert {name: type(optimizer).__name__ for name, optimizer in made.items()} == {name: name for name in made}
+    assert len(made) == 10
+    with pytest.raises(UsageError, match="unknown optimizer 'Adam'; did you mean AdamOptimizer"):
+        check_optimizer("Adam")
+
+
+def test_an_optimizer_may_be_a_class_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halving(tf.train.GradientDescentOptimizer):  # type: ignore[misc]
+        """Takes half a step."""
+
+        def __init__(self, learning_rate: Any) -> None:
+            super().__init__(learning_rate / 2)
+
+    class Decaying(Halving):
+        """Also shrinks the weights; here it only notes by how much."""
+
+        def __init__(self, learning_rate: Any, weight_decay: float = 0.5) -> None:
+            super().__init__(learning_rate)
+            self.weight_decay = weight_decay
+
+    own = types.ModuleType("own_steps")
+    for cls in (Halving, Decaying):
+        setattr(own, cls.__name__, cls)
+    monkeypatch.setitem(sys.modules, "own_steps", own)
+    with tf.Graph().as_default(), tf.Session() as session:
+        weight = tf.Variable(3.0)
+        step = create_optimizer("own_steps:Halving", tf.constant(0.1)).minimize(weight * weight)
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        assert session.run(weight) == pytest.approx(3 - 0.05 * 6)
+        rate = tf.constant(0.1)
+        assert create_optimizer("own_steps:Decaying", rate).weight_decay == 0.5
+        assert create_optimizer("own_steps:Decaying", rate, 0.25).weight_decay == 0.25
+    with pytest.raises(UsageError, match=r"takes no weight_decay: leave --weight_decay=0\.25 out"):
+        check_optimizer("own_steps:Halving", 0.25)
+    with pytest.raises(UsageError, match=r"derived from tf\.train\.Optimizer"):
+        check_optimizer("os:sep")

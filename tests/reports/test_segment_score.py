@@ -77,7 +77,7 @@ def test_published_records_and_what_is_missing(tmp_path: pathlib.Path, capsys: p
     assert len(found.classes) >= expected["segment/label_weights"].sum()
     assert run("--submission_file=s.csv", f"--label_cache={tmp_path}/none") == 2
     assert run(f"--label_cache={tmp_path}") == 2
-    assert "--submission_file is missing" in capsys.readouterr().err
+    assert "--predictions is missing" in capsys.readouterr().err
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdefg")), max_size=25, unique=True)

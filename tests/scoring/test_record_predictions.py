@@ -145,7 +145,7 @@ def test_the_newest_export_stands_for_a_run_without_checkpoints(world, tmp_path)
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
-        (["{0}/a.tfrecord"], 2, "--train_dir is missing"),
+        (["{0}/a.tfrecord"], 2, "--model is missing"),
         (["--model={0}/run"], 2, "no file is named"),
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
         (["--model={0}/run", "{0}/a.tfrecord", "{0}/nothing"], 2, "no file matches '{0}/nothing'"),

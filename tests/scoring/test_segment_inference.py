@@ -140,5 +140,5 @@ def test_what_cannot_be(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) ->
     assert "words.csv, line 3: " in capfd.readouterr().err
     words = [f"--train_dir={run}/run", f"--input_data_pattern={golden('tiny_segment.tfrecord')}"]
     assert inference.main([*words, "--segment_context=3"]) == 2
-    assert "--segment_context is for segments" in capfd.readouterr().err
+    assert "--segment_context needs --segment_labels" in capfd.readouterr().err
     assert not (run / "out.csv").exists()

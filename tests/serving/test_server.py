@@ -275,7 +275,7 @@ def test_it_says_how_to_install_what_is_missing(
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
-        ([], 2, "--train_dir is missing"),
+        ([], 2, "--model is missing"),
         (["--model={0}"], 2, "holds no saved_model.pb"),
         (["--model={0}/m", "--port=70000"], 2, "--port must be at most 65535"),
         (["--model={0}/m", "--host=no.such.host.invalid"], 1, "cannot listen on no.such.host.invalid"),

@@ -75,7 +75,7 @@ def test_renames_that_do_not_fit_are_refused(
 ) -> None:
     rename = f"--rename={tmp_path}/renames.csv"
     assert train.main(words(tmp_path / "new", NEW, rename)) == 2
-    assert "renames classes of the run that --init_from names: add the latter" in capfd.readouterr().err
+    assert "--rename needs --init_from: add it" in capfd.readouterr().err
     assert train.main(words(tmp_path / "new", OLD, "--model=MoeModel", f"--init_from={old}", rename)) == 2
     assert "--rename: no class of the new vocabulary is 'class five'" in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
@@ -135,7 +135,7 @@ def test_train_only_needs_new_classes(
     start = [f"--init_from={old}", "--model=MoeModel", "--train_only=new"]
     refused = [
         (OLD, start, "that run has all classes of the data; leave out --train_only"),
-        (NEW, start[1:], "trains the classes that another run lacks: name it by --init_from"),
+        (NEW, start[1:], "--train_only needs --init_from"),
         (NEW, [*start, "--optimizer=FtrlOptimizer"], "may change a weight whose gradient is 0"),
     ]
     for names, more, told in refused:

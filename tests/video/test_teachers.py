@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from yt8m import deploy, losses, models
-from yt8m.config.train_config import AugmentConfig
+from yt8m.config.run_options import AugmentConfig
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from laws import examples
 
 from yt8m import losses, models
-from yt8m.config.train_config import AugmentConfig
+from yt8m.config.run_options import AugmentConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.numerics import random_keys

@@ -10,9 +10,10 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from yt8m import storage
+from yt8m import options, storage
+from yt8m.catalogue import reserve_flags
 from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, same_as
-from yt8m.config.train_config import DamagePolicy
+from yt8m.config.run_options import DamagePolicy
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -22,17 +23,37 @@ from yt8m.options import option
 class BulkConfig(DamagePolicy):
     """The flags that the commands of `yt8m bulk` share."""
 
-    required = ("model", "input", "output")
-
-    model: str = option("", "folder of a run or of an export, or an archive (.tgz); local or gs://")
-    input: str = option("", "TFRecord files, local or gs://; commas between patterns")
-    output: str = option("", "folder for the results, local or gs://")
+    model: str = option(
+        "",
+        "folder of a run or of an export, or an archive (.tgz); local or gs://",
+        aliases=("train_dir",),
+        is_required=True,
+        is_path=True,
+    )
+    data: str = option(
+        "",
+        "TFRecord files, local or gs://; commas between patterns",
+        shapes="nothing",  # the files are compared
+        aliases=("input",),
+        is_required=True,
+        is_path=True,
+    )
+    out: str = option(
+        "",
+        "folder for the results, local or gs://",
+        shapes="nothing",
+        aliases=("output",),
+        is_required=True,
+        is_path=True,
+    )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
-    runner: str = option("DirectRunner", "the Beam runner; DirectRunner starts worker processes on this machine")
-    workers: int = option(2, "worker processes of DirectRunner", minimum=1, maximum=1024)
+    runner: str = option(
+        "DirectRunner", "the Beam runner; DirectRunner starts worker processes on this machine", shapes="nothing"
+    )
+    workers: int = option(2, "worker processes of DirectRunner", shapes="nothing", minimum=1, maximum=1024)
     batch_size: int = option(512, "examples per step; a smaller batch is padded to this size", minimum=1)
     top_k: int = option(20, "number of best predictions of each video that are listed or judged", minimum=1)
-    trust_code: bool = same_as(OfRun, "trust_code")
+    trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 
     def inference_config(self) -> InferenceConfig:
         """The config with which the model of a run predicts for the records."""
@@ -45,7 +66,9 @@ class BulkConfig(DamagePolicy):
 class InferBulk(BulkConfig):
     """The flags of `yt8m bulk infer`."""
 
-    resume: bool = option(False, "keep the complete files of an interrupted job, and write those that are missing")
+    resume: bool = option(
+        False, "keep the complete files of an interrupted job, and write those that are missing", shapes="nothing"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,9 +76,9 @@ class RankBulk(BulkConfig):
     """The flags of `yt8m bulk rank`."""
 
     segment_max_pred: int = same_as(InferenceConfig, "segment_max_pred")
-    segment_label_ids_file: str = same_as(InferenceConfig, "segment_label_ids_file")
-    segment_context: int = same_as(InferenceConfig, "segment_context")
-    candidates_from: str = same_as(InferenceConfig, "candidates_from")
+    segment_label_ids_file: str = same_as(InferenceConfig, "segment_label_ids_file", needs="")
+    segment_context: int = same_as(InferenceConfig, "segment_context", needs="")
+    candidates_from: str = same_as(InferenceConfig, "candidates_from", needs="")
 
 
 @dataclass(frozen=True)
@@ -75,7 +98,11 @@ class ExtractBulk(ExtractConfig):
     runner: str = same_as(BulkConfig, "runner")
     workers: int = same_as(BulkConfig, "workers")
     jobs: int = option(
-        1, "processes of each worker that decode videos; 0 for as many as there are cores", minimum=0, maximum=256
+        1,
+        "processes of each worker that decode videos; 0 for as many as there are cores",
+        shapes="nothing",
+        minimum=0,
+        maximum=256,
     )
 
     def __post_init__(self) -> None:
@@ -85,6 +112,8 @@ class ExtractBulk(ExtractConfig):
                 "--fetch_weights is a flag of yt8m extract; the workers of yt8m bulk fetch what they lack."
             )
 
+
+reserve_flags("extraction", ExtractBulk)
 
 PARTS = "parts"  # the folder in the output that holds what is joined at the end
 WORKERS_LOG = "workers.log"
@@ -132,9 +161,10 @@ COMMANDS = {
 
 def with_absolute_paths(config: BulkConfig) -> BulkConfig:
     """The config with absolute local paths, since workers may start in another folder."""
-    found = {
-        name: getattr(config, name, "")
-        for name in ("model", "output", "manifest", "candidates_from", "segment_label_ids_file")
+    paths = {name: getattr(config, name) for name in options.paths_where(config, is_path=True)}
+    changed: Any = {
+        name: ",".join(storage.absolute(path.strip()) for path in value.split(","))
+        for name, value in paths.items()
+        if value
     }
-    changed: Any = {name: storage.absolute(path) for name, path in found.items() if path}
     return dataclasses.replace(config, **changed)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import scoring, storage
+from yt8m import options, scoring, storage
 from yt8m.bulk import pipelines, shard_work
 from yt8m.bulk.beam_runs import check_options
 from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done, InferBulk, RankBulk, ShardTask
@@ -52,8 +52,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fixed(config)
     shards = _shards(config, _files(config))
-    storage.makedirs(config.output)
-    with storage.lock(storage.join(config.output, LOCK)):
+    storage.makedirs(config.out)
+    with storage.lock(storage.join(config.out, LOCK)):
         _claim(config, _described(name, config, shards, weights))
         there = [shard for shard in shards if shard.output and storage.exists(shard.output)]
         if there:
@@ -66,7 +66,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         logging.info("%d records of %d shards were read", records, len(shards) - len(there))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
-        if storage.exists(parts := storage.join(config.output, PARTS)):  # not if no shard was left to do
+        if storage.exists(parts := storage.join(config.out, PARTS)):  # not if no shard was left to do
             storage.remove_tree(parts)
     return 0
 
@@ -82,7 +82,7 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
             raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
         return config, config.model, 0
     run = open_run(config.model, trust_code=config.trust_code)
-    run.data_for(config.inference_config(), config.input, isinstance(config, RankBulk))
+    run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))
     model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model
     if config.checkpoint != "best" and not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))
@@ -98,9 +98,9 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--input: two shards would be written to {twice}; name them in two jobs.")
+        raise UsageError(f"--data: two shards would be written to {twice}; name them in two jobs.")
     return [
-        ShardTask(i, path, storage.join(config.output, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
+        ShardTask(i, path, storage.join(config.out, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
     ]
 
 
@@ -110,14 +110,14 @@ def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
     Raises:
       UsageError: the folder holds files already, or another job.
     """
-    note = storage.join(config.output, JOB)
+    note = storage.join(config.out, JOB)
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
-        _refuse_other(config.output, told, json_text.parse(storage.read_text(note)))
+        _refuse_other(config.out, told, json_text.parse(storage.read_text(note)))
         return
     # Hidden files are the lock, and what a job that died at its start has left.
-    if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.output)):
+    if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
-        raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
+        raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
     storage.write(note, json.dumps(told, indent=2))
 
 
@@ -137,14 +137,16 @@ def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any])
 
 def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
     """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
-    kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
     if storage.is_dir(weights):
         of_model = [storage.join(folder, one) for folder, names in storage.tree(weights).items() for one in names]
     else:
         of_model = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
     files = storage.stamps([*(shard.path for shard in shards), *of_model])
-    settings = {key: getattr(config, key) for key in kept}
-    return {"command": name, **settings, "files": {path: list(stamp) for path, stamp in files.items()}}
+    return {
+        "command": name,
+        **options.shaping_values(config),
+        "files": {path: list(stamp) for path, stamp in files.items()},
+    }
 
 
 def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
@@ -159,7 +161,7 @@ def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]
     if len(bad) > config.max_bad_records:
         raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records={config.max_bad_records}.")
     if bad:
-        storage.write(storage.join(config.output, BAD), "".join(f"{each}\n" for each in bad))
+        storage.write(storage.join(config.out, BAD), "".join(f"{each}\n" for each in bad))
 
 
 def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
@@ -179,7 +181,7 @@ def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequenc
 
 def _finish_predictions(job: FinishedJob) -> None:
     """Writes the list of the prediction files, as the last file of the job."""
-    output = job.config.output
+    output = job.config.out
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
     found = {"model": job.config.model, "global_step": job.step, "files": files}
     storage.write(_result("infer", job.config), json.dumps(found, indent=2))
@@ -189,7 +191,7 @@ def _finish_predictions(job: FinishedJob) -> None:
 def _finish_ranking(job: FinishedJob) -> None:
     """Joins the lines of the classes, one file each, into the file of the ranking."""
     config = job.config
-    parts = sorted(storage.glob(storage.join(config.output, PARTS, "class*")))
+    parts = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
     if not parts:
         raise RunError(NO_SEGMENT)
     with storage.write_atomic(_result("rank", config)) as whole:
@@ -202,7 +204,7 @@ def _finish_ranking(job: FinishedJob) -> None:
 def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the figures and writes report.json, as eval.py does."""
     config = job.config
-    found = json_text.parse(storage.read_text(storage.join(config.output, PARTS, pipelines.FIGURES)))
+    found = json_text.parse(storage.read_text(storage.join(config.out, PARTS, pipelines.FIGURES)))
     names = _names(config, found["num_classes"])
     figures = pipelines.with_arrays(found["figures"])
     evaluated = evaluation.Evaluated(
@@ -223,8 +225,8 @@ def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
 
 
 def _files(config: BulkConfig) -> list[str]:
-    return manifest.shards_at(config.input)
+    return manifest.shards_at(config.data)
 
 
 def _result(name: str, config: BulkConfig) -> str:
-    return storage.join(config.output, COMMANDS[name].result)
+    return storage.join(config.out, COMMANDS[name].result)

@@ -45,8 +45,8 @@ _JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS, _CLASS_COUNTS = (
 def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
     """Runs the pipeline of the command `name` on the shards; returns the outcome of each; raises like `run_tasks`."""
     join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
-    note = storage.join(config.output, PARTS, DONE)
-    job = BeamJob(config.runner, config.workers, beam_words, note, config.output)
+    note = storage.join(config.out, PARTS, DONE)
+    job = BeamJob(config.runner, config.workers, beam_words, note, config.out)
     return run_tasks(job, shards, functools.partial(join, config))
 
 
@@ -61,7 +61,7 @@ def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
 def _rank(config: RankBulk, tasks: Any) -> Any:
     found = tasks | "rank" >> beam.ParDo(ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
     joined = found[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
-    joined | "write the lines" >> beam.Map(_write_line, config.output)
+    joined | "write the lines" >> beam.Map(_write_line, config.out)
     return found[_JOINED]
 
 
@@ -121,7 +121,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     )
     (
         tasks.pipeline
-        | "once" >> beam.Create([storage.join(config.output, PARTS, FIGURES)])
+        | "once" >> beam.Create([storage.join(config.out, PARTS, FIGURES)])
         | "figures"
         >> beam.Map(
             _write_figures,
@@ -251,7 +251,7 @@ def _write_figures(
     count = sum(state[2] for state in states)
     ranked = RankedEntries.of_values(label_counts, count, values, gap, class_counts, np.array(of_thirds))
     figures = {key: np.asarray(value).tolist() for key, value in figures_of(State(merged, ranked)).items()}
-    write_json({"figures": figures, "num_classes": len(label_counts), "model": ordered[0][1]}, path)
+    write_json(dict(figures=figures, num_classes=len(label_counts), model=ordered[0][1]), path)
 
 
 def _gap(sums: list[tuple[int, float]], number: int, label_counts: Any) -> float:

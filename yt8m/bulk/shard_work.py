@@ -168,7 +168,7 @@ def noted(config: BulkConfig, shard: ShardTask) -> Done:
 
 def _note(config: BulkConfig, shard: ShardTask) -> str:
     """The file with the outcome of a shard."""
-    return storage.join(config.output, PARTS, f"done{shard.number:09d}")
+    return storage.join(config.out, PARTS, f"done{shard.number:09d}")
 
 
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:

@@ -66,7 +66,7 @@ def _overview() -> str:
     lines = [f"  yt8m bulk {name:<9}{command.purpose}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
-            "usage: yt8m bulk COMMAND --model=RUN --input='shards*' --output=FOLDER [-- options of Apache Beam]",
+            "usage: yt8m bulk COMMAND --model=RUN --data='shards*' --out=FOLDER [-- options of Apache Beam]",
             "       yt8m bulk extract --videos=TABLE --out=FOLDER [-- options of Apache Beam]",
             "",
             *lines,

@@ -71,13 +71,13 @@ COMMANDS = {name: command for group in _GROUPS.values() for name, command in gro
 
 _EXAMPLES = """\
 examples:
-  yt8m sample-data --out_dir=data
+  yt8m sample-data --out=data
   yt8m train --train_data_pattern='data/video/train/*.tfrecord' --train_dir=runs/first
   yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once --report
-  yt8m predict --train_dir=runs/first data/video/test/test0000.tfrecord
+  yt8m predict --model=runs/first data/video/test/test0000.tfrecord
   yt8m inference --train_dir=runs/first --input_data_pattern='data/video/test/*.tfrecord' \\
     --output_file=predictions.csv
-  yt8m download --partition=2/video/train --mirror=us --shard=1,100 --dest=data/2/video/train
+  yt8m download --partition=2/video/train --mirror=us --shard=1,100 --out=data/2/video/train
   yt8m vocabulary search guitar
 
 `yt8m COMMAND --help` or `yt8m help COMMAND` lists the flags of a command.

@@ -158,20 +158,11 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
     named = {
-        "config": start,
-        "train_dir": run.train_dir,
-        "train_data_pattern": run.data.data_pattern,
-        "eval_data_pattern": run.validation.eval_data_pattern,
-        "manifest": run.data.manifest,
-        "vocabulary": run.data.vocabulary,
-        "init_from": run.init_from,
-        "rename": run.rename,
-        "export_dir": run.export_dir,
-        "log_dir": run.log_dir,
-        "distill_from": run.distillation.distill_from,
-        "teacher": run.distillation.teacher,
+        options.flag_of(field): options.value_at(run, path)
+        for path, field in options.fields_of(run)
+        if field.metadata["is_path"] and field.metadata["belongs_to"] != "machine"
     }
-    for name, paths in named.items():
+    for name, paths in {"config": start, **named}.items():
         for path in filter(None, paths.split(",")):
             if not path.strip().startswith(("gs://", "/gcs/")):
                 raise UsageError(f"--{name}={paths}: the job cannot see this machine's files; expected gs://...")

@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Mapping
 
+from yt8m.command_line.flag_parsing import CHOOSE
 from yt8m.errors import UsageError
 
 _BASH = """\
@@ -27,8 +28,7 @@ _SCRIPTS = {
     "fish": "complete -c yt8m -f -a '(yt8m completion tokens (commandline -cp | string collect))'\n",
 }
 _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
-_NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
-_NAMED_FLAGS = {"model": "model", "loss": "label_loss", "optimizer": "optimizer"}
+_NAMES = re.compile(r"^  (models|losses|optimizers): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
 # The words between a command and its flags; those of several subcommands are offered together.
@@ -96,8 +96,8 @@ def _flags(command: str) -> dict[str, list[str] | None]:
         choices = _CHOICES.search(description)
         found[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
-        if _NAMED_FLAGS[kind] in found:
-            found[_NAMED_FLAGS[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
+        if CHOOSE[kind] in found:
+            found[CHOOSE[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
     return found
 
 

@@ -42,7 +42,7 @@ def complete(
     """
     # A custom reader may read records of another layout, which cannot be checked here.
     found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
-    of_names = {"vocabulary": named.path, "num_classes": len(named)} if named else {}
+    of_names = dict(vocabulary=named.path, num_classes=len(named)) if named else {}
     if found is None:
         return _with_sizes({"feature_names": _published_names(given), **given, **of_names}, {}, ""), False
     _refuse_more_classes(named, found)
@@ -76,14 +76,14 @@ def _refuse_more_classes(named: Vocabulary | None, found: Found) -> None:
 
 def _taken(format: DataFormat) -> dict[str, Any]:
     """{option: value} of the options that follow from the data."""
-    values: dict[str, Any] = {
-        "feature_names": tuple(feature.name for feature in format.features),
-        "feature_sizes": tuple(feature.size for feature in format.features),
-        "frame_features": format.level == "frame",
-        "segment_labels": format.segment_labels,
-    }
-    # The limit is never below the default, because later videos may be longer than those of the training.
-    return values | {"max_frames": max(DataConfig.max_frames, format.max_frames or 0)}
+    return dict(
+        feature_names=tuple(feature.name for feature in format.features),
+        feature_sizes=tuple(feature.size for feature in format.features),
+        frame_features=format.level == "frame",
+        segment_labels=format.segment_labels,
+        # The limit is never below the default, because later videos may be longer than those of the training.
+        max_frames=max(DataConfig.max_frames, format.max_frames or 0),
+    )
 
 
 def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:

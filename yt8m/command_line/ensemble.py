@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from yt8m.command_line import flags, program
+from yt8m.command_line import flag_parsing, flags, program
 from yt8m.export import ensembles
-
-_LISTS = ("predictions", "train_dir", "runs", "weights")
 
 
 def main(argv: list[str]) -> int:
@@ -32,10 +30,12 @@ def main(argv: list[str]) -> int:
 
 def _with_commas(words: Sequence[str]) -> list[str]:
     """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
+    declared = flag_parsing.flags_of(ensembles.EnsembleConfig, "Flags")
+    lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
     found: list[str] = []
     for word in words:
         name, equals, text = found[-1].lstrip("-").partition("=") if found else ("", "", "")
-        if word.startswith("-") or name not in _LISTS:
+        if word.startswith("-") or name not in lists:
             found.append(word)
         else:
             found[-1] = f"{found[-1]},{word}" if equals and text else f"--{name}={word}"

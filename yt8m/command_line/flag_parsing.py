@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from yt8m import losses, models, options
-from yt8m.config import train_config
 from yt8m.config.model_options import owners
 from yt8m.config.programs import ImportConfig, StartFlags
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
-from yt8m.options import sections_of, shown
+from yt8m.options import flag_of, sections_of, shown
 
 
 class Flag(NamedTuple):
@@ -34,7 +34,9 @@ class Flag(NamedTuple):
       default: the value if the flag is not given; None if the default depends on other flags.
       help: one line.
       group: the heading under which `--help` lists the flag.
-      alias: another name for the flag.
+      aliases: other names for the flag, which `--help` does not show.
+      is_common: whether the short `--help` of a program with many flags lists it.
+      is_code: whether the value may name code.
     """
 
     name: str
@@ -42,32 +44,23 @@ class Flag(NamedTuple):
     default: Any
     help: str
     group: str
-    alias: str = ""
+    aliases: tuple[str, ...] = ()
+    is_common: bool = False
+    is_code: bool = False
 
 
 class Program(NamedTuple):
-    """A program as `--help` shows it: its name, its purpose in one sentence, and its flags."""
+    """A program as `--help` shows it: its name, its purpose in one sentence, and its flags.
+
+    `only_in_files` are flags that it takes in flagfiles too, which were written for another program.
+    """
 
     name: str
     purpose: str
     flags: Sequence[Flag]
+    only_in_files: Sequence[Flag] = ()
 
 
-# The flags that most runs need, by heading: if a program has many flags, `--help` lists only these.
-_MOST_USED = {
-    "Import": ("from", "checkpoint", "out", "num_classes"),
-    "Run": ("train_dir", "max_steps", "log_every_n_steps"),
-    "Data": ("train_data_pattern", "feature_names", "feature_sizes", "frame_features", "segment_labels")
-    + ("num_classes", "batch_size", "num_epochs"),
-    "Model": ("model", "label_loss"),
-    "Optimizer": ("base_learning_rate", "learning_rate_decay", "learning_rate_decay_examples"),
-    "Devices": ("num_gpu", "precision"),
-    "Checkpoints": ("save_checkpoint_steps", "start_new_model"),
-    "Evaluation": ("train_dir", "eval_data_pattern", "run_once", "segment_labels", "batch_size", "top_k", "num_gpu")
-    + ("keep_best", "report", "media", "min_positives", "eval_dir", "vocabulary", "metrics", "trust_code"),
-    "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
-    + ("batch_size", "segment_labels", "segment_max_pred", "segment_label_ids_file", "trust_code"),
-}
 _FEW = 30  # `--help` of a program with at most this many flags lists them all
 
 # The headings in `--help` of the sections of a config, by field, if they are not the field's name.
@@ -76,47 +69,25 @@ _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
-    return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
+    return [*program_flags(TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
 
 
-# Flags that an import does not take: another flag names the folder, and the weights come from the checkpoint.
-_NOT_OF_IMPORTS = ("train_dir", "start_new_model", "init_from", "rename", "train_only", "num_classes")
-
-
-def import_flags(sources: Iterable[str]) -> list[Flag]:
-    """The flags of `yt8m import-checkpoint`: its own, and those of the training that the run can go on with.
-
-    Args:
-      sources: the values of --from.
-    """
-    source, *own = flags_of(ImportConfig, "Import")
-    source = source._replace(name="from", help=f"{source.help} ({' or '.join(sources)})")
-    later = [
-        flag if flag.group in ("Data", "Model") else flag._replace(group=f"{flag.group} (for later training)")
-        for flag in training_flags()
-        if flag.name not in _NOT_OF_IMPORTS
-    ]
-    return [source, *own, *later]
+def import_flags() -> list[Flag]:
+    """The flags of `yt8m import-checkpoint`: its own, and those that shape the variables and name the classes."""
+    own = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
+    shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
+    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in own}
+    return [*own, *(flag for flag in training_flags() if flag.name in names)]
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
-    found = flags_of(cls, heading)
-    for name, section in sections_of(cls).items():
-        leave_out = ("seed",) if name == "data" else ()  # the data use the run's seed
-        found += map(_data_flag, flags_of(section, _HEADINGS.get(name, name.capitalize()), leave_out))
-    return found
+    sections = sections_of(cls).items()
+    of_sections = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
+    return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
 
 
-def _data_flag(flag: Flag) -> Flag:
-    """A flag of the data as `train` has it: `train_data_pattern`, and defaults that follow from the data."""
-    changed: dict[str, dict[str, Any]] = {
-        "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
-        "feature_names": {"default": None, "help": f"{flag.help} [all of yours; mean_rgb or rgb of YouTube-8M]"},
-        "feature_sizes": {"default": None, "help": f"{flag.help} [as in the data]"},
-        "num_classes": {"default": None, "help": f"{flag.help} [as many as the vocabulary has, else {flag.default}]"},
-    }
-    return flag._replace(**changed.get(flag.name, {}))
+OF_PARTS = "Hyper-parameters of the {}"  # the heading of the fields of models, and of losses
 
 
 def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
@@ -132,7 +103,7 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
     kinds = [("models", models, model), ("losses", losses, loss)]
     for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
         names = {flag.name for flag in (*taken, *found)}
-        found += flags_of_parts(catalogue, [chosen], f"Hyper-parameters of the {kind}", names)
+        found += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
     return found
 
 
@@ -163,13 +134,20 @@ def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
     return {name for name, found in owners(catalogue, chosen).items() if found[0][0] == chosen}
 
 
-def flags_of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
+def flags_of(cls: type, group: str) -> list[Flag]:
     """Flags of the declared fields of one config class."""
-    declared = {field.name: field.metadata for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
     return [
-        Flag(name, _plain(option.type), option.default, _help(option, declared[name]), group, declared[name]["alias"])
+        Flag(
+            flag_of(fields[name]),
+            _plain(option.type),
+            option.default,
+            _help(option, fields[name].metadata),
+            group,
+            *(fields[name].metadata[fact] for fact in Flag._fields[5:]),
+        )
         for name, option in options.declared(cls).items()
-        if name in declared and name not in leave_out
+        if name in fields
     ]
 
 
@@ -180,8 +158,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
-    choices, alias = metadata["choices"], metadata["alias"]
-    return option.help + (f" ({' or '.join(choices)})" if choices else "") + (f"; or --{alias}" if alias else "")
+    return option.help + (f" ({' or '.join(metadata['choices'])})" if metadata["choices"] else "")
 
 
 def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
@@ -202,8 +179,8 @@ def usage(
       show_all: list all flags.
     """
     show_all = show_all or len(program.flags) <= _FEW
-    told = [flag for flag in program.flags if show_all or flag.name in _MOST_USED.get(flag.group, also)]
-    names = {kind: names[kind] for kind in names if show_all or _CHOOSE[kind] in [flag.name for flag in told]}
+    told = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
+    names = {kind: names[kind] for kind in names if show_all or CHOOSE[kind] in [flag.name for flag in told]}
     lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrapped(program.purpose, 0)]
     for group, of_group in itertools.groupby(told, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
@@ -217,13 +194,14 @@ def usage(
     return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
-_CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
+CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
 _COLUMN, _WIDTH = 30, 100  # where the help of a flag begins, and where it ends
 
 
 def _entry(flag: Flag) -> list[str]:
     head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={_placeholder(flag)}"
-    default = "" if flag.default in (None, "", ()) or flag.default is False else f" [{shown(flag.default)}]"
+    has_default = flag.default not in (None, "", ()) and flag.default is not False and not flag.help.endswith("]")
+    default = f" [{shown(flag.default)}]" if has_default else ""
     first, *more = _wrapped(flag.help + default, _COLUMN)
     if len(head) > _COLUMN - 2:
         return [head, first, *more]
@@ -269,7 +247,9 @@ class _Given(NamedTuple):
     written: str
 
 
-def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None) -> dict[str, Any]:
+def parse(
+    known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None, only_in_files: Sequence[Flag] = ()
+) -> dict[str, Any]:
     """The values of the flags that were given, and of no others.
 
     A flag may be given once on the command line and once in all flagfiles; the command line wins.
@@ -278,15 +258,19 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
       known: the flags of the program.
       words: the command line without the program's name.
       operands: receives the words that are not flags, in order; if None, such words are refused.
+      only_in_files: more flags, which flagfiles may have.
 
     Raises:
       HelpAsked: `--help` was given.
       UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
     """
-    by_name = {name: flag for flag in known for name in (flag.name, flag.alias) if name}
+    by_name, of_files = (
+        {name: flag for flag in members for name in (flag.name, *flag.aliases)}
+        for members in (known, [*known, *only_in_files])
+    )
     typed, files = _split_flagfiles(words)
-    given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "", operands)}
-    return {name: _value(by_name[name], one) for name, one in given.items()}
+    given = {**_once(files, of_files, " in the flagfiles"), **_once(typed, by_name, "", operands)}
+    return {name: _value(of_files[name], one) for name, one in given.items()}
 
 
 def find_word(name: str, words: Sequence[str]) -> str:

@@ -6,15 +6,17 @@ Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
 
-from yt8m import losses, models, readers, registry, storage
+from yt8m import losses, models, options, readers, registry, storage
 from yt8m.command_line import data_defaults
 from yt8m.command_line.flag_parsing import (
+    OF_PARTS,
     HelpAsked,
     Program,
     find_word,
@@ -35,29 +37,16 @@ from yt8m.config.model_options import about_flags, check_files, with_hyper_param
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig
-from yt8m.errors import UsageError, suggestion
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
+from yt8m.graph.optimizers import check_optimizer, optimizers
 from yt8m.models import published
 from yt8m.options import sections_of
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 C = TypeVar("C")
-
-# The optimizers that need nothing but a learning rate, listed so that no check has to import TensorFlow.
-OPTIMIZERS = (
-    "AdadeltaOptimizer",
-    "AdagradOptimizer",
-    "AdamOptimizer",
-    "AdamWOptimizer",
-    "FtrlOptimizer",
-    "GradientDescentOptimizer",
-    "MomentumOptimizer",
-    "ProximalAdagradOptimizer",
-    "ProximalGradientDescentOptimizer",
-    "RMSPropOptimizer",
-)
 
 # The environment variables of a Vertex AI job that give the values of flags missing on the command line:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
@@ -101,9 +90,12 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     """
     begun = start_named_in(words)
     purpose = "Makes a run from a checkpoint that the published code of another group wrote."
-    program = Program("yt8m import-checkpoint", purpose, import_flags(published.SOURCES))
-    typed, own = _given(program, words, {}, begun)
-    asked = _section(ImportConfig, {**typed, "source": typed.get("from", "")})
+    listed = import_flags()
+    names = {flag.name for flag in listed}
+    # The recipe of a network has flags for training too. The run saves them.
+    more = [flag for flag in training_flags() if flag.name not in names]
+    typed, own = _given(Program("yt8m import-checkpoint", purpose, listed, more), words, {}, begun)
+    asked = _section(ImportConfig, typed)
     given = {**begun.values(typed), "train_dir": asked.out}
     network = published.find(asked.source, given.get("model", ModelConfig.model))
     config = _training(begun, given, published.options(network, own, usual=not begun.path))
@@ -117,9 +109,9 @@ def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files
     files = check_files("train_data_pattern", pattern) if files_are_here else []
     named = _vocabulary(given, files, begun.vocabulary) if files_are_here else None
     values, are_taken = data_defaults.complete(given, files, named)
-    values = {"num_classes": begun.config.data.num_classes, **values, "data_pattern": pattern}
+    values.setdefault("num_classes", begun.config.data.num_classes)
     config = _config(TrainConfig, values)
-    check_names(config.model, config.optimizer.optimizer)
+    check_names(config.model, config.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
     with about_flags(f"--best_metric={config.validation.best_metric}: "):
@@ -167,7 +159,8 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       program: the program's name, as `--help` shows it.
       purpose: one sentence, which `--help` shows.
       words: the command line without the program's name.
-      operands: receives the words that are not flags (files, say); if None, such words are refused.
+      operands: receives the words that are not flags (files, say), and the values of the options that `is_operand`; if
+        None, such words are refused.
 
     Raises:
       UsageError: a flag is unknown, or a value is not allowed.
@@ -198,6 +191,7 @@ def read_with(
     """
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
+    _load_own_classes(*((flag, catalogue, name) for name in chosen))
     known = flags_of(cls, "Flags")
     added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
     config, given = _read(cls, Program(program, purpose, [*known, *added]), words, operands)
@@ -207,9 +201,11 @@ def read_with(
 def _read(cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None) -> tuple[C, dict[str, Any]]:
     """The config, and {flag: value} of all flags that were given."""
     given = _parsed(program, words, {}, {one.name for one in program.flags}, operands)
-    if operands:
-        operands[:] = map(storage.expanded, operands)
-    return _section(cls, given), given
+    config = _section(cls, given)
+    if operands is not None:
+        by_flag = (getattr(config, name) for name in options.paths_where(cls, is_operand=True))
+        operands[:] = map(storage.expanded, itertools.chain(list(operands), *by_flag))
+    return config, given
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -227,22 +223,38 @@ def _given(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
     model, loss = find_word("model", words), find_word("label_loss", words)
-    registry.set_command_line_names((model, loss))  # loads a custom class, because its hyper-parameters are flags
+    registry.set_command_line_names((model, loss))
+    _load_own_classes(("model", models, model), ("label_loss", losses, loss))
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
     added = hyper_parameters(program.flags, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
-    names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
+    of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
+    program = program._replace(
+        flags=[*program.flags, *(flag for flag in added if flag not in of_files)],
+        only_in_files=[*program.only_in_files, *of_files],
+    )
+    names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    given = _parsed(program._replace(flags=[*program.flags, *added]), words, names, chosen)
+    given = _parsed(program, words, names, chosen)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
-    hyper = {flag.name for flag in added}
-    code = [
-        value
-        for name, value in given.items()
-        if name in hyper | {"model", "label_loss", "callbacks", "metrics", "reader", "best_metric"}
-    ]
-    registry.set_command_line_names(registry.names_of_code(code))
-    own = {name: value for name, value in given.items() if name in hyper}
+    own = {flag.name: given[flag.name] for flag in added if flag.name in given}
+    code = [given[flag.name] for flag in program.flags if flag.is_code and flag.name in given]
+    registry.set_command_line_names(registry.names_of_code([*code, own]))
     return environment_defaults(variables) | given, own
+
+
+def _load_own_classes(*chosen: tuple[str, Any, str]) -> None:
+    """Loads classes of the user, because their fields are flags.
+
+    Args:
+      chosen: (flag, catalogue, name) of each; names of this package's own classes are passed over.
+
+    Raises:
+      UsageError: a class cannot be loaded, or may not be used; the message begins with the flag.
+    """
+    for flag, catalogue, name in chosen:
+        if ":" in name:
+            with about_flags(f"--{flag}={name}: "):
+                catalogue.get(name)
 
 
 def _parsed(
@@ -254,24 +266,27 @@ def _parsed(
 ) -> dict[str, Any]:
     """The flags that were given; prints the help and exits if the user asks for it."""
     try:
-        return parse(program.flags, words, operands)
+        return parse(program.flags, words, operands, program.only_in_files)
     except HelpAsked as asked:
         print(usage(program._replace(name=called(program.name)), names, also, asked.show_all), end="")
         raise SystemExit(0) from None
 
 
-def _config(cls: type[C], given: dict[str, Any]) -> C:
+def _config(cls: type[C], given: Mapping[str, Any]) -> C:
     """A program's config with its sections. Applies its storage settings at once, since checks of files use them."""
     config = _section(cls, given, cls(**{name: _section(kind, given) for name, kind in sections_of(cls).items()}))
     config.storage.use()  # type: ignore[attr-defined]
     return config
 
 
-def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
-    """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults."""
-    # Nested sections have no help: the flag --model is a field of ModelConfig, not TrainConfig.model.
-    names = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}  # type: ignore[arg-type]
-    values = {name: value for name, value in given.items() if name in names}
+def _section(cls: type[C], given: Mapping[str, Any], base: C | None = None) -> C:
+    """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults.
+
+    `given` has the names of the flags, and those of options that have no flag.
+    """
+    # Nested sections have no metadata: the flag --model is a field of ModelConfig, not TrainConfig.model.
+    names = {options.flag_of(field): field.name for field in dataclasses.fields(cls) if field.metadata}  # type: ignore[arg-type]
+    values = {names[flag]: value for flag, value in given.items() if flag in names}
     with about_flags():
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
 
@@ -290,7 +305,7 @@ def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -
     return found
 
 
-def check_names(model: ModelConfig, optimizer: str) -> None:
+def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
     """Refuses an unknown model, loss or optimizer, and names the flag."""
     for flag, get, name, method in (
         ("model", models.get, model.model, "create_model"),
@@ -300,11 +315,8 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
             found = get(name)
         if not (isinstance(found, type) and callable(getattr(found, method, None))):
             raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {found!r}.")
-    if optimizer not in OPTIMIZERS:
-        raise UsageError(
-            f"--optimizer={optimizer}: unknown optimizer{suggestion(optimizer, OPTIMIZERS)} "
-            f"(known: {', '.join(OPTIMIZERS)})"
-        )
+    with about_flags(f"--optimizer={optimizer.optimizer}: "):
+        check_optimizer(optimizer.optimizer, optimizer.weight_decay)
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""`yt8m predict --train_dir=DIR FILE`: prints the best classes of a few records or videos, with the classes' names."""
+"""`yt8m predict --model=DIR FILE`: prints the best classes of a few records or videos, with the classes' names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, given, files)
-    for name, value in (*given.items(), ("timeline", config.timeline), ("csv", config.csv)):
+    for name, value in (*given.items(), ("timeline", config.timeline), ("out", config.csv)):
         if value:
             raise UsageError(f"--{name} is for video files; these are records.")
     from yt8m.scoring import record_predictions  # loads the graph code, which flag errors do not need

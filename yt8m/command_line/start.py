@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.command_line.flag_parsing import find_switch, find_word
 from yt8m.config import run_dir
+from yt8m.config.data_fit import DESCRIBING
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
-from yt8m.options import sections_of
+from yt8m.options import flag_of
 from yt8m.records import vocabulary
-
-# Options that are never taken over: the run's folders, and the flag that moves an earlier run aside.
-_ITS_OWN = ("train_dir", "export_dir", "log_dir", "start_new_model")
-# {flag: others}: if the flag is given and differs from the run's value, the run's values of the others are not taken
-# over, because they describe what the flag replaces.
-_REPLACES = {
-    "train_data_pattern": ("vocabulary", "num_classes", "manifest"),
-    "frame_features": ("feature_names", "feature_sizes", "feature_ranges", "segment_labels"),
-    "feature_names": ("feature_sizes", "feature_ranges"),
-    "feature_sizes": ("feature_ranges",),
-    "optimizer": ("weight_decay",),
-    "eval_every_n_epochs": ("eval_every_n_steps",),
-    "eval_every_n_steps": ("eval_every_n_epochs",),
-}
-# Taken over even if they have their default values; otherwise the data would decide.
-_ALWAYS = ("feature_names", "feature_sizes")
 
 
 class Start(NamedTuple):
@@ -52,23 +37,19 @@ class Start(NamedTuple):
         """{flag: value} of the training: `typed`, and for the other flags the run's values that are not defaults."""
         if not self.path:
             return dict(typed)
-        saved = dict(self._options())
-        replaced = {flag for flag in _REPLACES if flag in typed and typed[flag] != saved[flag][0]}
-        dropped = set(_ITS_OWN).union(*(_REPLACES[flag] for flag in replaced))
+        fields = dict(options.fields_of(TrainConfig))
         # The recorded vocabulary may lie anywhere; its copy travels with the run.
-        named = {"vocabulary": self.vocabulary} if self.vocabulary else {}
-        taken = {name: value for name, (value, usual) in saved.items() if value != usual or name in _ALWAYS}
-        taken = {name: value for name, value in taken.items() if name != "vocabulary"} | named
-        return {name: value for name, value in taken.items() if name not in dropped} | dict(typed)
-
-    def _options(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        """(flag, (value, default)) of each option. `seed` comes twice: for the data and, last, for the run."""
-        sections = [getattr(self.config, name) for name in sections_of(TrainConfig)]
-        for section in (*sections, self.config):
-            for field in dataclasses.fields(section):
-                if "help" in field.metadata:
-                    name = "train_data_pattern" if field.name == "data_pattern" else field.name
-                    yield name, (getattr(section, field.name), field.default)
+        saved = {path: options.value_at(self.config, path) for path in fields} | {"data.vocabulary": self.vocabulary}
+        flags = {path: flag_of(field) for path, field in fields.items()}
+        changed = {flag for path, flag in flags.items() if typed.get(flag, saved[path]) != saved[path]}
+        taken = {
+            flags[path]: saved[path]
+            for path, field in fields.items()
+            if field.metadata["belongs_to"] != "start" and changed.isdisjoint(field.metadata["follows"])
+            # Even defaults describe the records; otherwise the data would decide.
+            if saved[path] != field.default or flags[path] in DESCRIBING
+        }
+        return taken | dict(typed)
 
     def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
         """`model` with the run's hyper-parameters of the model, if it is the run's model; the same for the loss."""

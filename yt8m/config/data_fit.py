@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
@@ -22,7 +22,7 @@ from yt8m.records.data_format import DataFormat, usual_range
 from yt8m.records.discovery import Found
 from yt8m.records.vocabulary import Vocabulary
 
-DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
+DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)  # what a record holds
 _ALL = "--feature_names, --feature_sizes and --frame_features"
 
 
@@ -122,7 +122,7 @@ def refuse_contradiction(
     for name, actual in _contradictions(values, given, found, is_own):
         flag = f"--{name}={shown(values[name])}{'' if name in given else ' (the default)'}"
         what, remedy = f"it is {shown(actual)}", f"--{name}={shown(actual)}"
-        if name in ("frame_features", "feature_names"):
+        if name in DESCRIBING and name != "feature_sizes":
             names = shown(_in_order(found.format))
             what = f"the records are {found.format.level}-level ones with the features {names}"
             remedy = " ".join(_flags_to_give(values, given, found.format))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import losses, models, options
+from yt8m.catalogue import refuse_two_meanings
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.records import manifest
@@ -35,8 +36,10 @@ def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> Model
     Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
 
     Raises:
-      UsageError: neither model nor loss has a given hyper-parameter, or a value is not allowed.
+      UsageError: neither model nor loss has a given hyper-parameter; or a value is not allowed; or both have a field of
+        one name with two meanings.
     """
+    refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     of_loss = _of_the_loss(model, given)
     own = models.hyper_parameters(models.get(model.model))
     of_model = {name: value for name, value in given.items() if name not in of_loss or name in own}

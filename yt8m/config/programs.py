@@ -6,30 +6,30 @@ one class and inherited, or copied from a config of training.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from yt8m.config.run_options import StorageConfig
-from yt8m.config.train_config import MOST_CLASSES, DamagePolicy, DataConfig, DeviceConfig, TrainConfig
+from yt8m.catalogue import reserve_flags
+from yt8m.config.run_options import DamagePolicy, StorageConfig
+from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
+from yt8m.models import published
 from yt8m.options import Checked, option
 from yt8m.registry import TRUST_HELP
 
 
-def same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:
-    """The option `name` of another config, perhaps with another default or name."""
+def same_as(cls: Any, name: str, **changed: Any) -> Any:
+    """The option `name` of another config, with some of the arguments of `option` changed; names are not taken over."""
     declared = cls.__dataclass_fields__[name]
-    metadata = {**declared.metadata, "alias": alias}
-    return dataclasses.field(**{"default": declared.default, "metadata": metadata, **changed})
+    return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})
 
 
 @dataclass(frozen=True)
 class OfRun(Checked):
     """The flags that name a trained run."""
 
-    train_dir: str = option("", "folder of the run; by default the newest under runs/")
+    train_dir: str = option("", "folder of the run; by default the newest under runs/", is_path=True, is_common=True)
     _: KW_ONLY
     trust_code: bool = option(False, TRUST_HELP)
 
@@ -49,7 +49,7 @@ class OfCheckpoint(OfRun):
 class StartFlags(Checked):
     """The flags that say what a training starts from. They are not part of its own config."""
 
-    config: str = option("", "config.json of a run, whose options hold unless a flag says otherwise")
+    config: str = option("", "config.json of a run, whose options hold unless a flag says otherwise", is_path=True)
     trust_code: bool = option(False, TRUST_HELP)
 
 
@@ -77,25 +77,38 @@ class EvalConfig(PassConfig, OfCheckpoint):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = same_as(DataConfig, "data_pattern")
-    eval_dir: str = option("", "folder for the results; by default train_dir")
-    segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
+    eval_dir: str = option("", "folder for the results; by default train_dir", is_path=True, is_common=True)
+    segment_labels: bool = option(
+        False, "evaluate on the rated segments of frame records", is_common=True, needs_run=True
+    )
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
-    run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
-    top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1)
-    keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
-    report: bool = option(False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv")
+    run_once: bool = option(
+        False, "evaluate the newest checkpoint and end, rather than wait for the next", is_common=True
+    )
+    top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1, is_common=True)
+    keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", is_common=True, needs_run=True)
+    report: bool = option(
+        False,
+        "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv",
+        is_common=True,
+        needs_run=True,
+    )
     media: str = option(
-        "", "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)"
+        "",
+        "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)",
+        needs="report",
+        is_path=True,
+        is_common=True,
     )
     min_positives: int = option(
-        5, "number of labels that a class needs for a threshold of its own; other classes share one", minimum=1
+        5,
+        "number of labels that a class needs for a threshold of its own; other classes share one",
+        minimum=1,
+        is_common=True,
     )
-    metrics: tuple[str, ...] = option((), "metrics of your own, as package.module:Class, separated by commas")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.media and not self.report:
-            raise UsageError("--media makes links in the report: add --report, or leave it out.")
+    metrics: tuple[str, ...] = option(
+        (), "metrics of your own, as package.module:Class, separated by commas", is_code=True, is_common=True
+    )
 
 
 @dataclass(frozen=True)
@@ -103,41 +116,60 @@ class InferenceConfig(PassConfig, OfCheckpoint):
     """Predictions for files, by a run or by a model packed into a .tgz."""
 
     input_data_pattern: str = same_as(DataConfig, "data_pattern")
-    output_file: str = option("", "where the predictions go (CSV); by default predictions.csv in the run's folder")
-    output_model_tgz: str = option("", "pack the model into this .tgz too")
-    input_model_tgz: str = option("", "predict with the model in this .tgz rather than that of a run")
-    untar_model_dir: str = option(
-        "", "folder that input_model_tgz is unpacked into; by default a private one, removed at the end"
+    output_file: str = option(
+        "",
+        "where the predictions go (CSV); by default predictions.csv in the run's folder",
+        is_path=True,
+        is_common=True,
     )
-    segment_labels: bool = option(False, "predict for each 5-second segment of frame records")
-    segment_max_pred: int = option(100_000, "largest number of segments listed per class", minimum=1)
-    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; by default the published 1000")
+    output_model_tgz: str = option(
+        "", "pack the model into this .tgz too", is_path=True, is_common=True, needs_run=True
+    )
+    input_model_tgz: str = option(
+        "", "predict with the model in this .tgz rather than that of a run", is_path=True, is_common=True
+    )
+    untar_model_dir: str = option(
+        "", "folder that input_model_tgz is unpacked into; by default a private one, removed at the end", is_path=True
+    )
+    segment_labels: bool = option(
+        False, "predict for each 5-second segment of frame records", is_common=True, needs_run=True
+    )
+    segment_max_pred: int = option(100_000, "largest number of segments listed per class", minimum=1, is_common=True)
+    segment_label_ids_file: str = option(
+        "",
+        "CSV of the classes that segments may have; by default the published 1000",
+        needs="segment_labels",
+        is_path=True,
+        is_common=True,
+    )
     segment_context: int = option(
-        0, "number of frames before and after each segment that the model gets too", minimum=0, maximum=10_000
+        0,
+        "number of frames before and after each segment that the model gets too",
+        minimum=0,
+        maximum=10_000,
+        needs="segment_labels",
     )
     candidates_from: str = option(
-        "", "CSV of predictions for the videos; segments are listed only for the classes predicted for their video"
+        "",
+        "CSV of predictions for the videos; segments are listed only for the classes predicted for their video",
+        needs="segment_labels",
+        is_path=True,
     )
-    top_k: int = option(20, "number of predictions listed per video", minimum=1)
-    batch_size: int = option(512, "examples per step", minimum=1)
+    top_k: int = option(20, "number of predictions listed per video", minimum=1, is_common=True)
+    batch_size: int = option(512, "examples per step", minimum=1, is_common=True)
     num_readers: int = same_as(DataConfig, "num_readers", default=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.train_dir and self.input_model_tgz:
             raise UsageError("--train_dir and --input_model_tgz both name a model; give one of them.")
-        for name in ("segment_context", "candidates_from", "segment_label_ids_file"):
-            if getattr(self, name) and not self.segment_labels:
-                raise UsageError(f"--{name} is for segments: add --segment_labels, or leave it out.")
 
 
 @dataclass(frozen=True)
 class ExportConfig(OfCheckpoint):
     """Export of a model from a run's checkpoint."""
 
-    required = ("out",)
-
-    train_dir: str = same_as(OfRun, "train_dir", alias="run")
+    train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir", "run"))
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
         "records",
@@ -145,11 +177,15 @@ class ExportConfig(OfCheckpoint):
         "them; the model has the other signature too, under its own name",
         choices=("records", "mediapipe"),
     )
-    out: str = option("", "folder to write, which must not exist yet")
+    out: str = option("", "folder to write, which must not exist yet", is_required=True, is_path=True)
     eval_data_pattern: str = option(
-        "", "records with labels, on which GAP is measured before and after the export, for the model card"
+        "",
+        "records with labels, on which GAP is measured before and after the export, for the model card",
+        flag="data",
+        aliases=("eval_data_pattern",),
+        is_path=True,
     )
-    batch_size: int = option(1024, "examples per step of the evaluations on eval_data_pattern", minimum=1)
+    batch_size: int = option(1024, "examples per step of the evaluations on --data", minimum=1)
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
 
@@ -158,11 +194,12 @@ class ExportConfig(OfCheckpoint):
 class AverageConfig(OfRun):
     """The mean of several checkpoints of one run."""
 
-    required = ("out",)
-
+    train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir",))
     last: int | None = option(None, "number of newest checkpoints to average [5]", minimum=2)
     checkpoints: tuple[str, ...] = option((), "steps of the checkpoints to average, in place of the newest")
-    out: str = option("", "folder to write, which must not exist yet; eval accepts it as a run")
+    out: str = option(
+        "", "folder to write, which must not exist yet; eval accepts it as a run", is_required=True, is_path=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,20 +215,28 @@ class AverageConfig(OfRun):
 
 @dataclass(frozen=True)
 class ImportConfig(Checked):
-    """Import of a checkpoint that the code of another group wrote. `source` is the flag --from."""
+    """Import of a checkpoint that the code of another group wrote."""
 
-    required = ("checkpoint", "out")
-
-    source: str = option("", "whose code wrote the checkpoint")
+    source: str = option(
+        "",
+        f"whose code wrote the checkpoint ({' or '.join(published.SOURCES)})",
+        flag="from",
+        is_required=True,
+        is_common=True,
+    )
     checkpoint: str = option(
-        "", "the checkpoint, such as run/model.ckpt-700000: its prefix, one of its files, or the folder of its run"
+        "",
+        "the checkpoint, such as run/model.ckpt-700000: its prefix, one of its files, or the folder of its run",
+        is_required=True,
+        is_path=True,
+        is_common=True,
     )
-    out: str = option("", "folder of the run to write, which must not exist yet")
+    out: str = option(
+        "", "folder of the run to write, which must not exist yet", is_required=True, is_path=True, is_common=True
+    )
     num_classes: int | None = option(
-        None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES
+        None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES, is_common=True
     )
 
-    def __post_init__(self) -> None:
-        if not self.source:
-            raise UsageError("--from is missing: name whose code wrote the checkpoint (--help lists the names)")
-        super().__post_init__()
+
+reserve_flags("training", TrainConfig, StartFlags, EvalConfig, InferenceConfig)

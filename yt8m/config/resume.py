@@ -20,6 +20,8 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 
+_INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]  # where initial weights come from
+
 
 class Change(NamedTuple):
     """An option that has another value at a later start of a run."""
@@ -32,7 +34,7 @@ class Change(NamedTuple):
     @property
     def matters_at_the_start(self) -> bool:
         """Whether the new value would give another run, even if no step has been taken yet."""
-        return self.shapes != "nothing" or self.name in ("init_from", "rename")
+        return self.shapes != "nothing" or self.name in _INITIAL
 
     def __str__(self) -> str:
         return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"

@@ -60,18 +60,21 @@ def from_json(text: str, path: str) -> TrainConfig:
     return typing.cast("TrainConfig", _section(TrainConfig, config, "config", f"{path} (by {by})"))
 
 
+# The options that lists of runs do not compare, and those in model_flags.json.
+NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.paths_where(
+    TrainConfig, is_compared=False
+)
+PUBLISHED = options.paths_where(TrainConfig, is_published=True)
+
+
 def model_flags_to_json(config: TrainConfig) -> str:
     """The text of model_flags.json, which the published programs read."""
-    flags: dict[str, Any] = {
-        "model": config.model.model,
-        "feature_sizes": ",".join(map(str, config.data.feature_sizes)),
-        "feature_names": ",".join(config.data.feature_names),
-        "frame_features": config.data.frame_features,
-        "label_loss": config.model.label_loss,
-    }
-    if config.data.segment_labels:
-        flags["segment_labels"] = True
-    return json.dumps(flags)
+    values = {options.short_name(path): options.value_at(config, path) for path in PUBLISHED}
+    if not config.data.segment_labels:
+        del values["segment_labels"]
+    return json.dumps(
+        {name: value if isinstance(value, bool) else options.shown(value) for name, value in values.items()}
+    )
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
@@ -81,7 +84,7 @@ def model_flags_from_json(text: str, path: str) -> TrainConfig:
       RunError: a key is missing or has an unusable value.
     """
     flags = _object(text, path)
-    missing = {"model", "feature_sizes", "feature_names", "frame_features", "label_loss"} - flags.keys()
+    missing = {options.short_name(path) for path in PUBLISHED} - {"segment_labels"} - flags.keys()
     if missing:
         raise RunError(f"{path} lacks {', '.join(sorted(missing))}. {_REMEDY}")
     try:

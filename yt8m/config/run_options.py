@@ -1,4 +1,4 @@
-"""The parts of a training's config that shape no graph: checkpoints, validation, clusters and buckets."""
+"""The smaller parts of a training's config: checkpoints, validation, clusters, buckets, distillation, augmentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from yt8m.errors import UsageError
-from yt8m.options import Checked, option
+from yt8m.options import Checked, changed, option
 from yt8m.storage import base
 
 
@@ -15,7 +15,7 @@ class CheckpointConfig(Checked, shapes="nothing"):
     """When checkpoints are saved, and which are kept."""
 
     save_checkpoint_steps: int | None = option(
-        None, "steps between checkpoints, besides those of save_checkpoint_minutes", minimum=1
+        None, "steps between checkpoints, besides those of save_checkpoint_minutes", minimum=1, is_common=True
     )
     save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", minimum=0.001)
     keep_checkpoints: int = option(
@@ -23,7 +23,9 @@ class CheckpointConfig(Checked, shapes="nothing"):
     )
     exact_resume: bool = option(False, "save the position in the data too, so that a resumed run skips no example")
     export_model_steps: int = option(1000, "steps between exported models", minimum=1)
-    start_new_model: bool = option(False, "move an earlier run in train_dir aside and start a new one")
+    start_new_model: bool = option(
+        False, "move an earlier run in train_dir aside and start a new one", belongs_to="start", is_common=True
+    )
 
 
 @dataclass(frozen=True)
@@ -54,36 +56,52 @@ class DistributedConfig(Checked, shapes="nothing"):
 class ValidationConfig(Checked, shapes="nothing"):
     """Validation while training. On one machine the training process does it, in a cluster the evaluator."""
 
-    eval_data_pattern: str = option("", "files to validate on while training; in a cluster its evaluator reads them")
-    eval_every_n_epochs: int | None = option(None, "epochs between two validations [1]", minimum=1)
-    eval_every_n_steps: int | None = option(None, "steps between two validations, in place of epochs", minimum=1)
+    eval_data_pattern: str = option(
+        "", "files to validate on while training; in a cluster its evaluator reads them", is_path=True
+    )
+    eval_every_n_epochs: int | None = option(
+        None,
+        "epochs between two validations [1]",
+        minimum=1,
+        needs="eval_data_pattern",
+        follows=("eval_every_n_steps",),
+    )
+    eval_every_n_steps: int | None = option(
+        None,
+        "steps between two validations, in place of epochs",
+        minimum=1,
+        needs="eval_data_pattern",
+        follows=("eval_every_n_epochs",),
+    )
     eval_max_videos: int | None = option(
-        None, "largest number of videos to validate on: always the same ones, drawn by a hash of their ids", minimum=1
+        None,
+        "largest number of videos to validate on: always the same ones, drawn by a hash of their ids",
+        minimum=1,
+        needs="eval_data_pattern",
     )
     best_metric: str = option(
         "GAP",
         "metric that decides which checkpoint is kept in best/: a name that yt8m eval prints, or package.module:Class",
+        needs="eval_data_pattern",
+        is_code=True,
     )
-    patience: int | None = option(None, "number of validations after the best one with which training ends", minimum=1)
+    patience: int | None = option(
+        None, "number of validations after the best one with which training ends", minimum=1, needs="eval_data_pattern"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eval_every_n_epochs and self.eval_every_n_steps:
             raise UsageError("--eval_every_n_epochs and --eval_every_n_steps both say when to validate; give one.")
-        for name in () if self.eval_data_pattern else self.given():
-            raise UsageError(f"--{name} is for validation: add --eval_data_pattern, or leave it out.")
-
-    def given(self) -> list[str]:
-        """The options that are not at their defaults, without eval_data_pattern."""
-        fields = [field for field in dataclasses.fields(self) if field.name != "eval_data_pattern"]
-        return [field.name for field in fields if getattr(self, field.name) != field.default]
 
 
 @dataclass(frozen=True)
 class StorageConfig(Checked, shapes="nothing"):
     """How gs:// paths are read and written; only used if a path begins with gs://."""
 
-    cache_dir: str = option("", "local folder for copies of files in buckets; by default ~/.cache/yt8m")
+    cache_dir: str = option(
+        "", "local folder for copies of files in buckets; by default ~/.cache/yt8m", belongs_to="machine", is_path=True
+    )
     stage_cache_bytes: int = option(
         base.STAGE_BYTES,
         "limit on the bytes of copies of shards in cache_dir; those unused for longest are removed first",
@@ -102,3 +120,76 @@ class StorageConfig(Checked, shapes="nothing"):
     def use(self) -> None:
         """Makes these the storage settings of this process."""
         base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))
+
+
+@dataclass(frozen=True)
+class DistillConfig(Checked, shapes="graph"):
+    """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
+
+    distill_from: str = option(
+        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`", is_path=True
+    )
+    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export", is_path=True)
+    distill_weight: float = option(
+        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", minimum=0, maximum=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distill_from and self.teacher:
+            raise UsageError("--distill_from and --teacher both name a teacher; give one of them.")
+        if self.distill_weight != 0.5 and not (self.distill_from or self.teacher):
+            raise UsageError(
+                f"--distill_weight={self.distill_weight:g} needs a teacher: add --distill_from or --teacher."
+            )
+
+
+@dataclass(frozen=True)
+class AugmentConfig(Checked, shapes="graph"):
+    """Augmentation of the features during training, before the model. All of it is off by default."""
+
+    augment_crop: float = option(
+        1.0, "smallest part of a video's frames that a random crop in time leaves; 1: no crop", minimum=0.01, maximum=1
+    )
+    augment_frame_dropout: float = option(0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99)
+    augment_noise: float = option(
+        0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
+    )
+
+    @property
+    def needs_frames(self) -> tuple[str, ...]:
+        """The names of the enabled fields that need frames."""
+        return tuple(name for name in changed(self) if name != "augment_noise")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any augmentation is enabled."""
+        return bool(self.needs_frames) or self.augment_noise > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DamagePolicy(Checked):
+    """How damaged input is handled."""
+
+    manifest: str = option(
+        "",
+        "file with the record count of each shard (yt8m verify); by default manifest.json beside the shards",
+        shapes="nothing",
+        follows=("train_data_pattern",),
+        is_path=True,
+    )
+    max_bad_records: int = option(
+        0,
+        "number of bad records to tolerate; after each, the rest of its shard is skipped, which the log reports",
+        shapes="input",
+        shaped_by=bool,
+        minimum=0,
+        needs_run=True,
+    )
+    nan_policy: str = option(
+        "refuse",
+        "what to do with features that are NaN, infinite or beyond 1e16: fail, or set them to 0 and count them",
+        shapes="input",
+        choices=("refuse", "zero"),
+        is_reader_argument=True,
+    )

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from yt8m.config.run_options import CheckpointConfig, DistributedConfig, StorageConfig, ValidationConfig
+from yt8m.config.run_options import (
+    AugmentConfig,
+    CheckpointConfig,
+    DamagePolicy,
+    DistillConfig,
+    DistributedConfig,
+    StorageConfig,
+    ValidationConfig,
+)
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 from yt8m.records.data_format import usual_range
@@ -22,58 +30,85 @@ MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
-@dataclass(frozen=True, kw_only=True)
-class DamagePolicy(Checked):
-    """How damaged input is handled."""
-
-    manifest: str = option(
-        "",
-        "file with the record count of each shard (yt8m verify); by default manifest.json beside the shards",
-        shapes="nothing",
-    )
-    max_bad_records: int = option(
-        0,
-        "number of bad records to tolerate; after each, the rest of its shard is skipped, which the log reports",
-        shapes="input",
-        shaped_by=bool,
-        minimum=0,
-    )
-    nan_policy: str = option(
-        "refuse",
-        "what to do with features that are NaN, infinite or beyond 1e16: fail, or set them to 0 and count them",
-        shapes="input",
-        choices=("refuse", "zero"),
-    )
-
-
 @dataclass(frozen=True)
 class DataConfig(DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
-    data_pattern: str = option("", "TFRecord files, local or gs://; commas between patterns", shapes="nothing")
-    feature_names: tuple[str, ...] = option(("mean_rgb", "mean_audio"), "features to read", shapes="variables")
+    data_pattern: str = option(
+        "",
+        "TFRecord files, local or gs://; commas between patterns [sample data]",
+        shapes="nothing",
+        flag="train_data_pattern",
+        is_path=True,
+        is_common=True,
+    )
+    feature_names: tuple[str, ...] = option(
+        ("mean_rgb", "mean_audio"),
+        "features to read [all of yours; mean_rgb or rgb of YouTube-8M]",
+        shapes="variables",
+        follows=("frame_features",),
+        is_common=True,
+        is_published=True,
+        is_reader_argument=True,
+    )
     feature_sizes: tuple[int, ...] = option(
-        (1024, 128), "number of values of each feature, in the same order", shapes="variables"
+        (1024, 128),
+        "number of values of each feature, in the same order [as in the data]",
+        shapes="variables",
+        follows=("frame_features", "feature_names"),
+        is_common=True,
+        is_published=True,
+        is_reader_argument=True,
     )
     frame_features: bool = option(
-        False, "the records hold a feature vector per frame, not only one per video", shapes="variables"
+        False,
+        "the records hold a feature vector per frame, not only one per video",
+        shapes="variables",
+        is_common=True,
+        is_published=True,
     )
-    segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
-    segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1, is_flag=False)
-    num_classes: int = option(3862, "number of classes", shapes="variables", minimum=1, maximum=MOST_CLASSES)
+    segment_labels: bool = option(
+        False,
+        "learn from the rated 5-second segments of frame records",
+        shapes="input",
+        needs="frame_features",
+        follows=("frame_features",),
+        is_common=True,
+        is_published=True,
+        is_reader_argument=True,
+    )
+    segment_size: int = option(
+        5, "frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
+    )
+    num_classes: int = option(
+        3862,
+        "number of classes [as many as the vocabulary has, else 3862]",
+        shapes="variables",
+        minimum=1,
+        maximum=MOST_CLASSES,
+        follows=("train_data_pattern",),
+        is_common=True,
+        is_reader_argument=True,
+    )
     vocabulary: str = option(
         "",
         "CSV of the classes' names, with the columns index,name; by default vocabulary.csv beside the shards, or one "
         "or two folders above them",
         shapes="nothing",
+        follows=("train_data_pattern",),
+        is_path=True,
+        is_compared=False,  # the names of the classes are compared
     )
-    max_frames: int = option(300, "frames of a video that are read, from its start", shapes="graph", minimum=1)
-    batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1)
+    max_frames: int = option(
+        300, "frames of a video that are read, from its start", shapes="graph", minimum=1, is_reader_argument=True
+    )
+    batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1, is_common=True)
     num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1, maximum=10_000)
     parse_threads: int | None = option(
         None,
         "number of batches parsed in parallel [set by the number of cores]",
         shapes="input",
+        belongs_to="machine",
         minimum=1,
         maximum=10_000,
     )
@@ -82,9 +117,10 @@ class DataConfig(DamagePolicy):
         "number of batches that wait for the step, beside those that are being parsed [by cores; 0 for whole videos of "
         "frames]",
         shapes="input",
+        belongs_to="machine",
         minimum=0,
     )
-    num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1)
+    num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1, is_common=True)
     shuffle_buffer: int | None = option(
         None,
         "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
@@ -92,20 +128,42 @@ class DataConfig(DamagePolicy):
         minimum=1,
         maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
     )
-    # The seed of the run, which declares what it shapes.
-    seed: int = option(0, "seed of the order of examples", shapes="nothing", minimum=0, maximum=2**31 - 1)
+    # The seed of the run, which has the flag and declares what it shapes.
+    seed: int = option(
+        0,
+        "seed of the order of examples",
+        shapes="nothing",
+        minimum=0,
+        maximum=2**31 - 1,
+        is_flag=False,
+        is_compared=False,
+    )
     reader: str = option(
-        "", "your own reader, for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
+        "",
+        "your own reader, for records of another layout, as package.module:Class [YouTube-8M's]",
+        shapes="input",
+        is_code=True,
     )
     # Only whether there is a cache matters for a resumed run, not which folder holds it.
     cache: str = option(
-        "", "local folder that caches parsed records for later passes over them", shapes="input", shaped_by=bool
+        "",
+        "local folder that caches parsed records for later passes over them",
+        shapes="input",
+        shaped_by=bool,
+        belongs_to="machine",
+        is_path=True,
+        needs_run=True,
     )
     # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,
     # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
     # feature that is stored as floats.
     feature_ranges: tuple[tuple[float, ...], ...] = option(
-        (), "ranges of features stored as bytes", shapes="graph", is_flag=False
+        (),
+        "ranges of features stored as bytes",
+        shapes="graph",
+        follows=("frame_features", "feature_names", "feature_sizes"),
+        is_flag=False,
+        is_reader_argument=True,
     )
     # Nor has this one: the manifest names the extractors that `yt8m extract` used, and `yt8m predict` uses them again.
     extractors: tuple[Mapping[str, Any], ...] = option(
@@ -115,10 +173,6 @@ class DataConfig(DamagePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
-        if self.segment_labels and not self.frame_features:
-            raise UsageError(
-                "--segment_labels needs --frame_features: segments are parts of frame records. Give both, or neither."
-            )
 
     def check_cache(self) -> None:
         """Refuses a cache together with an option that it cannot serve."""
@@ -184,9 +238,24 @@ def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
 class ModelConfig(Checked):
     """The model and the label loss, and {name: value} of the hyper-parameters of each."""
 
-    model: str = option("LogisticModel", "the model: one listed below, or package.module:Class", shapes="variables")
+    model: str = option(
+        "LogisticModel",
+        "the model: one listed below, or package.module:Class",
+        shapes="variables",
+        is_common=True,
+        is_compared=False,  # it has a column, or a line, of its own
+        is_code=True,
+        is_published=True,
+    )
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-    label_loss: str = option("CrossEntropyLoss", "loss on the labels, by name or package.module:Class", shapes="graph")
+    label_loss: str = option(
+        "CrossEntropyLoss",
+        "loss on the labels, by name or package.module:Class",
+        shapes="graph",
+        is_common=True,
+        is_code=True,
+        is_published=True,
+    )
     loss_hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -194,18 +263,20 @@ class ModelConfig(Checked):
 class OptimizerConfig(Checked, shapes="graph"):
     """How gradients become updates of the weights. Schedules of the learning rate count examples, over all towers."""
 
-    optimizer: str = option("AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer")
-    base_learning_rate: float = option(0.01, "the learning rate before any decay", minimum=1e-12, maximum=1e6)
+    optimizer: str = option("AdamOptimizer", "the optimizer: one listed below, or package.module:Class", is_code=True)
+    base_learning_rate: float = option(
+        0.01, "the learning rate before any decay", minimum=1e-12, maximum=1e6, is_common=True
+    )
     learning_rate_schedule: str = option(
         "exponential",
         "how the learning rate falls: in steps, along half a cosine to 0, or not at all",
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "what each decay multiplies the learning rate by", minimum=1e-6, maximum=1
+        0.95, "what each decay multiplies the learning rate by", minimum=1e-6, maximum=1, is_common=True
     )
     learning_rate_decay_examples: float = option(
-        4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1
+        4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1, is_common=True
     )
     learning_rate_warmup_examples: float = option(
         0, "examples during which the learning rate rises linearly from 0; 0: no warm-up", minimum=0
@@ -215,6 +286,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         "with AdamWOptimizer: each step subtracts from each matrix this share of it, times the learning rate [0.01]",
         minimum=0,
         maximum=1,
+        follows=("optimizer",),
     )
     clip_gradient_norm: float = option(1.0, "largest norm of a gradient; 0: no clipping", minimum=0)
     clip_by: str = option(
@@ -246,7 +318,7 @@ class OptimizerConfig(Checked, shapes="graph"):
                 f"--learning_rate_warmup_examples={warmup:g} must be below --learning_rate_decay_examples={end:g}, "
                 "where the cosine ends; set the latter to the number of examples of the whole run."
             )
-        if self.weight_decay is not None and self.optimizer != "AdamWOptimizer":
+        if self.weight_decay is not None and self.optimizer != "AdamWOptimizer" and ":" not in self.optimizer:
             raise UsageError(
                 f"--weight_decay={self.weight_decay:g} has no effect with --optimizer={self.optimizer}; "
                 "choose AdamWOptimizer, or leave it out."
@@ -254,59 +326,15 @@ class OptimizerConfig(Checked, shapes="graph"):
 
 
 @dataclass(frozen=True)
-class DistillConfig(Checked, shapes="graph"):
-    """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
-
-    distill_from: str = option(
-        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
-    )
-    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export")
-    distill_weight: float = option(
-        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", minimum=0, maximum=1
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.distill_from and self.teacher:
-            raise UsageError("--distill_from and --teacher both name a teacher; give one of them.")
-        if self.distill_weight != 0.5 and not (self.distill_from or self.teacher):
-            raise UsageError(
-                f"--distill_weight={self.distill_weight:g} needs a teacher: add --distill_from or --teacher."
-            )
-
-
-@dataclass(frozen=True)
-class AugmentConfig(Checked, shapes="graph"):
-    """Augmentation of the features during training, before the model. All of it is off by default."""
-
-    augment_crop: float = option(
-        1.0, "smallest part of a video's frames that a random crop in time leaves; 1: no crop", minimum=0.01, maximum=1
-    )
-    augment_frame_dropout: float = option(0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99)
-    augment_noise: float = option(
-        0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
-    )
-
-    @property
-    def needs_frames(self) -> tuple[str, ...]:
-        """The names of the enabled fields that need frames."""
-        chosen = {"augment_crop": self.augment_crop < 1, "augment_frame_dropout": self.augment_frame_dropout > 0}
-        return tuple(name for name, is_on in chosen.items() if is_on)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether any augmentation is enabled."""
-        return bool(self.needs_frames) or self.augment_noise > 0
-
-
-@dataclass(frozen=True)
 class DeviceConfig(Checked, shapes="graph"):
     """The number of towers, and how they compute."""
 
     num_gpu: int = option(
-        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", minimum=1, maximum=1024
+        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", minimum=1, maximum=1024, is_common=True
     )
-    precision: str = option("float32", "dtype of matrix products", choices=("float32", "bfloat16", "float16"))
+    precision: str = option(
+        "float32", "dtype of matrix products", choices=("float32", "bfloat16", "float16"), is_common=True
+    )
     sync_batch_norm: bool = option(
         False, "take the statistics of batch norm over all towers of this process, so that N towers learn as one"
     )
@@ -341,9 +369,15 @@ class EngineConfig(Checked):
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
-        None, "step after which training ends, over all starts; 0: initial weights", shapes="nothing", minimum=0
+        None,
+        "step after which training ends, over all starts; 0: initial weights",
+        shapes="nothing",
+        minimum=0,
+        is_common=True,
     )
-    log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
+    log_every_n_steps: int = option(
+        10, "steps between two lines in the log", shapes="nothing", minimum=1, is_common=True
+    )
     save_summary_steps: int = option(
         100, "steps between summaries for TensorBoard; also at the first step; 0: none", shapes="nothing", minimum=0
     )
@@ -364,7 +398,14 @@ class EngineConfig(Checked):
 class RunConfig(Checked):
     """The folder of a run, its data and its model."""
 
-    train_dir: str = option("", "folder of the run; by default a new one under runs/", shapes="nothing")
+    train_dir: str = option(
+        "",
+        "folder of the run; by default a new one under runs/",
+        shapes="nothing",
+        belongs_to="start",
+        is_path=True,
+        is_common=True,
+    )
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
 
@@ -381,23 +422,42 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
         (),
         "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
         shapes="nothing",
+        is_code=True,
     )
     init_from: str = option(
-        "", "folder of a run to read the initial weights from, by the names of variables and classes", shapes="nothing"
+        "",
+        "folder of a run to read the initial weights from, by the names of variables and classes",
+        shapes="nothing",
+        is_path=True,
     )
     rename: str = option(
-        "", "CSV file with the columns old,new: classes of --init_from that have another name now", shapes="nothing"
+        "",
+        "CSV file with the columns old,new: classes of --init_from that have another name now",
+        shapes="nothing",
+        needs="init_from",
+        is_path=True,
     )
     train_only: str = option(
         "",
         "new: only the classes that --init_from lacks learn; all else keeps its values",
         shapes="variables",
         choices=("", "new"),
+        needs="init_from",
     )
     export_dir: str = option(
-        "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
+        "",
+        "folder that gets the trained model as a SavedModel, once training is done",
+        shapes="nothing",
+        belongs_to="start",
+        is_path=True,
     )
-    log_dir: str = option("", "folder of the event files for TensorBoard; by default train_dir", shapes="nothing")
+    log_dir: str = option(
+        "",
+        "folder of the event files for TensorBoard; by default train_dir",
+        shapes="nothing",
+        belongs_to="start",
+        is_path=True,
+    )
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
@@ -405,10 +465,6 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rename and not self.init_from:
-            raise UsageError(
-                f"--rename={self.rename} renames classes of the run that --init_from names: add the latter."
-            )
         self._check_train_only()
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
@@ -423,8 +479,6 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
         self.data.check_cache()
 
     def _check_train_only(self) -> None:
-        if self.train_only and not self.init_from:
-            raise UsageError("--train_only=new trains the classes that another run lacks: name it by --init_from.")
         if self.train_only and self.optimizer.optimizer not in _STAY_AT_ZERO_GRADIENT:
             raise UsageError(
                 f"--train_only=new: {self.optimizer.optimizer} may change a weight whose gradient is 0; choose "

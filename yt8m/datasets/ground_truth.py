@@ -50,7 +50,7 @@ class Ratings(NamedTuple):
     scores: Floats64
 
 
-def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
+def contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
     """Yields (location, record) for each record. `location` is a text with path and number; the frames are left out.
 
     Raises:
@@ -74,7 +74,7 @@ def class_count(given: int | None, pattern: str) -> int:
     return vocabulary.class_count(given, found) or len(vocabulary.load())
 
 
-def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern") -> VideoLabels:
+def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLabels:
     """The labels of all videos of video- or frame-level records, which the user named by `flag`.
 
     Raises:

@@ -172,6 +172,7 @@ _WIDTH = 160  # characters per line if the output is not a terminal
 class InspectConfig(options.Checked):
     """The flags of `yt8m inspect`."""
 
+    data: tuple[str, ...] = option((), "shards, if no words after the flags name them", is_operand=True, is_path=True)
     json: bool = option(False, "print one JSON list rather than tables")
     num_classes: int | None = option(
         None,
@@ -180,7 +181,9 @@ class InspectConfig(options.Checked):
         minimum=1,
     )
     vocabulary: str = option(
-        "", "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records"
+        "",
+        "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records",
+        is_path=True,
     )
 
 

@@ -32,7 +32,7 @@ def run(config: JsonToCsvConfig) -> int:
       UsageError: no file matches.
       RunError: a line is not a valid prediction; the message names it, and nothing is written.
     """
-    paths = check_files("json_prediction_files_pattern", config.json_prediction_files_pattern)
+    paths = check_files("predictions", config.json_prediction_files_pattern)
     seen: set[str] = set()
     with storage.write_atomic(config.csv_output_file, "w") as file:
         file.write(prediction_files.HEADER_LINE)
@@ -53,10 +53,17 @@ def run(config: JsonToCsvConfig) -> int:
 class JsonToCsvConfig(options.Checked):
     """The flags of `yt8m json-to-csv`."""
 
-    required = ("json_prediction_files_pattern", "csv_output_file")
-
-    json_prediction_files_pattern: str = option("", "files of JSON lines: a glob, local or gs://")
-    csv_output_file: str = option("", "file for the predictions (CSV)")
+    json_prediction_files_pattern: str = option(
+        "",
+        "files of JSON lines: a glob, local or gs://",
+        flag="predictions",
+        aliases=("json_prediction_files_pattern",),
+        is_required=True,
+        is_path=True,
+    )
+    csv_output_file: str = option(
+        "", "file for the predictions (CSV)", flag="out", aliases=("csv_output_file",), is_required=True, is_path=True
+    )
     top_k: int = option(20, "predictions listed per video", minimum=1)
 
 

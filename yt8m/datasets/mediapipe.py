@@ -31,7 +31,7 @@ def run(config: FromMediapipeConfig) -> int:
       RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
           is written.
     """
-    paths = check_files("input_pattern", config.input_pattern)
+    paths = check_files("data", config.input_pattern)
     seen: dict[bytes, str] = {}
     with storage.write_atomic(config.output_file) as shard:
         for path in paths:
@@ -51,10 +51,17 @@ def run(config: FromMediapipeConfig) -> int:
 class FromMediapipeConfig(options.Checked):
     """The flags of `yt8m from-mediapipe`."""
 
-    required = ("input_pattern", "output_file")
-
-    input_pattern: str = option("", "files of one serialized SequenceExample each: a glob, local or gs://")
-    output_file: str = option("", "the TFRecord shard to write")
+    input_pattern: str = option(
+        "",
+        "files of one serialized SequenceExample each: a glob, local or gs://",
+        flag="data",
+        aliases=("input_pattern",),
+        is_required=True,
+        is_path=True,
+    )
+    output_file: str = option(
+        "", "the TFRecord shard to write", flag="out", aliases=("output_file",), is_required=True, is_path=True
+    )
     keep_floats: bool = option(
         False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
     )

@@ -17,6 +17,7 @@ import google_crc32c
 
 from yt8m import options, progress_bar, storage
 from yt8m.config import data_fit
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.records import manifest, shards
@@ -32,7 +33,10 @@ _SHOWN = 20  # largest number of problems that are printed for a shard
 class VerifyConfig(options.Checked):
     """The flags of `yt8m verify`."""
 
-    manifest: str = option("", "the manifest: checked if the file exists, else written if all shards are sound")
+    data: tuple[str, ...] = option((), "shards, if no words after the flags name them", is_operand=True, is_path=True)
+    manifest: str = option(
+        "", "the manifest: checked if the file exists, else written if all shards are sound", is_path=True
+    )
     update: bool = option(False, "rewrite the manifest if it exists")
     deep: bool = option(False, "also check the content of each record: features, frames, labels, ids, NaN")
     feature_names: tuple[str, ...] = option(
@@ -98,9 +102,9 @@ def _manifest_of(path: str, config: VerifyConfig) -> str:
 
 
 def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source: str) -> None:
-    values = {name: getattr(config, name) for name in ("feature_names", "feature_sizes", "num_classes")}
     if said is not None:
-        given = {name: value for name, value in values.items() if value not in ((), None)}
+        names = options.paths_where(DataConfig, shapes="variables")
+        given = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
         data_fit.refuse_contradiction(given, Found(said, source, True))
 
 

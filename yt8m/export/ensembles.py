@@ -22,18 +22,30 @@ from yt8m.registry import TRUST_HELP
 class EnsembleConfig(options.Checked):
     """The flags of `yt8m ensemble`."""
 
-    predictions: tuple[str, ...] = option((), "prediction files of the same videos")
+    predictions: tuple[str, ...] = option((), "prediction files of the same videos", is_path=True)
     train_dir: tuple[str, ...] = option(
-        (), "in place of files: folders of runs that become one exported model", alias="runs"
+        (),
+        "in place of files: folders of runs that become one exported model",
+        flag="model",
+        aliases=("train_dir", "runs"),
+        is_path=True,
     )
     weights: tuple[str, ...] = option((), "one number above 0 for each file or run; by default equal weights")
     mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
-    fit_on: str = option("", "records with the videos' labels, to fit the weights on")
-    output_file: str = option("", "file for the joined predictions (CSV)")
-    export_dir: str = option("", "folder for the exported model of several runs")
-    output_model_tgz: str = option("", "pack the model of several runs into this .tgz, for inference")
+    fit_on: str = option(
+        "", "records with the videos' labels, to fit the weights on", flag="data", aliases=("fit_on",), is_path=True
+    )
+    out: str = option(
+        "",
+        "file for the joined predictions (CSV), or folder for the exported model of several runs",
+        aliases=("output_file", "export_dir"),
+        is_path=True,
+    )
+    output_model_tgz: str = option(
+        "", "pack the model of several runs into this .tgz, for inference", needs="train_dir", is_path=True
+    )
     num_classes: int | None = option(
-        None, "number of classes [as many as the vocabulary by the records to --fit_on has, else 3862]", minimum=1
+        None, "number of classes [as many as the vocabulary by the records of --data has, else 3862]", minimum=1
     )
     top_k: int = option(20, "predictions listed per video", minimum=1)
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
@@ -42,26 +54,19 @@ class EnsembleConfig(options.Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.predictions) == bool(self.train_dir):
-            raise UsageError("give either --predictions, to join files, or --train_dir, to join the models of runs.")
+            raise UsageError("give either --predictions, to join files, or --model, to join the models of runs.")
         members = len(self.predictions or self.train_dir)
         if members < 2:
             raise UsageError("an ensemble needs at least two members.")
         if self.weights and len(self.weights) != members:
             raise UsageError(f"--weights has {len(self.weights)} numbers for {members} members; give one for each.")
         if self.weights and self.fit_on:
-            raise UsageError("--weights and --fit_on both set the weights; give one of them.")
-        of_runs, of_files = self.export_dir or self.output_model_tgz, self.output_file or self.fit_on
-        if self.predictions and of_runs:
-            raise UsageError("--export_dir and --output_model_tgz are for --train_dir; name an --output_file.")
-        if self.train_dir and (of_files or self.mean == "rank"):
-            raise UsageError("--output_file, --fit_on and --mean=rank are for --predictions.")
-        if not (of_runs or of_files):
-            named = (
-                "the model: --export_dir or --output_model_tgz"
-                if self.train_dir
-                else "an --output_file, or labels to --fit_on"
-            )
-            raise UsageError(f"no output is named; name {named}.")
+            raise UsageError("--weights and --data both set the weights; give one of them.")
+        if self.train_dir and (self.fit_on or self.mean == "rank"):
+            raise UsageError("--data and --mean=rank are for --predictions.")
+        if not (self.out or self.output_model_tgz or self.fit_on):
+            more = "--output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
+            raise UsageError(f"no output is named: give --out, or {more}.")
         self.normalised_weights()
 
     def normalised_weights(self) -> list[float]:
@@ -88,14 +93,14 @@ def join_files(config: EnsembleConfig) -> None:
     """
     num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
     weights = _fit(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
-    if config.output_file:
+    if config.out:
         count = _write(config, weights, num_classes)
-        print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
+        print(f"{count} predictions are in {config.out}", file=sys.stderr)
 
 
 def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
-    truth = ground_truth.video_labels(config.fit_on, num_classes, "fit_on")
+    truth = ground_truth.video_labels(config.fit_on, num_classes)
     videos = joined_files.side_by_side(config.predictions, num_classes)
     fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
     # Use the rounded weights that are printed: --weights with them then gives the same file and the same GAP.
@@ -117,7 +122,7 @@ def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
 def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
     """Writes the joined file; returns the number of its videos."""
     count = 0
-    with storage.write_atomic(config.output_file, "w") as file:
+    with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
         for rows in joined_files.side_by_side(config.predictions, num_classes):
             classes, scores = joined_files.aligned(rows, config.mean == "rank", config.top_k)

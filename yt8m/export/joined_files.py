@@ -197,7 +197,7 @@ def fit(pairs: ScoredPairs, k: int) -> Floats64:
     try:
         from scipy.optimize import minimize
     except ImportError as error:
-        raise missing_extra("--fit_on", "SciPy", "ensemble", ", or give --weights") from error
+        raise missing_extra("--data", "SciPy", "ensemble", ", or give --weights") from error
     files = pairs.scores.shape[2]
     simplex = np.vstack([np.zeros(files - 1), np.eye(files - 1)])
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from yt8m import readers
+from yt8m import options, readers
 from yt8m.config import run_dir
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export.ensembles import EnsembleConfig
 from yt8m.export.saved_model import export_saved_model, write_inference_model
@@ -30,7 +31,11 @@ from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
 # Data options that must be equal in all runs, so that one reader can feed all models.
-_SHARED = ("reader", "feature_names", "feature_sizes", "feature_ranges", "frame_features", "num_classes", "max_frames")
+_SHARED = (
+    *options.paths_where(DataConfig, shapes="variables"),
+    *options.paths_where(DataConfig, shapes="graph"),
+    "reader",
+)
 
 
 def export(config: EnsembleConfig) -> None:
@@ -66,12 +71,10 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         chosen = [member.weights for member in members]
         is_own = all(member.run.is_own for member in members)
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
-        if config.export_dir:
+        if config.out:
             extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
-            export_saved_model(
-                config.export_dir, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
-            )
-            logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
+            export_saved_model(config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own)
+            logging.info("the ensemble of %d runs is in %s", len(members), config.out)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
             write_inference_model(inner, path, modeler, frame_features=has_frames, is_own=is_own)

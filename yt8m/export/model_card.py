@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from yt8m import options, storage
@@ -101,11 +100,13 @@ def text(
 
 
 def flags(run: TrainConfig) -> list[str]:
-    """The flags of a run, sorted, without those at their defaults and without its folder."""
-    sections = (run, run.data, run.model, run.optimizer, run.distillation, run.augmentation, run.devices)
-    found = dict(pair for section in sections for pair in _changed(section))
-    found["model"] = run.model.model
-    found |= {"feature_names": run.data.feature_names, "feature_sizes": run.data.feature_sizes}
+    """The flags of a run, sorted, without its folders; of those at their defaults, the published ones."""
+    shown_paths = options.changed(run).keys() | run_dir.PUBLISHED
+    found = {
+        options.flag_of(field): options.value_at(run, path)
+        for path, field in options.fields_of(TrainConfig)
+        if path in shown_paths and field.metadata["is_flag"] and field.metadata["belongs_to"] != "start"
+    }
     found |= _hyper_parameters(run.model.hyper_parameters) | _hyper_parameters(run.model.loss_hyper_parameters)
     return [f"--{name}={shown(found[name])}" for name in sorted(found)]
 
@@ -161,15 +162,6 @@ def _figures(figures: Mapping[str, Any]) -> list[str]:
         for name, value in figures.items()
     ]
     return ["| figure | value |", "|---|---|", *rows]
-
-
-def _changed(section: Any) -> Iterator[tuple[str, Any]]:
-    names = {"data_pattern": "train_data_pattern"}
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
-        is_flag = field.metadata.get("is_flag") and field.name != "train_dir"
-        if is_flag and value != field.default and (field.name != "seed" or isinstance(section, TrainConfig)):
-            yield names.get(field.name, field.name), value
 
 
 def _hyper_parameters(values: Mapping[str, Any]) -> dict[str, Any]:

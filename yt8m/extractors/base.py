@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options
+from yt8m.catalogue import Catalogue
 from yt8m.errors import UsageError
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
-from yt8m.options import Catalogue, option
+from yt8m.options import option
 from yt8m.records.data_format import Range
 
 Compute = Callable[[NDArray[Any]], NDArray[np.float32]]
@@ -143,7 +144,7 @@ class Extractor(options.Checked, abc.ABC):
         return {field.name: field.metadata["source"] for field in fields}
 
 
-_extractors = Catalogue("extractor")
+_extractors = Catalogue("extractor", "extraction")
 
 named = _extractors.named
 names = _extractors.names

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.catalogue import arguments_of
 from yt8m.config.train_config import OptimizerConfig
-from yt8m.errors import UsageError, suggestion
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.registry import Registry
+
+# Paths instead of classes, since loading a class imports TensorFlow. These need nothing but a learning rate.
+optimizers: Registry[Any] = Registry("optimizer")
+for _name in (
+    *("Adadelta", "Adagrad", "Adam", "Ftrl", "GradientDescent", "Momentum"),
+    *("ProximalAdagrad", "ProximalGradientDescent", "RMSProp"),
+):
+    optimizers.register(f"yt8m.lazy:tf.train.{_name}Optimizer", f"{_name}Optimizer")
+optimizers.register("yt8m.graph.adamw:AdamWOptimizer", "AdamWOptimizer")
 
 # TensorFlow has no default for momentum; 0.9 is usual.
 _ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
-
-WEIGHT_DECAY = 0.01  # AdamW's default
 
 Columns = Mapping[str, NDArray[np.bool_]]  # {variable: which places of its last axis learn}; other variables do not
 
@@ -72,31 +81,40 @@ _SCHEDULES = {"exponential": _exponential, "cosine": _cosine, "constant": _const
 def create_optimizer(
     name: str, rate: tf.Tensor, weight_decay: float | None = None, columns: Columns | None = None
 ) -> tf.train.Optimizer:
-    """The v1 optimizer class called `name` (AdamOptimizer, GradientDescentOptimizer, ...), or AdamW.
+    """An optimizer of `optimizers`, or of the user's own class, which is made with the learning rate.
 
     Args:
-      name: a class in `tf.train`, or AdamWOptimizer.
+      name: its name, or `package.module:Class`.
       rate: the learning rate.
-      weight_decay: the weight decay of AdamW; None for 0.01.
-      columns: the columns that learn, which alone decay; None for all.
+      weight_decay: the argument of that name; None for the class's default.
+      columns: the columns that learn, which alone decay; None for all. A class whose constructor has no such argument
+        does not get them.
 
     Raises:
-      UsageError: `tf.train` has no optimizer of that name.
+      UsageError: for the reasons of `check_optimizer`.
     """
-    if name == "AdamWOptimizer":
-        from yt8m.graph.adamw import AdamWOptimizer
-
-        return AdamWOptimizer(rate, WEIGHT_DECAY if weight_decay is None else weight_decay, columns)
-    found = getattr(tf.train, name, None)
-    if not (isinstance(found, type) and issubclass(found, tf.train.Optimizer)) or name in _NOT_ALONE:
-        names = [n for n in dir(tf.train) if n.endswith("Optimizer") and n not in _NOT_ALONE]
-        names.append("AdamWOptimizer")
-        raise UsageError(f"unknown optimizer {name!r}{suggestion(name, names, '.')} Known: {', '.join(names)}.")
-    return found(rate, **_ARGUMENTS.get(name, {}))
+    check_optimizer(name, weight_decay)
+    cls = optimizers.get(name) if ":" in name else optimizers.get(optimizers.get(name))
+    arguments = {**_ARGUMENTS.get(name, {}), "weight_decay": weight_decay}
+    if "columns" in (arguments_of(cls) or ()):
+        arguments["columns"] = columns
+    return cls(rate, **{argument: value for argument, value in arguments.items() if value is not None})
 
 
-# These optimizers need more arguments than a learning rate.
-_NOT_ALONE = frozenset({"Optimizer", "SyncReplicasOptimizer", "AdagradDAOptimizer"})
+def check_optimizer(name: str, weight_decay: float | None = None) -> None:
+    """Refuses an unknown optimizer, and an own class that is none, without importing TensorFlow for the others.
+
+    Raises:
+      UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no
+        `weight_decay` although one is given.
+    """
+    cls = optimizers.get(name)
+    if ":" not in name:
+        return
+    if not (isinstance(cls, type) and issubclass(cls, tf.train.Optimizer)):
+        raise UsageError(f"expected a class derived from tf.train.Optimizer; found {cls!r}.")
+    if weight_decay is not None and "weight_decay" not in (arguments_of(cls) or ()):
+        raise UsageError(f"its constructor takes no weight_decay: leave --weight_decay={weight_decay:g} out.")
 
 
 class Synchrony:

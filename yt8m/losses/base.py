@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from yt8m.catalogue import Catalogue
 from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
-from yt8m.options import Catalogue, Checked
+from yt8m.options import Checked
 
 _losses = Catalogue("loss")
 

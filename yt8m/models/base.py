@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from yt8m import options
+from yt8m.catalogue import Catalogue, refuse_two_meanings
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import BATCH_NORM_DECAY, Net
 from yt8m.numerics import whole_blocks
-from yt8m.options import Catalogue, option
+from yt8m.options import option
 from yt8m.types import ModelOutput
 
-_models = Catalogue("model")
+_models = Catalogue("model", passed=("feature_sizes",))  # `feature_sizes` gets those of the data
 
 register = _models.register
 get = _models.get
@@ -142,7 +143,9 @@ class ClassifiedModel(BaseModel):
           UsageError: the classifier is not a video-level model, or lacks a hyper-parameter in
               `classifier_hyper_parameters`.
         """
-        level = getattr(self.classifier(), "level", "video")
+        classifier = self.classifier()
+        refuse_two_meanings({type(self).__name__: type(self), type(classifier).__name__: type(classifier)}, self.shared)
+        level = getattr(classifier, "level", "video")
         if level != "video":
             raise UsageError(
                 f"{type(self).__name__}: video_level_classifier_model must be a video-level model; "

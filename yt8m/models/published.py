@@ -109,7 +109,7 @@ CANCELLED = ("attention-/biases",)
 
 def _of_pooling(family: str, **always: Any) -> dict[str, Any]:
     """What WILLOW's networks of clusters share."""
-    usual = {"input_batch_norm": True, f"{family}_relu": True, "gating": False, "l2_penalty": 1e-8}
+    usual = dict({f"{family}_relu": True}, input_batch_norm=True, gating=False, l2_penalty=1e-8)
     return {"always": always, "usual": usual, "renamed": _POOLED}
 
 
@@ -121,12 +121,12 @@ _LINRONGC = {
 
 def _of_nextvlad(**usual: Any) -> dict[str, Any]:
     # Its mixture of experts averages logits, and ours probabilities.
-    always = {"as_published": True, "video_level_classifier_model": "LogisticModel"}
-    usual = {"l2_biases": True, "l2_penalty": 1e-8, **usual}
+    always = dict(as_published=True, video_level_classifier_model="LogisticModel")
+    usual = dict(l2_biases=True, l2_penalty=1e-8) | usual
     return {"always": always, "usual": usual, "transforms": _LINRONGC, "renamed": _NEXTVLAD}
 
 
-_STATES = {"lstm_memory": True, "all_layers": True}
+_STATES = dict(lstm_memory=True, all_layers=True)
 _ATTENTION = {"attention_on_input": True}
 
 NETWORKS = (

@@ -13,6 +13,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from yt8m import options
+from yt8m.catalogue import Catalogue
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -20,7 +22,6 @@ from yt8m.readers import base, flat_frames
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
-from yt8m.registry import Registry
 from yt8m.types import Batch
 
 
@@ -234,13 +235,12 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         )
 
 
-_readers: Registry[Any] = Registry("reader")
+# A constructor must have the parameters of `_REQUIRED`; it gets the other arguments if it has parameters for them.
+_ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
+_REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
+_readers = Catalogue("reader", passed=_ARGUMENTS)
 
 _METHODS = ("prepare_serialized_examples", "video_matrix")
-# The fields of DataConfig that are passed to the constructor of a user's reader: those of _REQUIRED always, those of
-# _OPTIONAL only if the constructor has a parameter of that name.
-_REQUIRED = ("num_classes", "feature_sizes", "feature_names")
-_OPTIONAL = ("max_frames", "segment_labels", "segment_size", "nan_policy", "feature_ranges")
 
 
 def reader_for(data: DataConfig) -> Reader:
@@ -251,8 +251,8 @@ def reader_for(data: DataConfig) -> Reader:
     """
     if data.reader:
         return _own_reader(data)
-    names = _REQUIRED + (_OPTIONAL if data.frame_features else ("nan_policy", "feature_ranges"))
     cls: Any = YT8MFrameFeatureReader if data.frame_features else YT8MAggregatedFeatureReader
+    names = inspect.signature(cls).parameters.keys() & _ARGUMENTS
     return cls(**{name: getattr(data, name) for name in names})  # type: ignore[no-any-return]
 
 
@@ -282,10 +282,10 @@ def own_reader_class(name: str) -> Any:
 def _own_reader(data: DataConfig) -> Reader:
     cls = own_reader_class(data.reader)
     signature = inspect.signature(cls)
-    values = {name: getattr(data, name) for name in _REQUIRED}
-    for name in _OPTIONAL:
+    values: dict[str, Any] = {}
+    for name in _ARGUMENTS:
         value = getattr(data, name)
-        if name in signature.parameters:
+        if name in _REQUIRED or name in signature.parameters:
             values[name] = value
         elif value != DataConfig.__dataclass_fields__[name].default:
             raise UsageError(

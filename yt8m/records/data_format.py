@@ -100,10 +100,10 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     features = tuple(_feature(values) for values in written["features"])
     if not features or len({feature.name for feature in features}) < len(features):
         raise ValueError("there must be at least one feature, and their names must differ")
-    counts = {name: _at_least_one(name, written[name]) for name in ("num_classes", "max_frames") if name in written}
     segment_labels = bool(written.get("segment_labels", False))
+    classes, frames = _at_least_one(written, "num_classes"), _at_least_one(written, "max_frames")
     return DataFormat(
-        level, features, segment_labels, **counts, positives=None if positives is None else tuple(map(int, positives))
+        level, features, segment_labels, classes, frames, None if positives is None else tuple(map(int, positives))
     )
 
 
@@ -114,13 +114,14 @@ def _feature(values: Mapping[str, Any]) -> FeatureFormat:
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"the range of feature {values['name']} is {given}; expected two ascending numbers")
         bounds = low, high
-    return FeatureFormat(str(values["name"]), _at_least_one("size", values["size"]), bounds)
+    return FeatureFormat(str(values["name"]), _at_least_one(values, "size") or 0, bounds)
 
 
-def _at_least_one(name: str, value: Any) -> int:
-    if int(value) < 1:
-        raise ValueError(f"{name} is {value}; expected at least 1")
-    return int(value)
+def _at_least_one(values: Mapping[str, Any], name: str) -> int | None:
+    """The count of that name, which must be positive; None if there is none."""
+    if name in values and int(values[name]) < 1:
+        raise ValueError(f"{name} is {values[name]}; expected at least 1")
+    return int(values[name]) if name in values else None
 
 
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:

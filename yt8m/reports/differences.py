@@ -16,9 +16,6 @@ from yt8m.eval_util.resampling import Interval
 from yt8m.options import shown
 from yt8m.reports.loading import FEWEST, Run, config_of, difference_interval, figure, same_videos
 
-# Options that are not compared: paths, which differ between any two runs (of a vocabulary, the names of the classes are
-# compared); the model, which the evaluation names; and start_new_model, which only says whether the folder was cleared.
-_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "vocabulary", "model", "start_new_model")
 MISSING = "—"
 
 
@@ -78,9 +75,8 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     config = config_of(run)
     yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
     for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
-        option = name.rpartition(".")[2]
-        if option not in _NOT_COMPARED:
-            yield ("data" if name.startswith("data.") else "config", option), shown(value)
+        if name not in run_dir.NOT_COMPARED:
+            yield ("data" if name.startswith("data.") else "config", name.rpartition(".")[2]), shown(value)
     if config:
         yield ("data", "hash of the names of the classes"), _hash_of_names(run)
     for name, value in found.get("versions", {}).items():

@@ -31,10 +31,17 @@ _BATCH = 4096
 class ScoreConfig(options.Checked):
     """The flags of `yt8m score`."""
 
-    required = ("predictions", "eval_data_pattern")
-
-    predictions: str = option("", "the predictions: CSV of `VideoId,LabelConfidencePairs`")
-    eval_data_pattern: str = option("", "video- or frame-level records with labels")
+    predictions: str = option(
+        "", "the predictions: CSV of `VideoId,LabelConfidencePairs`", is_required=True, is_path=True
+    )
+    eval_data_pattern: str = option(
+        "",
+        "video- or frame-level records with labels",
+        flag="data",
+        aliases=("eval_data_pattern",),
+        is_required=True,
+        is_path=True,
+    )
     num_classes: int | None = option(
         None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
     )

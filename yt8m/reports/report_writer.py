@@ -32,10 +32,21 @@ PAGE, COMPARISON = "report.html", "comparison.html"
 class ReportConfig(options.Checked):
     """The flags of `yt8m report`."""
 
-    output: str = option(
-        "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
+    model: tuple[str, ...] = option(
+        (),
+        "folders of runs, if no words after the flags name them",
+        aliases=("train_dir",),
+        is_operand=True,
+        is_path=True,
     )
-    media: str = same_as(EvalConfig, "media")
+    output: str = option(
+        "",
+        f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several",
+        flag="out",
+        aliases=("output",),
+        is_path=True,
+    )
+    media: str = same_as(EvalConfig, "media", needs="")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
 

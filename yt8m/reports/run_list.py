@@ -28,9 +28,6 @@ RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", 
 _KILLED = "it noted no end: killed"
 EVALUATION, TRAINING = "evaluation", "training batch"
 _NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")
-# Options that are not compared: paths that differ between any two runs, and options with a column of their own.
-_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model", "data.seed", "data.vocabulary", "model.model")
-_OF_PUBLISHED = ("feature_names", "feature_sizes", "frame_features", "segment_labels", "label_loss")
 _UNSET: tuple[Any, ...] = (None, "", ())  # values of options that were not given and have no default
 _WIDEST_STATE = 60  # characters in the table; --json has the whole text
 _AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes several requests
@@ -98,6 +95,13 @@ class ListedRun:
 class RunsConfig(options.Checked):
     """The flags of `yt8m runs`."""
 
+    model: tuple[str, ...] = option(
+        (),
+        "folders of runs, if no words after the flags name them",
+        aliases=("train_dir",),
+        is_operand=True,
+        is_path=True,
+    )
     sort: str = option(
         "age",
         "column that the runs are sorted by, in any case: a figure such as GAP (best first), run, model, step, state "
@@ -203,7 +207,7 @@ def _fill_config(run: ListedRun, files: RunFiles) -> None:
     run.options = {
         name: value
         for name, value in options.flat(dataclasses.asdict(saved.config)).items()
-        if name not in _NOT_COMPARED and (not saved.published or name.rpartition(".")[2] in _OF_PUBLISHED)
+        if name not in run_dir.NOT_COMPARED and (not saved.published or name in run_dir.PUBLISHED)
     }
 
 

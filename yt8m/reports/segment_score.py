@@ -46,23 +46,36 @@ def run(config: SegmentEvalConfig) -> int:
 class SegmentEvalConfig(options.Checked):
     """The flags of `yt8m segment-eval`."""
 
-    required = ("submission_file",)
-
-    submission_file: str = option("", "the submission: `Class,Segments`, with or without that header")
-    eval_data_pattern: str = option("", "segment records with ratings; not needed if the cache exists")
-    label_cache: str = option("", "the ratings as text: read if the file exists, else written")
+    submission_file: str = option(
+        "",
+        "the submission: `Class,Segments`, with or without that header",
+        flag="predictions",
+        aliases=("submission_file",),
+        is_required=True,
+        is_path=True,
+    )
+    eval_data_pattern: str = option(
+        "",
+        "segment records with ratings; not needed if the cache exists",
+        flag="data",
+        aliases=("eval_data_pattern",),
+        is_path=True,
+    )
+    label_cache: str = option("", "the ratings as text: read if the file exists, else written", is_path=True)
     top_n: int = option(100_000, "segments of each class that count; 0: all", minimum=0)
     classes: str = option(
         "rated",
         "average over every class with a rated positive, or only over submitted ones, as the published tool does",
         choices=("rated", "submitted"),
     )
-    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; by default the published 1000")
+    segment_label_ids_file: str = option(
+        "", "CSV of the classes that segments may have; by default the published 1000", is_path=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.eval_data_pattern and not (self.label_cache and storage.exists(self.label_cache)):
-            raise UsageError("there are no ratings: give --eval_data_pattern, or a --label_cache that exists.")
+            raise UsageError("there are no ratings: give --data, or a --label_cache that exists.")
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:

@@ -147,7 +147,7 @@ class Runner:
         """What besides the files decides which examples come in which order."""
         config, rows = self.config, self.inputter.batch_size
         rows *= config.towers if config.split_batch else 1
-        return {**self.inputter.example_order, "batch_size": rows, "seed": config.seed}
+        return dict(self.inputter.example_order, batch_size=rows, seed=config.seed)
 
     def _hooks(
         self, context: Context, files: Sequence[str], position: SavedPosition | None

@@ -22,7 +22,13 @@ class SearchConfig(options.Checked):
     """The flags of `yt8m vocabulary search`."""
 
     limit: int = option(20, "largest number of classes to show, best matches first", minimum=1)
-    run: str = option("", "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]")
+    run: str = option(
+        "",
+        "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]",
+        flag="model",
+        aliases=("train_dir", "run"),
+        is_path=True,
+    )
 
 
 def run(config: SearchConfig, words: Sequence[str]) -> int:
@@ -47,7 +53,7 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
 
 def _of_run(folder: str) -> Vocabulary:
     if not storage.is_dir(folder):
-        raise UsageError(f"--run={folder}: there is no such folder.")
+        raise UsageError(f"--model={folder}: there is no such folder.")
     for place in _NAMED_IN:
         names = run_dir.own_names(storage.join(folder, place), None)
         if names:
@@ -55,7 +61,7 @@ def _of_run(folder: str) -> Vocabulary:
     saved = run_dir.read(folder)
     names = vocabulary.of(saved.config.data.num_classes if saved else None)
     if not names:
-        raise UsageError(f"--run={folder}: there is no {vocabulary.NAME}, so its classes have numbers only.")
+        raise UsageError(f"--model={folder}: there is no {vocabulary.NAME}, so its classes have numbers only.")
     return names
 
 

@@ -14,7 +14,8 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
-from yt8m.config.train_config import DamagePolicy, DataConfig, TrainConfig
+from yt8m.config.run_options import DamagePolicy
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -105,9 +106,7 @@ class OpenedRun:
                 f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
                 "name a run that was trained with --frame_features."
             )
-        taken = ["batch_size", "num_readers"]
-        if isinstance(config, DamagePolicy):
-            taken += [field.name for field in dataclasses.fields(DamagePolicy)]
+        of_damage = dataclasses.fields(DamagePolicy) if isinstance(config, DamagePolicy) else ()
         fitted = dataclasses.replace(
             data,
             data_pattern=pattern,
@@ -115,7 +114,9 @@ class OpenedRun:
             vocabulary=getattr(config, "vocabulary", ""),
             max_frames=getattr(config, "max_frames", None) or data.max_frames,
             cache=getattr(config, "cache", ""),
-            **{name: getattr(config, name) for name in taken},
+            batch_size=config.batch_size,
+            num_readers=config.num_readers,
+            **{field.name: getattr(config, field.name) for field in of_damage},
         )
         fitted.check_cache()
         return fitted
@@ -164,7 +165,7 @@ def find_folder(train_dir: str) -> str:
     """
     if train_dir:
         if not storage.is_dir(train_dir):
-            raise UsageError(f"--train_dir={train_dir}: there is no such folder.")
+            raise UsageError(f"{train_dir}: there is no such folder; name the folder of a run.")
         return train_dir
     folders = [
         os.path.join(run_dir.RUNS, name) for name in (os.listdir(run_dir.RUNS) if os.path.isdir(run_dir.RUNS) else [])

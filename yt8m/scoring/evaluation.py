@@ -40,6 +40,7 @@ from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.opened_run import find_folder
 from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
+from yt8m.scoring.export_scorer import refuse_run_options
 from yt8m.scoring.model_input import Videos
 from yt8m.storage import copies, local, sending
 from yt8m.termination import terminable
@@ -126,9 +127,7 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
 
 def _evaluate_export(config: EvalConfig) -> int:
     """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
-    for name in ("report", "segment_labels", "keep_best", "max_bad_records", "cache"):
-        if getattr(config, name):
-            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+    refuse_run_options(config)
     if not config.eval_data_pattern:
         raise UsageError("--eval_data_pattern is missing: an export does not say which data it takes.")
     folder = config.eval_dir or config.train_dir
@@ -276,7 +275,7 @@ def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[
     data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
     names = run.names_for(data, where, remedy)
-    given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
+    given = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     files = storage.glob(data.data_pattern)
     return data_fit.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
 

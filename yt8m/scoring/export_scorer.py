@@ -9,8 +9,9 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config import run_dir
+from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
@@ -48,6 +49,17 @@ def find_export(folder: str) -> str:
 def is_export(folder: str) -> bool:
     """Whether this is the folder of a SavedModel itself."""
     return folder != "" and storage.exists(storage.join(folder, FILE))
+
+
+def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
+    """Refuses options that need a run, because `config.train_dir` is an export.
+
+    Raises:
+      UsageError: such an option is given.
+    """
+    for name in options.paths_where(config, needs_run=True):
+        if getattr(config, name):
+            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
 
 
 def open_export(folder: str) -> ExportScorer:

@@ -23,6 +23,7 @@ from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import archive, trained_model
 from yt8m.scoring import OpenedRun, TrainedModel, open_run, segment_inference
+from yt8m.scoring.export_scorer import refuse_run_options
 from yt8m.scoring.predictions import write_predictions
 from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.storage import copies
@@ -56,12 +57,10 @@ def infer(config: InferenceConfig) -> int:
 
 def _infer_with_export(config: InferenceConfig) -> int:
     """Predicts with an exported model, which is fed with records; returns the exit status."""
-    for name in ("segment_labels", "output_model_tgz", "max_bad_records", "cache"):
-        if getattr(config, name):
-            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
-    for name in ("input_data_pattern", "output_file"):
-        if not getattr(config, name):
-            raise UsageError(f"--{name} is missing: {config.train_dir} is an export, which has no folder for files.")
+    refuse_run_options(config)
+    missing = "input_data_pattern" if not config.input_data_pattern else "output_file" if not config.output_file else ""
+    if missing:
+        raise UsageError(f"--{missing} is missing: {config.train_dir} is an export, which has no folder for files.")
     storage.discard_orphans(config.output_file)
     _announce_replacement(config.output_file)
     with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:

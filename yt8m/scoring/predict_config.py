@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yt8m import options, text_table
+from yt8m.catalogue import reserve_flags
 from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -21,27 +22,45 @@ if TYPE_CHECKING:
 class PredictConfig(options.Checked):
     """The flags of `yt8m predict`."""
 
-    required = ("train_dir",)
-
-    train_dir: str = option("", "folder of a run or of an exported model, or an archive (.tgz)", alias="model")
+    train_dir: str = option(
+        "",
+        "folder of a run or of an exported model, or an archive (.tgz)",
+        flag="model",
+        aliases=("train_dir",),
+        is_required=True,
+        is_path=True,
+    )
+    data: tuple[str, ...] = option((), "records, if no words after the flags name them", is_operand=True, is_path=True)
+    videos: tuple[str, ...] = option(
+        (), "video files, if no words after the flags name them", is_operand=True, is_path=True
+    )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     vocabulary: str = option(
         "",
         "CSV of the classes' names, with the columns index,name; by default the model's own, or vocabulary.csv by the "
         "records",
+        is_path=True,
     )
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
-    thresholds: str = option("", thresholds.HELP)
+    thresholds: str = option("", thresholds.HELP, is_path=True)
     video_id: str = option("", "show this video only, wherever it is in the files")
-    csv: str = option("", "for video files: write paths, classes and scores to this CSV file instead of showing them")
+    csv: str = option(
+        "",
+        "for video files: write paths, classes and scores to this CSV file instead of showing them",
+        flag="out",
+        aliases=("csv",),
+        is_path=True,
+    )
     timeline: bool = option(
         False,
         "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",
     )
     extractors: tuple[str, ...] = option(
-        (), "of video files: the extractors of a model that does not name its own, such as inception,vggish"
+        (),
+        "of video files: the extractors of a model that does not name its own, such as inception,vggish",
+        is_code=True,
     )
     trust_code: bool = option(False, TRUST_HELP)
 
@@ -49,6 +68,9 @@ class PredictConfig(options.Checked):
         super().__post_init__()
         if self.thresholds and not (self.tags or self.timeline):
             raise UsageError("--thresholds chooses the tags: add --tags (or --timeline), or leave it out.")
+
+
+reserve_flags("extraction", PredictConfig)
 
 
 def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | None:

@@ -1,4 +1,4 @@
-"""`yt8m serve --train_dir=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
+"""`yt8m serve --model=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
 
 `app` is the HTTP application, and `connections` the server below it. `parsing` starts child processes, which parse
 request bodies by `bodies`. `service` runs the model, `monitoring` counts requests. The child processes import this
@@ -16,6 +16,7 @@ from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds
+from yt8m.scoring.predict_config import PredictConfig
 
 
 def run(config: ServeConfig) -> int:
@@ -53,13 +54,13 @@ def _serve(config: ServeConfig) -> int:
 class ServeConfig(options.Checked):
     """The flags of `yt8m serve`."""
 
-    required = ("train_dir",)
-
-    train_dir: str = option("", "folder of a run or of an exported model, or an archive (.tgz)", alias="model")
+    train_dir: str = same_as(PredictConfig, "train_dir", flag="model", aliases=("train_dir",))
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     trust_code: bool = same_as(OfCheckpoint, "trust_code")
-    vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; by default the model's own")
-    thresholds: str = option("", thresholds.HELP)
+    vocabulary: str = option(
+        "", "CSV of the classes' names, with the columns index,name; by default the model's own", is_path=True
+    )
+    thresholds: str = option("", thresholds.HELP, is_path=True)
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
     top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)

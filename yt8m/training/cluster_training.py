@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from yt8m import runner
+from yt8m import options, runner
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy import cluster as clusters
@@ -55,7 +55,7 @@ def train(config: TrainConfig) -> int:
 
 def _refuse_validation(config: TrainConfig) -> None:
     """Refuses flags of a validation by the training process, which a cluster leaves to its evaluator."""
-    for name in config.validation.given():
+    for name in [name for name in options.changed(config.validation) if name != "eval_data_pattern"]:
         raise UsageError(
             f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
             "--eval_data_pattern; leave it out."

@@ -173,7 +173,7 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -
     return (
         "next:\n"
         f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
-        f"  yt8m predict --train_dir={run} {first}"
+        f"  yt8m predict --model={run} {first}"
     )
 
 

@@ -30,7 +30,7 @@ _DEPLOYMENTS = {
 PRECISIONS = ("float32", "bfloat16")
 _VIDEOS, _FRAMES, _SIZE, _CLASSES = 16, 6, 64, 10
 # A mixture of experts, and a network whose recurrent loop runs on the device.
-_MODELS = {"MoeModel": {}, "LstmModel": {"lstm_cells": 16, "lstm_layers": 1}}
+_MODELS = {"MoeModel": {}, "LstmModel": dict(lstm_cells=16, lstm_layers=1)}
 
 
 class _RandomVideos(Inputter):
@@ -93,7 +93,7 @@ def main(place: str) -> None:
         for gpu in tf.config.list_physical_devices("GPU")
     ]
     steps = [
-        {"model": model, "precision": precision, **run_step(model, _DEPLOYMENTS[place], precision)}
+        dict(run_step(model, _DEPLOYMENTS[place], precision), model=model, precision=precision)
         for model in _MODELS
         for precision in PRECISIONS
     ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from yt8m import losses
-from yt8m.config.train_config import AugmentConfig
+from yt8m.config.run_options import AugmentConfig
 from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.lazy import tf

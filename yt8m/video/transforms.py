@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m.config.train_config import AugmentConfig
+from yt8m.config.run_options import AugmentConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 from yt8m.models import frames

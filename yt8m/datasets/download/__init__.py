@@ -55,7 +55,7 @@ class DownloadConfig(options.Checked):
     partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
     mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
     shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
-    dest: str = option(".", "folder to write into")
+    dest: str = option(".", "folder to write into", flag="out", aliases=("dest",), is_path=True)
     jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
@@ -79,7 +79,7 @@ class DownloadConfig(options.Checked):
             raise UsageError(f"--shard={given}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
         if storage.is_remote(self.dest):
             raise UsageError(
-                f"--dest={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
+                f"--out={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
                 "to a bucket by `gcloud storage rsync`."
             )
         for name, url in (("plan_url", self.plan_url), ("mirror_url", self.mirror_url)):
@@ -136,7 +136,7 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
             print(f"{job.url} -> {job.target} ({'size not known' if size is None else filesize.decimal(size)})")
     elif needed > (free := free_bytes(config.dest)):
         raise UsageError(
-            f"--dest={config.dest} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
+            f"--out={config.dest} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
             f"Take fewer (--shard=1,100 takes one in a hundred), or another folder."
         )
     elif wanted:

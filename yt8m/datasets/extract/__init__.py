@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from yt8m import extractors
+from yt8m.catalogue import refuse_two_meanings, reserve_flags
 from yt8m.datasets.extract.computing import Chosen
 from yt8m.datasets.extract.data_set import Extraction
 from yt8m.datasets.make_records import DataSetFlags
@@ -26,11 +27,18 @@ class ExtractConfig(DataSetFlags):
         "",
         "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
         "of video files, or a folder of them",
+        is_required=True,
+        is_path=True,
     )
     extractors: tuple[str, ...] = option(
-        ("inception", "vggish"), "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own"
+        ("inception", "vggish"),
+        "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own",
+        is_required=True,
+        is_code=True,
     )
-    level: tuple[str, ...] = option(("frame", "video"), "frame keeps all frames, video their mean; or both")
+    level: tuple[str, ...] = option(
+        ("frame", "video"), "frame keeps all frames, video their mean; or both", shapes="nothing", is_required=True
+    )
     labels: str = option(
         "column",
         "where labels are: in the column of the table, or the name of each video's folder",
@@ -44,27 +52,37 @@ class ExtractConfig(DataSetFlags):
         "floats of all others]",
     )
     max_bad_videos: int | None = option(
-        None, "videos that may be left out because their files are bad [a tenth of them]", minimum=0
+        None, "videos that may be left out because their files are bad [a tenth of them]", shapes="nothing", minimum=0
     )
     batch_size: int = option(32, "pictures or windows of sound that an extractor computes at once", minimum=1)
-    jobs: int = option(0, "processes that decode videos [as many as there are cores]", minimum=0, maximum=256)
-    decode_seconds: float = option(600.0, "time after which the decoding of a video is given up", minimum=1e-3)
-    decode_memory: int = option(4096, "address space in MB that the decoding of a video may take", minimum=64)
+    jobs: int = option(
+        0, "processes that decode videos [as many as there are cores]", shapes="nothing", minimum=0, maximum=256
+    )
+    decode_seconds: float = option(
+        600.0, "time after which the decoding of a video is given up", shapes="nothing", minimum=1e-3
+    )
+    decode_memory: int = option(
+        4096, "address space in MB that the decoding of a video may take", shapes="nothing", minimum=64
+    )
     fetch_weights: bool = option(False, "only fetch the weights of the extractors into the cache, and check them")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("videos", "out", "extractors", "level"):
-            if not getattr(self, name) and (name == "extractors" or not self.fetch_weights):
-                raise UsageError(f"--{name} is missing: {self.__dataclass_fields__[name].metadata['help']}")
         for level in self.level:
             if level not in LEVELS or self.level.count(level) > 1:
                 raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")
+
+    def is_required(self, field: dataclasses.Field[Any]) -> bool:
+        """To fetch weights, only the extractors must be named."""
+        return super().is_required(field) and (field.name == "extractors" or not self.fetch_weights)
 
     @property
     def processes(self) -> int:
         """Number of processes that decode."""
         return self.jobs or os.cpu_count() or 1
+
+
+reserve_flags("extraction", ExtractConfig)
 
 
 def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
@@ -81,9 +99,11 @@ def choose(names: Sequence[str], given: Mapping[str, Any]) -> list[Chosen]:
     """The extractors of these names; each gets those of the given settings that it has.
 
     Raises:
-      UsageError: there is no such extractor, none has a given setting, or two compute features of one name.
+      UsageError: there is no such extractor, none has a given setting, two compute features of one name, or two have
+        settings of one name with two meanings.
     """
     kinds = {name: extractors.kind_of(name)[0] for name in names}
+    refuse_two_meanings(kinds)
     fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
     for setting, value in given.items():
         if not any(setting in of_one for of_one in fields.values()):

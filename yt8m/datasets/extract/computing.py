@@ -278,7 +278,7 @@ def described(
     chosen: Sequence[Chosen], found: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
     """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
-    shared = {"frames_per_second": settings.per_second, "max_frames": settings.most}
+    shared = dict(frames_per_second=settings.per_second, max_frames=settings.most)
     return [
         {
             "name": one.name,

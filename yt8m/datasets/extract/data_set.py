@@ -5,7 +5,6 @@ Only the features are computed here; everything else is done by the code of `yt8
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import Chosen, Clip, described
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
 
 REPORT = "extract.jsonl"
 _ROWS_AT_ONCE = 8192
-# Flags that do not change the bytes of the records.
-_FREE = {
-    *("out", "level", "overwrite", "max_bad_videos", "jobs", "decode_seconds", "decode_memory", "vocabulary"),
-    *("runner", "workers"),  # flags of `yt8m bulk extract` only
-}
 
 
 class Extraction:
@@ -134,7 +128,7 @@ class Extraction:
         return summaries
 
     def _inputs(self) -> str:
-        given = {key: value for key, value in dataclasses.asdict(self._config).items() if key not in _FREE}
+        given = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
         return inputs_hash(given, self._described(self._ranges), *classes, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import shlex
@@ -42,11 +41,22 @@ class DataSetFlags(options.Checked):
 
     may_be_remote: ClassVar[bool] = False  # whether `out` may be in a bucket
 
-    out: str = option("", "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord")
+    out: str = option(
+        "",
+        "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord",
+        shapes="nothing",
+        is_required=True,
+        is_path=True,
+    )
     _: KW_ONLY
     label_separator: str = option(";", "between the labels of a video")
     label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
-    vocabulary: str = option("", "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]")
+    vocabulary: str = option(
+        "",
+        "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]",
+        shapes="nothing",  # the numbers of the classes are compared
+        is_path=True,
+    )
     splits: tuple[str, ...] = option(
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
     )
@@ -54,7 +64,7 @@ class DataSetFlags(options.Checked):
     max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     overwrite: bool = option(
-        False, "replace records that were made of another table, of other files or with other flags"
+        False, "replace records that were made of another table, of other files or with other flags", shapes="nothing"
     )
 
     def __post_init__(self) -> None:
@@ -71,11 +81,11 @@ class DataSetFlags(options.Checked):
 class RecordsConfig(DataSetFlags):
     """The flags of `yt8m make-records`."""
 
-    required = ("table", "out")
-
-    table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
+    table: str = option(
+        "", "CSV or Parquet table with the columns id, labels and path; or an NPZ file", is_required=True, is_path=True
+    )
     bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
-    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
+    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order", is_path=True)
     level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
     feature_names: tuple[str, ...] = option(
         (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
@@ -86,7 +96,9 @@ class RecordsConfig(DataSetFlags):
         "training videos; floats, no bytes [learned]",
     )
     frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
-    max_bad_rows: int = option(0, "rows that may be left out because something is wrong with them", minimum=0)
+    max_bad_rows: int = option(
+        0, "rows that may be left out because something is wrong with them", shapes="nothing", minimum=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,9 +193,7 @@ class _Work:
         return output.summary(self._classes, self._bad.found)
 
     def _inputs(self) -> str:
-        given = dataclasses.asdict(self._config)
-        for name in ("out", "vocabulary", "overwrite", "max_bad_rows"):
-            del given[name]
+        given = options.shaping_values(self._config)
         files = [path for path in (self._config.table, self._config.array) if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         return inputs_hash(given, storage.stamps(files), *classes, self._scan.videos)
@@ -292,8 +302,8 @@ def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> st
     It has flags for the features if one of them has the name of a YouTube-8M feature, since the training would
     otherwise take the published defaults.
     """
-    given = {"train_data_pattern": pattern, "train_dir": "runs/mine"}
-    given["model"] = "MoeModel" if level == "video" else "NetVladModel"
+    model = "MoeModel" if level == "video" else "NetVladModel"
+    given = dict(train_data_pattern=pattern, train_dir="runs/mine", model=model)
     if any(feature.name in KNOWN_SIZES for feature in features):
         given["feature_names"] = ",".join(feature.name for feature in features)
         given["feature_sizes"] = ",".join(str(feature.size) for feature in features)

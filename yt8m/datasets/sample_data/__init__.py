@@ -58,9 +58,14 @@ def run(config: SampleConfig) -> int:
 class SampleConfig(options.Checked):
     """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
 
-    required = ("out_dir",)
-
-    out_dir: str = option("", "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord")
+    out_dir: str = option(
+        "",
+        "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord",
+        flag="out",
+        aliases=("out_dir",),
+        is_required=True,
+        is_path=True,
+    )
     level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
     train: int | None = option(
         None, "number of training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST
@@ -113,7 +118,7 @@ def generate(config: SampleConfig) -> None:
             paths = [storage.join(folder, name) for name in names]
             other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
             if other:
-                raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out_dir")
+                raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out")
             jobs.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
@@ -140,7 +145,7 @@ def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.Data
 
 def _write_vocabulary(path: str, num_classes: int) -> None:
     if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
-        raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out_dir")
+        raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out")
     known = vocabulary.load()
     parts = (known.names[:num_classes], known.counts[:num_classes], known.verticals[:num_classes])
     vocabulary.write(path, Vocabulary(*parts))

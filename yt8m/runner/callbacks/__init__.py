@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from yt8m.catalogue import Catalogue
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.registry import Registry
 from yt8m.runner.run_config import CallbackConfig, Context
 
 # Paths instead of classes: each class derives from one of TensorFlow, so its module is imported only when it is used.
-callbacks: Registry[Any] = Registry("callback")
+callbacks = Catalogue("callback")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
     "train_guard": "steps:TrainGuard",

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from yt8m import options
+from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.collective import AllReduce, Round, Word
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
@@ -25,7 +27,11 @@ from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2
 # Settings of a run's signature that may differ between machines: threads, paths of local copies, and GPUs.
-_OF_EACH_MACHINE = ("parse_threads", "prefetch", "distill_from", "devices")
+_OF_EACH_MACHINE = {
+    "devices",
+    *map(options.short_name, options.paths_where(TrainConfig, belongs_to="machine")),
+    *map(options.short_name, options.paths_where(TrainConfig, is_path=True)),
+}
 
 
 class Rounds:
