@@ -29,6 +29,9 @@ _GROUPS = {
         "extract": Command("yt8m.command_line.extract", "make records of your own videos from the video files"),
         "inspect": Command("yt8m.command_line.inspect", "show what TFRecord shards hold, and what is damaged"),
         "verify": Command("yt8m.command_line.verify", "check that shards are complete; write a manifest of them"),
+        "cache": Command(
+            "yt8m.command_line.cache", "parse shards ahead of time, for train, eval and inference --cache"
+        ),
         "from-mediapipe": Command("yt8m.command_line.from_mediapipe", "convert MediaPipe's features to frame records"),
         "vocabulary": Command("yt8m.command_line.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     },

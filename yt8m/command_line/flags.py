@@ -38,6 +38,7 @@ from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
@@ -149,6 +150,17 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     config = _config(InferenceConfig, given)
     check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=own)
+
+
+def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
+    """What `yt8m cache WORDS` asks for, and the data as a training with the same flags reads them; raises like it."""
+    purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
+    asked, given = _read(CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None)
+    files = check_files("data", asked.data)
+    described = {name: given[name] for name in given if name in DataConfig.__dataclass_fields__}
+    described["train_data_pattern"] = asked.data
+    values, _ = data_defaults.complete(described, files, _vocabulary(described, files, ""))
+    return asked, _section(DataConfig, {**values, "data_pattern": asked.data, "cache": asked.out})
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:

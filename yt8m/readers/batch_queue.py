@@ -16,7 +16,7 @@ from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
-from yt8m.readers.cache import CachedInput
+from yt8m.readers.cached_input import CachedInput
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for

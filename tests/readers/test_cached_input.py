@@ -285,7 +285,8 @@ def test_where_there_is_no_room_no_file_is_left(
 @pytest.mark.heavy
 def test_killed_while_it_is_filled_it_is_of_use(pattern: str, kind: str, tmp_path: pathlib.Path) -> None:
     """By SIGKILL in a process of its own, as soon as something is there."""
-    code = "import sys, test_cache as t; t.batches(t.queue(sys.argv[1], sys.argv[2], num_epochs=None, kind='frame'))"
+    fill = "t.batches(t.queue(sys.argv[1], sys.argv[2], num_epochs=None, kind='frame'))"
+    code = f"import sys, test_cached_input as t; {fill}"
     path = os.pathsep.join(sys.path)
     process = subprocess.Popen(
         [sys.executable, "-c", code, pattern, str(tmp_path)],

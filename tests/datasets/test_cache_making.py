@@ -1,0 +1,93 @@
+"""`yt8m cache` makes, in several processes, what a training would make, and goes on where it was left."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import fault_shards
+import pytest
+
+from yt8m.command_line.cli import main
+from yt8m.readers import EverySegmentReader, YT8MFrameFeatureReader
+from yt8m.readers.cached_input import format_of
+from yt8m.records.shard_cache import ShardCache
+
+RECORDS = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=3,2", "--num_classes=10"]
+
+
+@pytest.fixture
+def shards(tmp_path: pathlib.Path) -> list[pathlib.Path]:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    paths = [folder / f"{number}.tfrecord" for number in range(5)]
+    for path in paths:
+        fault_shards.write(path, fault_shards.sound("frame", 4, path.stem))
+    return paths
+
+
+def words(folder: pathlib.Path, *more: str) -> list[str]:
+    return ["cache", f"--data={folder}/data/*", f"--out={folder}/cache", *RECORDS, *more]
+
+
+def damage(path: pathlib.Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_it_makes_what_a_training_reads(
+    shards: list[pathlib.Path], tmp_path: pathlib.Path, jobs: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words(tmp_path, f"--jobs={jobs}")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; 5 shards were parsed now\n"
+    assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, as the shards do, and" in done.stderr
+    cache = ShardCache(f"{tmp_path}/cache", format_of(YT8MFrameFeatureReader(10, (3, 2))))
+    made = {os.path.basename(cache.place(str(path))) for path in shards}
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == made
+    shards[2].touch()
+    assert main(words(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert said == f"{tmp_path}/cache has 20 records of 5 shards; 1 shards were parsed now\n"
+
+
+def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
+    assert main(words(tmp_path, "--all_segments")) == 0
+    every = EverySegmentReader(10, (3, 2))
+    assert len(ShardCache(f"{tmp_path}/cache", format_of(every)).opened(str(shards[0])) or ()) == 4
+    assert main(words(tmp_path, "--all_segments", "--segment_labels")) == 2
+
+
+def test_a_bad_record_is_named_or_tolerated(
+    shards: list[pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in shards[:2]:
+        damage(path)
+    assert main(words(tmp_path)) == 1
+    assert f"{shards[0]}: record 3: its checksum is wrong" in capsys.readouterr().err
+    assert main(words(tmp_path, "--max_bad_records=1")) == 1
+    assert "It is bad record 2; --max_bad_records=1 tolerates no more" in capsys.readouterr().err
+    assert main(words(tmp_path, "--max_bad_records=2")) == 0
+    assert "has 18 records of 5 shards" in capsys.readouterr().out
+
+
+@pytest.mark.heavy
+def test_killed_it_goes_on(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
+    """The processes that it started end too, and no half of a file is taken."""
+    program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+    cache = tmp_path / "cache"
+    process = subprocess.Popen([sys.executable, "-c", program, *words(tmp_path, "--jobs=2")])
+    while process.poll() is None and not any(cache.glob("*")):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(0.5)
+    assert main(words(tmp_path)) == 0
+    assert len(list(cache.iterdir())) == 5

@@ -1,0 +1,117 @@
+"""Parses shards into a cache ahead of time, in several processes; what is in the cache already stays."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from yt8m import progress_bar, readers, storage
+from yt8m.config.programs import same_as
+from yt8m.config.train_config import DamagePolicy, DataConfig
+from yt8m.datasets.make_records.forked import ForkedWorkers, JobError, SubmittedJob, usable_cores
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.readers.cached_input import format_of
+from yt8m.records import manifest
+from yt8m.records.shard_cache import ShardCache
+from yt8m.records.shards import DamagedError
+
+
+@dataclass(frozen=True)
+class CacheConfig(DamagePolicy):
+    """The flags of `yt8m cache`: those that describe the records are those of the training that will read them."""
+
+    required = ("data", "out")
+
+    data: str = same_as(DataConfig, "data_pattern")
+    out: str = option("", "local folder of the cache, as train, eval and inference name it by --cache")
+    frame_features: bool = same_as(DataConfig, "frame_features")
+    feature_names: tuple[str, ...] = same_as(DataConfig, "feature_names")
+    feature_sizes: tuple[int, ...] = same_as(DataConfig, "feature_sizes")
+    segment_labels: bool = same_as(DataConfig, "segment_labels")
+    all_segments: bool = option(False, "for inference --segment_labels, which reads every segment and no labels")
+    num_classes: int = same_as(DataConfig, "num_classes")
+    vocabulary: str = same_as(DataConfig, "vocabulary")
+    max_frames: int = same_as(DataConfig, "max_frames")
+    jobs: int | None = option(None, "number of processes [as many as cores]", minimum=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.all_segments and self.segment_labels:
+            raise UsageError("--all_segments and --segment_labels are for different passes; give one of them.")
+
+
+class _Made(NamedTuple):
+    """What the cache has of a shard: its number of records, and its bad record as in `CachedShard`."""
+
+    shard: str
+    records: int
+    damage: tuple[int, str] | None
+
+
+def make(config: CacheConfig, data: DataConfig) -> None:
+    """Fills the cache.
+
+    Args:
+      config: the flags.
+      data: the data that they describe, as a training would read them.
+
+    Raises:
+      UsageError: no file matches, or a cache cannot serve these data.
+      RunError: a shard has a bad record or cannot be read, or the disk is full; what is finished stays.
+    """
+    data.check_cache()
+    files = manifest.shards_at(data.data_pattern)
+    cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
+    print(cache.room(files), file=sys.stderr)
+    found = {shard: parsed for shard in files if (parsed := cache.opened(shard)) is not None}
+    there = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in found.items()]
+    missing = [shard for shard in files if shard not in found]
+    for made in progress_bar.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(there)):
+        there.append(made)
+        _refuse_damage(there, data.max_bad_records)
+    records = sum(made.records for made in there)
+    print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
+
+
+def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
+    if not config.all_segments:
+        return readers.reader_for(data)
+    return readers.EverySegmentReader(
+        data.num_classes, data.feature_sizes, data.feature_names, data.max_frames, feature_ranges=data.feature_ranges
+    )
+
+
+def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterator[_Made]:
+    """Parses the shards, in their order."""
+
+    def made(shard: str) -> _Made:
+        parsed = cache.made(shard)
+        return _Made(shard, len(parsed), parsed.damage)
+
+    count = min(jobs or usable_cores(), len(shards))
+    if count < 2:
+        yield from map(made, shards)
+        return
+    pending: deque[tuple[str, SubmittedJob]] = deque()
+    with ForkedWorkers(count, made) as workers:
+        for place, shard in enumerate([*shards, *[""] * 2 * count]):  # two jobs for each process wait for it
+            if shard:
+                pending.append((shard, workers.submit(storage.size(shard), shard)))
+            if place >= 2 * count and pending:
+                shard, job = pending.popleft()
+                try:
+                    result: _Made = job.result()
+                except JobError:
+                    result = made(shard)  # fails with the very error
+                yield result
+
+
+def _refuse_damage(there: Sequence[_Made], limit: int) -> None:
+    bad = [made for made in there if made.damage]
+    if len(bad) > limit and bad[-1].damage:
+        error = DamagedError(bad[-1].shard, *bad[-1].damage)
+        raise RunError(f"{error} It is bad record {len(bad)}; --max_bad_records={limit} tolerates no more.")
