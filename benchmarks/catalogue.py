@@ -37,6 +37,7 @@ ROWS: dict[str, Row] = {
     "train/FrameLevelLogisticModel, no floor": Row(
         lambda repeats: runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats), peak_mb=1200
     ),
+    "train/FrameLevelLogisticModel, cache": Row(training.train_cached_frames),
     "train/DbofModel, no floor": Row(training.train_frames("DbofModel", 64), peak_mb=2500),
     "eval/LogisticModel": Row(training.evaluate_logistic, ratio=0.75),
     "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
@@ -57,6 +58,8 @@ ROWS: dict[str, Row] = {
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(lambda repeats: reading.read(runs.video_data(), False, 100, repeats)),
     "input/frame, for training": Row(reading.frame_shuffled, ratio=0.85),
+    "input/frame, cache": Row(reading.frame_cached, cpu_ratio=3.0),
+    "cache/make": Row(reading.make_cache),
     "read_records/video, in order": Row(
         lambda repeats: reading.read_as_numpy(runs.video_data(), False, repeats), cpu_ratio=1.0
     ),

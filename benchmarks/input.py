@@ -16,7 +16,10 @@ from benchmarks.measure import Measured, Sample, take_turns, timed
 from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
+from yt8m.readers.cached_input import format_of
+from yt8m.records import manifest
 from yt8m.records.batches import read_records
+from yt8m.records.shard_cache import ShardCache
 
 _AHEAD = 3  # batches that the queue prefetched before the clock starts
 
@@ -62,13 +65,66 @@ def video_cached(repeats: int) -> Measured:
         return take_turns(config.batch_size, Reading(_queue(config, True), 100), {"no cache": plain}, repeats)
 
 
+def frame_cached(repeats: int) -> Measured:
+    """Reads frames from a filled cache. The floors read without it, and only copy and pad mapped frames."""
+    plain, gather = Reading(_queue(runs.frame_data(), True), 30), _Gathering(runs.frame_data())
+    with cached(runs.frame_data()) as config:
+        work = Reading(_queue(config, True), 30)
+        return take_turns(config.batch_size, work, {"no cache": plain, "bare gather": gather}, repeats)
+
+
 @contextlib.contextmanager
 def cached(config: DataConfig) -> Iterator[DataConfig]:
-    """`config` with a cache of parsed videos, filled by one epoch."""
+    """`config` with a cache of parsed records that has all shards."""
     with tempfile.TemporaryDirectory() as folder:
-        filled = dataclasses.replace(config, cache=folder)
-        Reading(_queue(filled, True), data.EXAMPLES["video"] // config.batch_size)()
-        yield filled
+        _fill(config, folder)
+        yield dataclasses.replace(config, cache=folder)
+
+
+def make_cache(repeats: int) -> Measured:
+    """Parses frames into a cache, in one process. The floor parses them into batches."""
+
+    def make() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            _fill(runs.frame_data(), folder)
+
+    records = read_records(runs.frame_data().data_pattern, batch_size=128)
+    floor = timed(lambda: [None for _ in records])
+    return take_turns(data.EXAMPLES["frame"], timed(make), {"read_records": floor}, repeats)
+
+
+def _fill(config: DataConfig, folder: str) -> None:
+    cache = ShardCache(folder, format_of(reader_for(config)))
+    for shard in manifest.shards_at(config.data_pattern):
+        cache.made(shard)
+
+
+class _Gathering:
+    """Copies and pads random videos of one mapped file of frames, for a batch at a time."""
+
+    def __init__(self, config: DataConfig, steps: int = 30) -> None:
+        self._size, self._steps, self._draw = config.batch_size, steps, np.random.default_rng(0)
+        file, lengths = tempfile.TemporaryFile(), []  # noqa: SIM115 - it is mapped for as long as the process lives
+        for batch in read_records(config.data_pattern, batch_size=config.batch_size):
+            for row, count in enumerate(batch.num_frames.tolist()):
+                frames = [values[row, :count] for values in batch.features.values()]
+                file.write(np.concatenate(frames, axis=1).tobytes())
+                lengths.append(count)
+        file.flush()
+        self._frames = np.memmap(file, np.uint8, "r").reshape(sum(lengths), -1)
+        self._ends, self._lengths = np.cumsum(lengths), np.array(lengths)
+        self()  # maps every page
+
+    def __call__(self) -> Sample:
+        """Seconds of one batch."""
+        return timed(self._gather, self._steps)()
+
+    def _gather(self) -> None:
+        for rows in np.array_split(self._draw.permutation(self._steps * self._size) % len(self._ends), self._steps):
+            padded = np.empty((len(rows), self._lengths[rows].max(), self._frames.shape[1]), np.uint8)
+            for place, (end, count) in enumerate(zip(self._ends[rows], self._lengths[rows], strict=True)):
+                padded[place, :count] = self._frames[end - count : end]
+                padded[place, count:] = 0
 
 
 def frame_shuffled(repeats: int) -> Measured:

@@ -56,6 +56,12 @@ def train_cached(repeats: int) -> Measured:
         return runs.train(config, "LogisticModel", repeats, _floors(LOGISTIC, 20, "float32"))
 
 
+def train_cached_frames(repeats: int) -> Measured:
+    """FrameLevelLogisticModel on a cache of parsed frames."""
+    with reading.cached(runs.frame_data()) as config:
+        return runs.train(config, "FrameLevelLogisticModel", repeats)
+
+
 def evaluate_logistic(repeats: int) -> Measured:
     """LogisticModel evaluated, metrics included."""
     needed = products.dense(BATCH, products.FEATURES, products.CLASSES, training=False)
