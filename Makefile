@@ -13,6 +13,8 @@ RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
 PYTEST_ARGS ?=
+# --extra-index-url=https://download.pytorch.org/whl/cpu takes the build of torch without CUDA, which is much smaller.
+TORCH_ARGS ?=
 BENCH_ARGS ?=
 RECIPES_ARGS ?=
 MINUTES ?= 20
@@ -66,7 +68,7 @@ $(INSTALLED): $(RUNNABLE)
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
-	$(PIP_INSTALL) -e '.[docs,beam]'
+	$(PIP_INSTALL) $(TORCH_ARGS) -e '.[docs,beam,hf]'
 	@touch $@
 
 $(MUTABLE): $(INSTALLED)

@@ -7,6 +7,8 @@ import io
 import json
 import pathlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +30,24 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         command_blocks.put(command_blocks.files_of(PAGE), folder, patch)
         yield "".join(run_block(block) for block in command_blocks.blocks(PAGE) if block.language == "sh")
+
+
+@pytest.mark.heavy
+def test_names_of_classes_are_enough(tmp_path: pathlib.Path) -> None:
+    """The first commands of the page, with the tiny network that it makes."""
+    files = command_blocks.files_of(PAGE)
+    with contextlib.chdir(tmp_path), pytest.MonkeyPatch.context() as patch:
+        command_blocks.put(files, tmp_path, patch)
+        pathlib.Path("classes.csv").write_text("name\ndisc\nsquare\nstripes\n")
+        for script in ("make_clips.py", "tiny_siglip.py"):
+            subprocess.run([sys.executable, script], check=True, capture_output=True)
+        first, then = [block for block in command_blocks.blocks(PAGE) if "runs/zero" in block.text][:2]
+        for block in (first, then):
+            run_block(block._replace(text=block.text.replace("google/siglip2-base-patch16-224", "tiny_siglip")))
+        rows = pathlib.Path("tags.csv").read_text().splitlines()
+        assert len(rows) > 60
+        assert json.loads(pathlib.Path("runs/zero/eval/report.json").read_text())["num_examples"] == 60
+        assert pathlib.Path("runs/few/config.json").exists()
 
 
 @pytest.mark.heavy

@@ -39,6 +39,7 @@ _GROUPS = {
         "train": Command("yt8m.train", "train a model on TFRecord files"),
         "add-classes": Command("yt8m.command_line.add_classes", "add the classes of new data to a trained model"),
         "cloud-job": Command("yt8m.command_line.cloud_job", "train on Vertex AI: print the job, or submit it"),
+        "from-text": Command("yt8m.command_line.from_text", "make a run of classes from their names alone"),
         "import-checkpoint": Command(
             "yt8m.command_line.import_checkpoint", "make a run from a checkpoint of published code"
         ),

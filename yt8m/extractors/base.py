@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options
+from yt8m import options, storage
 from yt8m.catalogue import Catalogue
 from yt8m.errors import UsageError
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
@@ -84,6 +84,7 @@ class Extractor(options.Checked, abc.ABC):
       window: length of a window of sound, in samples.
       hop: distance of the starts of successive windows, in samples; of the middles of successive clips, in seconds,
         one by default.
+      free_settings: fields that do not change the feature, such as the device that computes it.
     """
 
     feature: ClassVar[str]
@@ -94,6 +95,7 @@ class Extractor(options.Checked, abc.ABC):
     rate: ClassVar[float] = 16000
     window: ClassVar[int] = 16000
     hop: ClassVar[float] = 16000
+    free_settings: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,14 +131,25 @@ class Extractor(options.Checked, abc.ABC):
           UsageError: a file does not have the expected content.
         """
 
-    def further_files(self, path: str) -> list[str]:
-        """The files that the file of weights `path` names and that hold a part of the weights; none by default."""
-        return []
+    def located(self, path: str) -> tuple[str, dict[str, Any]]:
+        """The local path of the weights at `path`, and the settings that are fixed by it; may fetch what is missing.
+
+        Raises:
+          UsageError: there are no such weights.
+          RunError: they cannot be fetched.
+        """
+        if not storage.exists(path):
+            raise UsageError("there is no such file.")
+        return path, {}
+
+    def files_of(self, path: str) -> list[str]:
+        """The files that hold the weights at `path`; more than one if that names others."""
+        return [path]
 
     def settings(self) -> dict[str, Any]:
-        """{field: value} of all fields except the weights; the settings and the weights determine the feature."""
-        files = self.weight_files()
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in files}
+        """{field: value} of the fields that determine the feature, besides the weights."""
+        others = {*self.weight_files(), *self.free_settings}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others}
 
     def weight_files(self) -> dict[str, PublishedFile | None]:
         """{field that `weights` declares: where its file is published}."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m.errors import UsageError
 
@@ -64,3 +67,12 @@ class Sound(NamedTuple):
 
 
 Form = Pictures | Clips | Sound
+
+
+def blank(form: Form) -> NDArray[Any]:
+    """One black picture or clip, or one silent window, which shows how many values the feature has."""
+    if isinstance(form, Sound):
+        return np.zeros((1, form.window), np.float32)
+    side = (form.scaling.size or form.scaling.shorter_side) if form.scaling else 64
+    frames = (form.frames,) if isinstance(form, Clips) else ()
+    return np.zeros((1, *frames, side, side, 3), np.uint8)

@@ -128,11 +128,11 @@ class OnnxModel(PictureModel):
         if len(self.mean) != 3 or len(self.deviation) != 3 or 0 in self.deviation:
             raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
 
-    def further_files(self, path: str) -> list[str]:
+    def files_of(self, path: str) -> list[str]:
         """See `Extractor`. ONNX's "external data": a tensor names its file, relative to the folder of the model."""
         folder, content = os.path.dirname(path), storage.read_bytes(path)
         names = {_text_at(content, match.end()) for match in _LOCATION.finditer(content)}
-        return [storage.join(folder, name) for name in sorted(names)]
+        return [path, *(storage.join(folder, name) for name in sorted(names))]
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import extractors, registry
+from yt8m import extractors, options, registry
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, described
 from yt8m.errors import UsageError
@@ -122,8 +122,8 @@ def for_model(
         is_trusted = trust_code or takes.is_own
         registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
         if not is_trusted:
-            _refuse_saved_models(takes, entries, given)
-        chosen = [_again(one, given) for one in entries]
+            _refuse_code(takes, entries, given)
+        chosen = [_again(takes, one, given) for one in entries]
         found = [weights.find(one.extractor, one.name) for one in chosen]
         for entry, of_one in zip(entries, found, strict=True):
             _refuse_other_weights(takes, entry, of_one)
@@ -158,19 +158,32 @@ def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     return wanted
 
 
-def _again(entry: Entry, given: Mapping[str, Any]) -> Chosen:
-    """The extractor of an entry; the user may give other paths for its weights."""
+def _again(takes: ModelInput, entry: Entry, given: Mapping[str, Any]) -> Chosen:
+    """The extractor of an entry; the user may give other paths for its weights, and settings like the device.
+
+    Raises:
+      UsageError: another setting differs from that of the training data.
+    """
     name = str(entry["name"])
-    files = extractors.create(name, entry["settings"]).weight_files()
-    paths = {key: value for key, value in given.items() if key in files}
-    return Chosen(name, extractors.create(name, {**entry["settings"], **paths}))
-
-
-def _refuse_saved_models(takes: ModelInput, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
-    for entry in entries:
-        if str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in given:
+    extractor = extractors.create(name, entry["settings"])
+    free = {key for key in given if key in extractor.weight_files() or key in extractor.free_settings}
+    for key in (given.keys() & entry["settings"].keys()) - free:
+        if given[key] != options.with_tuples(entry["settings"][key]):
             raise UsageError(
-                f"{takes.folder} names a SavedModel, {entry['name']}, which can execute code here, and this is not "
+                f"{takes.folder} was trained on features of {name} with --{key}={entry['settings'][key]}, not "
+                f"{given[key]}. Leave that out."
+            )
+    return Chosen(name, extractors.create(name, {**entry["settings"], **{key: given[key] for key in free}}))
+
+
+def _refuse_code(takes: ModelInput, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
+    """Refuses SavedModels, and networks that bring code of their own."""
+    for entry in entries:
+        is_saved_model = str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in given
+        if is_saved_model or entry["settings"].get("trust_code"):
+            what = "a SavedModel" if is_saved_model else "a network with code of its own"
+            raise UsageError(
+                f"{takes.folder} names {what}, {entry['name']}, which can execute code here, and this is not "
                 "known as a run that you trained on this machine. If you trust it, add --trust_code."
             )
 

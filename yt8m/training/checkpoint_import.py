@@ -72,7 +72,8 @@ def run(asked: ImportConfig, config: TrainConfig, given: set[str]) -> int:
     named_by_user = vocabulary.of_data(config.data.vocabulary)
     names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, found.path, named_by_user)
     _refuse_misfits(found.path, config, named, weights, ours)
-    _write(config, found, named, names)
+    values = {one.name: one.to_ours(found.value(name)) for name, one in named.items() if one.name}
+    write_run(config, values, found.step(), names, f"imported from {found.path}")
     _tell(config, found, named, left_out)
     return 0
 
@@ -256,18 +257,25 @@ def _refuse_misfits(
         )
 
 
-def _write(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], names: Vocabulary) -> None:
-    """Writes the folder of the run, whole or not at all."""
-    step = found.step()
+def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, names: Vocabulary, origin: str) -> None:
+    """Writes the folder of a run whose weights are given, whole or not at all.
+
+    Args:
+      config: the run's config; `train_dir` is the folder.
+      values: {name of a variable of the model: its value}.
+      step: the step of its checkpoint.
+      names: the run's vocabulary; empty if it has none.
+      origin: one sentence that says where the weights are from.
+    """
     with replaced_folder(config.train_dir.rstrip("/")) as part:
-        _save(checkpoints.path_of(part, step), config, found, named)
+        _save(checkpoints.path_of(part, step), config, values, step)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, config, names, is_own=True)
-        run_dir.note_end(part, Ended(Status.FINISHED, step, f"imported from {found.path}"))
+        run_dir.note_end(part, Ended(Status.FINISHED, step, origin))
 
 
-def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]) -> None:
-    """Saves the training graph of the run, with the weights of the checkpoint and with the optimizer's first state."""
+def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
+    """Saves the training graph of the run, with these weights and with the optimizer's first state."""
     settings, parts = training_run.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
     with tf.Graph().as_default():
@@ -277,13 +285,11 @@ def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str,
         averages = dict(getattr(ops, "averages", ()))
         with tf.Session(config=creation.session_config(settings)) as session:
             session.run(start)
-            for name, variable in named.items():
-                if variable.name:
-                    value = variable.to_ours(found.value(name))
-                    for target in (variable.name, averages.get(variable.name)):
-                        if target:
-                            assign(session, ours[target], value)
-            assign(session, ours[STEP], found.step())
+            for name, value in values.items():
+                for target in (name, averages.get(name)):
+                    if target:
+                        assign(session, ours[target], value)
+            assign(session, ours[STEP], step)
             saver.save(session, path, write_meta_graph=False, write_state=False)
 
 

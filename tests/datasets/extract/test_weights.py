@@ -186,7 +186,7 @@ def test_help_lists_the_settings_of_all_extractors(capsys: pytest.CaptureFixture
 def test_all_files_of_an_onnx_model_are_its_fingerprint(tmp_path: pathlib.Path) -> None:
     path = stand_ins.write_onnx(tmp_path / "clip.onnx", weights="clip.onnx.data")
     extractor = extractors.create(f"onnx:{path}", {"picture_size": 8})
-    assert extractor.further_files(path) == [f"{path}.data"]
+    assert extractor.files_of(path) == [path, f"{path}.data"]
     before = weights.find(extractor, "onnx").sha256
     pictures = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
     with extractor.open({"onnx_file": path}) as compute:

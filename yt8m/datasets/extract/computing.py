@@ -21,7 +21,7 @@ from yt8m.extractors import Extractor
 from yt8m.extractors.base import Compute, OpenedExtractor
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
-from yt8m.extractors.forms import Clips, Form, Pictures, Sound
+from yt8m.extractors.forms import Clips, Form, Pictures, Sound, blank
 from yt8m.extractors.sampling import clip_of_row
 from yt8m.records import shards
 from yt8m.records.data_format import Range
@@ -111,7 +111,7 @@ class Computer(Closing):
                 compute.form if isinstance(compute, OpenedExtractor) else extractor.form
                 for extractor, compute in zip(self._extractors, self._computes, strict=True)
             ]
-            blanks = map(_blank_for, self._forms)
+            blanks = map(blank, self._forms)
             self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
             self._open = opening.pop_all()
         forms = list(dict.fromkeys(self._forms))
@@ -265,15 +265,6 @@ class _Batches:
             video.pending -= 1
 
 
-def _blank_for(form: Form) -> NDArray[Any]:
-    """One black picture or clip, or one silent window, which shows how many values the feature has."""
-    if isinstance(form, Sound):
-        return np.zeros((1, form.window), np.float32)
-    side = (form.scaling.size or form.scaling.shorter_side) if form.scaling else 64
-    frames = (form.frames,) if isinstance(form, Clips) else ()
-    return np.zeros((1, *frames, side, side, 3), np.uint8)
-
-
 def described(
     chosen: Sequence[Chosen], found: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
@@ -285,7 +276,9 @@ def described(
             "feature": one.extractor.feature,
             "range": None if bounds is None else list(bounds),
             **shared,
-            "settings": {name: _plain(value) for name, value in one.extractor.settings().items()},
+            "settings": {
+                name: _plain(value) for name, value in {**one.extractor.settings(), **of_one.settings}.items()
+            },
             "weights": of_one.sha256,
         }
         for one, of_one, bounds in zip(chosen, found, ranges, strict=True)

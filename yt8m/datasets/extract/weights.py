@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yt8m import storage
 from yt8m.datasets.download.transfer import Client
@@ -27,10 +27,12 @@ class Weights(NamedTuple):
     Attributes:
       paths: {field: path of the file or folder}.
       sha256: {field: its sha256}, as manifests and runs name it.
+      settings: settings of the extractor that the weights fix, such as the commit of a repository.
     """
 
     paths: dict[str, str]
     sha256: dict[str, str]
+    settings: dict[str, Any]
 
 
 def find(extractor: Extractor, name: str) -> Weights:
@@ -40,18 +42,21 @@ def find(extractor: Extractor, name: str) -> Weights:
       UsageError: a path that the user gave does not exist.
       RunError: a file cannot be fetched, or is not the one that was used before.
     """
-    paths, sums = {}, {}
+    paths, sums, settings = {}, {}, dict[str, Any]()
     for field, source in extractor.weight_files().items():
         given = str(getattr(extractor, field))
         if not given and source is None:
             raise UsageError(f"extractor {name}: give the path of its file by --{field}=PATH.")
         if given:
-            if not storage.exists(given):
-                raise UsageError(f"extractor {name}, --{field}={given}: there is no such file.")
-            paths[field], sums[field] = given, _sha256_with(given, extractor.further_files(given), name)
+            try:
+                paths[field], fixed = extractor.located(given)
+            except (UsageError, RunError) as error:
+                raise type(error)(f"extractor {name}, --{field}={given}: {error}") from error
+            settings |= fixed
+            sums[field] = _sha256_with(extractor.files_of(paths[field]), name)
         elif source is not None:
             paths[field], sums[field] = _cached(source, f"extractor {name}", field)
-    return Weights(paths, sums)
+    return Weights(paths, sums, settings)
 
 
 def cache_path(source: PublishedFile) -> str:
@@ -69,13 +74,13 @@ def sha256_of(path: str) -> str:
     return whole.hexdigest()
 
 
-def _sha256_with(path: str, further: Sequence[str], name: str) -> str:
+def _sha256_with(files: Sequence[str], name: str) -> str:
     """The sha256 of a file; that of several files is the sha256 of their names and sums."""
-    for missing in (other for other in further if not storage.exists(other)):
-        raise UsageError(f"extractor {name}: {path} has weights in {missing}, and there is no such file.")
-    if not further:
-        return sha256_of(path)
-    lines = [f"{os.path.basename(one)}\0{sha256_of(one)}\n" for one in (path, *further)]
+    for missing in (other for other in files if not storage.exists(other)):
+        raise UsageError(f"extractor {name}: {files[0]} has weights in {missing}, and there is no such file.")
+    if len(files) == 1:
+        return sha256_of(files[0])
+    lines = [f"{os.path.basename(file)}\0{sha256_of(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

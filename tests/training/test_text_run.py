@@ -1,0 +1,145 @@
+"""`yt8m from-text`: its logits are those of the network, and the run is one like any other."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import made_videos
+import numpy as np
+import pytest
+import tiny_networks
+
+import yt8m
+from yt8m.command_line import cli
+from yt8m.errors import UsageError
+from yt8m.training import text_run
+
+CLASSES = "name,prompt\ndisc,\nsquare,a red square\nsquare,a square thing\nstripes,moving stripes\n"
+TEXTS = [["a video of disc"], ["a red square", "a square thing"], ["moving stripes"]]
+FAMILIES = ("SigLIP", "CLIP")
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def run(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The folder of the network of a family, and that of the run made with it."""
+    folder = tmp_path_factory.mktemp("text")
+    network = tiny_networks.write(folder / request.param, request.param)
+    (folder / "classes.csv").write_text(CLASSES)
+    words = [f"--classes={folder}/classes.csv", f"--extractor=hf:{network}", f"--out={folder}/zero"]
+    assert cli.main(["from-text", *words]) == 0
+    return network, f"{folder}/zero"
+
+
+def logits_per_image(network: str, pictures: list[np.ndarray]) -> np.ndarray:
+    """The network's own logits of pictures, for each of the texts."""
+    import torch
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(network).eval()
+    texts = [text for of_class in TEXTS for text in of_class]
+    longest = {"padding": "max_length", "max_length": 12} if "SigLIP" in network else {"padding": True}
+    tokens = transformers.AutoTokenizer.from_pretrained(network)(texts, return_tensors="pt", **longest)
+    inputs = transformers.AutoImageProcessor.from_pretrained(network, backend="pil")(pictures, return_tensors="pt")
+    mask = {} if "SigLIP" in network else {"attention_mask": tokens["attention_mask"]}
+    with torch.no_grad():
+        return model(input_ids=tokens["input_ids"], **mask, **inputs).logits_per_image.numpy()
+
+
+@pytest.mark.heavy
+def test_scores_are_those_of_the_network(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    network, folder = run
+    picture = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    path = made_videos.write(tmp_path / "clip.mkv", lambda _: picture, None, times=[0.0])
+    logits = logits_per_image(network, [picture])[0]
+    with yt8m.load(folder) as model:
+        scores = {one.name: one.score for one in model.predict_video(path, top_k=3).classes}
+    for name, logit in (("disc", logits[0]), ("stripes", logits[3])):
+        assert scores[name] == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-5)
+
+
+@pytest.mark.heavy
+def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    import torch
+
+    from yt8m import extractors
+    from yt8m.extractors.class_texts import text_classifier
+    from yt8m.extractors.hugging_face import HuggingFaceNetwork
+
+    network, _ = run
+    extractor = extractors.create(f"hf:{network}")
+    assert isinstance(extractor, HuggingFaceNetwork)
+    classifier, has_bias = text_classifier(extractor, network, [[text] for of_class in TEXTS for text in of_class])
+    assert has_bias == ("SigLIP" in network)
+    path = made_videos.write(tmp_path / "clip.mkv", made_videos.shape("disc"), None, 4.0)
+    mean = yt8m.extract(path, extractors=[f"hf:{network}"])[extractor.feature].mean(axis=0)
+    logits = mean / np.linalg.norm(mean) @ classifier.weights + classifier.biases
+
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(network).eval()
+    kind = type(model.get_image_features(pixel_values=torch.zeros(1, 3, 32, 32)))
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():  # the network compares this embedding with the texts
+        patch.setattr(transformers.AutoModel, "from_pretrained", lambda _: model)
+        vision = torch.tensor(mean)[None]
+        patch.setattr(type(model.vision_model), "forward", lambda *_, **__: kind(pooler_output=vision))
+        if hasattr(model, "visual_projection"):
+            patch.setattr(model, "visual_projection", torch.nn.Identity())
+        expected = logits_per_image(network, [np.zeros((32, 32, 3), np.uint8)])[0]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.heavy
+def test_a_run_of_texts_is_a_run_like_any_other(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    network, folder = run
+    made_videos.write_kinds(tmp_path, 9)
+    words = [f"--videos={tmp_path}", "--labels=folder", f"--out={tmp_path}/data", f"--extractors=hf:{network}"]
+    words += ["--level=video", "--splits=train:0.5,test:0.5", f"--vocabulary={folder}/vocabulary.csv"]
+    assert cli.main(["extract", *words]) == 0
+    pattern = f"--eval_data_pattern={tmp_path}/data/video/test/*.tfrecord"
+    assert cli.main(["eval", f"--train_dir={folder}", pattern, "--run_once", "--report"]) == 0
+    assert json.loads(pathlib.Path(folder, "eval/report.json").read_text())["num_examples"] >= 1
+    assert pathlib.Path(folder, "thresholds.csv").exists() or list(pathlib.Path(folder).rglob("*thresholds*"))
+    film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc"), None, 12.0)
+    assert cli.main(["predict", f"--train_dir={folder}", film, "--timeline", f"--csv={tmp_path}/tags.csv"]) == 0
+    assert cli.main(["export", f"--train_dir={folder}", f"--export_dir={tmp_path}/export"]) == 0
+    with yt8m.load(folder) as model, yt8m.load(next(pathlib.Path(tmp_path, "export").iterdir())) as exported:
+        scores = [{one.name: one.score for one in each.predict_video(film).classes} for each in (model, exported)]
+    assert scores[0].keys() == scores[1].keys()
+    for name, score in scores[0].items():
+        assert score == pytest.approx(scores[1][name], abs=1e-6)
+    words = [f"--train_data_pattern={tmp_path}/data/video/train/*.tfrecord", f"--train_dir={tmp_path}/on"]
+    words += [f"--init_from={folder}", "--num_epochs=1", "--batch_size=4", "--model=LogisticModel"]
+    assert cli.main(["train", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "problem"),
+    [
+        ("label\ndisc\n", [], "has no column name; it has: label"),
+        ("name\n", [], "has no classes"),
+        ("name,prompt\n,a disc\n", [], "line 2: the name is empty"),
+        ("name\ndisc\n", ["--template=a video"], "it has no {}"),
+        ("name\ndisc\n", ["--extractor=inception"], "expected hf:NAME with its pooled output"),
+        ("name\ndisc\n", ["--pooling=mean"], "expected hf:NAME with its pooled output"),
+    ],
+)
+def test_what_is_refused(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], content: str, words: list[str], problem: str
+) -> None:
+    (tmp_path / "classes.csv").write_text(content)
+    usual = [f"--classes={tmp_path}/classes.csv", f"--out={tmp_path}/zero"]
+    usual += [] if any(word.startswith("--extractor") for word in words) else ["--extractor=hf:owner/name"]
+    assert cli.main(["from-text", *usual, *words]) == 2
+    assert problem in capsys.readouterr().err
+    assert not (tmp_path / "zero").exists()
+
+
+def test_prompts_of_one_name_belong_together(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "classes.csv").write_text("\ufeff" + CLASSES)
+    prompts = text_run.read_prompts(f"{tmp_path}/classes.csv", "a video of {}")
+    assert list(prompts) == ["disc", "square", "stripes"]
+    assert list(prompts.values()) == TEXTS
+    with pytest.raises(UsageError, match="there is no such file"):
+        text_run.read_prompts(f"{tmp_path}/other.csv", "{}")

@@ -1,0 +1,87 @@
+"""The files of a network of Hugging Face: a folder, or a snapshot of a repository on huggingface.co in its cache."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, first_line, missing_extra
+from yt8m.storage import copies
+
+WEIGHTS = ".safetensors"
+_TAKEN = ("*.safetensors", "*.json", "*.txt", "*.model")
+
+
+def import_transformers(name: str) -> Any:
+    """The library transformers, which logs errors alone.
+
+    Raises:
+      UsageError: it or torch is not installed.
+    """
+    try:
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise missing_extra(f"extractor {name}", "transformers and torch", "hf") from error
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
+    """The local folder of a network and the commit of its revision, empty for a folder; fetches what is missing.
+
+    Args:
+      network: a folder, also in a bucket, or the name of a repository on huggingface.co.
+      revision: a branch, a tag or a commit of the repository; empty for its main branch.
+      with_code: whether Python files are fetched too.
+
+    Raises:
+      UsageError: there is no such repository or revision, or it has no safetensors.
+      RunError: huggingface.co cannot be reached.
+    """
+    if storage.is_dir(network):
+        folder, commit = copies.folder_copy(network), ""
+    else:
+        folder = _snapshot(network, revision, with_code)
+        commit = os.path.basename(folder)
+    if not any(name.endswith(WEIGHTS) for name in storage.names_in(folder)):
+        raise UsageError(
+            f"{folder} has no weights of the kind {WEIGHTS}. Weights in other files, such as "
+            "pytorch_model.bin, can execute code when they are loaded, and are not taken: store the network again by "
+            "save_pretrained(FOLDER)."
+        )
+    return folder, commit
+
+
+def _snapshot(name: str, revision: str, with_code: bool) -> str:
+    import_transformers(f"hf:{name}")
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    patterns = [*_TAKEN, *(["*.py"] if with_code else [])]
+    try:
+        return str(
+            huggingface_hub.snapshot_download(
+                name, revision=revision or None, allow_patterns=patterns, ignore_patterns=["*/*"]
+            )
+        )
+    except (errors.HFValidationError, errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise UsageError(
+            "there is no such folder, and huggingface.co has no such repository or revision that may be read: "
+            f"{first_line(error)}"
+        ) from error
+    except (OSError, ValueError, errors.HfHubHTTPError) as error:
+        at = f" --hf_revision={revision}" if revision else ""
+        raise RunError(
+            "there is no such folder, its files are not in the cache "
+            f"({huggingface_hub.constants.HF_HUB_CACHE}), and huggingface.co cannot be reached. Where it can be, run "
+            f"yt8m extract --extractors=hf:{name}{at} --fetch_weights, and copy the cache."
+        ) from error
+
+
+def files_of(folder: str, *, with_code: bool) -> list[str]:
+    """The files of a network that decide its features: configurations, weights and, if they are used, Python files."""
+    endings = (".json", WEIGHTS, *([".py"] if with_code else []))
+    return [storage.join(folder, name) for name in storage.names_in(folder) if name.endswith(endings)]

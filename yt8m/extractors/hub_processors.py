@@ -1,0 +1,122 @@
+"""What a network of transformers takes, and the inputs that its own processor prepares.
+
+Pictures are prepared by Pillow and NumPy, not by torchvision, so that a network has the same features on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import UsageError
+from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
+
+_RATES = {"vjepa2": 4.0, "videomae": 7.5}  # pictures a second of the clips of the training
+_INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # names of FFmpeg by Pillow's numbers
+# The settings of a processor of videos that hold for each of its pictures.
+_OF_PICTURES = (
+    *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor"),
+    *("do_normalize", "image_mean", "image_std"),
+)
+
+
+class Processor(NamedTuple):
+    """How a network takes values.
+
+    Attributes:
+      form: what it takes.
+      prepare: makes the network's inputs, {name: tensor}, of values of this form.
+      call: the function of the network that computes the output.
+    """
+
+    form: Form
+    prepare: Callable[[NDArray[Any]], Mapping[str, Any]]
+    call: Callable[..., Any]
+
+
+def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping[str, Any]) -> Processor:
+    """The processor of a network.
+
+    Args:
+      transformers: the library.
+      network: the network.
+      folder: the folder that has its configurations.
+      settings: `clip_rate`, `clip_hop`, `sound_seconds` and `trust_code`, see `HuggingFaceNetwork`.
+
+    Raises:
+      UsageError: the network takes neither pictures nor clips nor sound.
+    """
+    config, modalities = network.config, network.input_modalities
+    frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
+    loading = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
+    if frames or "video" in modalities:
+        return _of_clips(transformers, network, folder, frames, settings, loading)
+    if "audio" in modalities:
+        return _of_sound(transformers, network, folder, settings["sound_seconds"], loading)
+    if "image" not in modalities:
+        raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
+
+    def prepare(pictures: NDArray[Any]) -> Mapping[str, Any]:
+        return dict(processor(list(pictures), return_tensors="pt", input_data_format="channels_last"))
+
+    return Processor(Pictures(), prepare, getattr(network, "get_image_features", network))
+
+
+def _of_clips(
+    transformers: Any, network: Any, folder: str, frames: int, settings: Mapping[str, Any], loading: Mapping[str, Any]
+) -> Processor:
+    processor = _video_processor(transformers, folder, loading)
+    rate = settings["clip_rate"] or _RATES.get(network.config.model_type, 8.0)
+    more = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
+
+    def prepare(clips: NDArray[Any]) -> Mapping[str, Any]:
+        videos = [list(clip) for clip in clips]
+        pixels = processor(videos, return_tensors="pt", input_data_format="channels_last")["pixel_values"]
+        return {network.main_input_name: pixels}
+
+    form = Clips(frames, rate, settings["clip_hop"], _scaling(processor))
+    return Processor(form, prepare, lambda **inputs: network(**inputs, **more))
+
+
+def _video_processor(transformers: Any, folder: str, loading: Mapping[str, Any]) -> Any:
+    """The processor of pictures of clips. Processors of videos need torchvision; their settings are taken over."""
+    path = storage.join(folder, "video_preprocessor_config.json")
+    if not storage.exists(path):
+        return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
+    settings = json.loads(storage.read_text(path))
+    used = {name: settings[name] for name in _OF_PICTURES if name in settings}
+    return transformers.VideoMAEImageProcessorPil(**used)
+
+
+def _scaling(processor: Any) -> Scaling | None:
+    """The size to which the processor scales pictures: a decoder does it at once, so that clips of them are small."""
+    size = {key: value for key, value in dict(processor.size).items() if value} if processor.do_resize else {}
+    interpolation = _INTERPOLATIONS.get(int(processor.resample), "bicubic")
+    if set(size) == {"shortest_edge"}:
+        return Scaling(0, size["shortest_edge"], interpolation)
+    if set(size) == {"height", "width"} and size["height"] == size["width"]:
+        return Scaling(size["height"], 0, interpolation)
+    return None
+
+
+def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, loading: Mapping[str, Any]) -> Processor:
+    processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **loading)
+    rate = int(processor.sampling_rate)
+    # Samples: of CLAP, of Whisper, and of spectrograms with a row every 10 ms.
+    samples = getattr(processor, "nb_max_samples", 0) or getattr(processor, "n_samples", 0)
+    samples = samples or getattr(processor, "max_length", 0) * rate // 100 or 10 * rate
+    window = round(seconds * rate) or samples
+
+    def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
+        inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))
+        if "is_longer" in inputs:  # CLAP marks one of a batch by chance if none is longer than it takes
+            inputs["is_longer"] = inputs["is_longer"] & False
+        return inputs
+
+    call = getattr(network, "get_audio_features", network)
+    return Processor(Sound(rate, window, rate), prepare, call)

@@ -1,0 +1,144 @@
+"""Extractors that are networks of Hugging Face's library transformers: of pictures, of clips or of sound."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.extractors import hub_files
+from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
+from yt8m.extractors.forms import blank
+from yt8m.extractors.hub_processors import processor_of
+from yt8m.options import option
+
+Reduce = Callable[[Any], Any]
+
+
+@named("hf")
+@dataclass(frozen=True)
+class HuggingFaceNetwork(Extractor):
+    """A network of transformers with its own processor; its configuration says what it takes."""
+
+    file_field: ClassVar[str] = "hf_model"
+    free_settings: ClassVar[tuple[str, ...]] = ("hf_device",)
+
+    hf_model: str = weights(
+        "folder, or name on huggingface.co, of the network of an extractor hf:NAME, if it has moved"
+    )
+    hf_revision: str = option("", "branch, tag or commit of the network on huggingface.co [main]")
+    hf_dtype: str = option(
+        "float32", "numbers that the network computes with", choices=("float32", "bfloat16", "float16")
+    )
+    hf_device: str = option("", "where the network computes, such as cpu or cuda:1 [a GPU if there is one]")
+    feature_name: str = option("", "name of the feature [the name of the network without its owner]")
+    pooling: str = option(
+        "output", "the row is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
+    )
+    clip_rate: float = option(
+        0.0, "pictures a second of a clip [4 of V-JEPA 2, 7.5 of VideoMAE, 8 of others]", minimum=0, maximum=1000
+    )
+    clip_hop: float = option(1.0, "seconds from one clip to the next", minimum=0.001)
+    sound_seconds: float = option(0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0)
+    trust_code: bool = option(False, "execute the code that the network's folder or repository brings")
+
+    @property
+    def feature(self) -> str:  # type: ignore[override]
+        """The given name, or else that of the network."""
+        return self.feature_name or os.path.basename(self.hf_model.rstrip("/"))
+
+    def located(self, path: str) -> tuple[str, dict[str, Any]]:
+        """See `Extractor`; the commit of a repository is fixed."""
+        folder, commit = hub_files.locate(path, self.hf_revision, with_code=self.trust_code)
+        return folder, {"hf_revision": commit}
+
+    def files_of(self, path: str) -> list[str]:
+        """See `Extractor`."""
+        return hub_files.files_of(path, with_code=self.trust_code)
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`."""
+        transformers, name = hub_files.import_transformers(f"hf:{self.hf_model}"), f"hf:{self.hf_model}"
+        import torch
+
+        device = self.hf_device or ("cuda" if torch.cuda.is_available() else "cpu")
+        folder = weights["hf_model"]
+        with about_network(name):
+            network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
+            processor = processor_of(transformers, network, folder, self._settings())
+            network = network.to(device).eval()
+        reduce = _reduction(self.pooling, has_pooler)
+        width: list[int] = []
+
+        def compute(values: NDArray[Any]) -> NDArray[np.float32]:
+            if not len(values):
+                return np.zeros((0, width[0] if width else compute(blank(processor.form)).shape[1]), np.float32)
+            with torch.inference_mode(), about_network(name):
+                inputs = {key: _moved(value, device, network.dtype) for key, value in processor.prepare(values).items()}
+                rows = reduce(processor.call(**inputs)).float().cpu().numpy()
+            width[:] = [rows.shape[1]]
+            return np.asarray(rows, np.float32)
+
+        yield OpenedExtractor(compute, processor.form)
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in ("clip_rate", "clip_hop", "sound_seconds", "trust_code")}
+
+
+def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:
+    """The network in a folder, and whether its pooler was trained.
+
+    Raises:
+      UsageError: weights are missing.
+    """
+    network, info = transformers.AutoModel.from_pretrained(
+        folder,
+        dtype=dtype,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=trust_code,
+        output_loading_info=True,
+    )
+    missing = sorted(info["missing_keys"])
+    others = [key for key in missing if "pooler" not in key]
+    if others:
+        raise UsageError(f"{folder} lacks {len(others)} of the network's weights, such as {others[0]}.")
+    return network, not missing
+
+
+def _reduction(pooling: str, has_pooler: bool) -> Reduce:
+    """The function from the output of a network to a row for each input, [N, size]."""
+
+    def reduce(output: Any) -> Any:
+        pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
+        if pooling == "output" and pooled is not None:
+            # A pooler without weights was filled with random ones; then the first token, which it takes, is the row.
+            return pooled.flatten(1) if has_pooler else tokens[:, 0]
+        return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
+
+    return reduce
+
+
+def _moved(value: Any, device: str, dtype: Any) -> Any:
+    return value.to(device, dtype if value.is_floating_point() else None)
+
+
+@contextlib.contextmanager
+def about_network(name: str) -> Iterator[None]:
+    """Turns errors of transformers and torch into one line."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (OSError, ValueError, ImportError, KeyError, TypeError, AttributeError) as error:
+        more = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
+        raise UsageError(f"extractor {name}: {first_line(error)[:300]}{more}") from error
+    except RuntimeError as error:  # of torch: memory, devices, kernels
+        raise RunError(f"extractor {name}: {first_line(error)[:300]}") from error

@@ -1,0 +1,107 @@
+"""`yt8m from-text`: makes a run out of the names of its classes, without training.
+
+SigLIP and CLIP compare a picture with a text. The texts of all classes are then a `LogisticModel` on features of unit
+length, which predicts, evaluates, serves, exports and trains like any other.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from yt8m import storage
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.datasets.extract import choose, weights
+from yt8m.datasets.extract.computing import Settings, described
+from yt8m.errors import UsageError
+from yt8m.export.saved_model import refuse_used
+from yt8m.extractors.class_texts import text_classifier
+from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.options import Checked, option
+from yt8m.records import vocabulary
+from yt8m.training.checkpoint_import import write_run
+
+
+@dataclass(frozen=True)
+class TextConfig(Checked):
+    """The flags of `yt8m from-text`."""
+
+    required = ("classes", "extractor", "out")
+
+    _: KW_ONLY
+    classes: str = option(
+        "", "CSV file with the column name, and perhaps prompt; the prompts of several rows with one name are averaged"
+    )
+    extractor: str = option("", "hf:NAME of a network of pictures and text, such as SigLIP or CLIP")
+    out: str = option("", "folder of the run to write")
+    template: str = option("a video of {}", "the text of a class without a prompt; {} is its name")
+    frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
+    max_frames: int = option(300, "frames of a video", minimum=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "{}" not in self.template:
+            raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
+
+
+def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
+    """Writes the run; returns the exit status.
+
+    Args:
+      config: the flags.
+      settings: those of the extractor.
+
+    Raises:
+      UsageError: the table or the network cannot be used, or the folder exists already.
+      RunError: weights cannot be fetched.
+    """
+    refuse_used(config.out)
+    prompts = read_prompts(config.classes, config.template)
+    chosen = choose((config.extractor,), settings)
+    extractor = chosen[0].extractor
+    if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
+        raise UsageError(f"--extractor={config.extractor}: expected hf:NAME with its pooled output.")
+    files = weights.find(extractor, config.extractor)
+    classifier, has_bias = text_classifier(extractor, files.paths["hf_model"], list(prompts.values()))
+    width, count = classifier.weights.shape
+    entries = described(chosen, [files], [None], Settings(config.frames_per_second, config.max_frames))
+    data = DataConfig(
+        feature_names=(f"mean_{extractor.feature}",),
+        feature_sizes=(width,),
+        num_classes=count,
+        max_frames=config.max_frames,
+        extractors=tuple(entries),
+    )
+    trained = TrainConfig(train_dir=config.out, data=data, model=ModelConfig("LogisticModel"))
+    values = {"tower/fully_connected/weights": classifier.weights, "tower/fully_connected/biases": classifier.biases}
+    write_run(trained, values, 0, vocabulary.of_names(list(prompts)), f"made of texts by {config.extractor}")
+    print(f"{config.out}: {count} classes as texts of {config.extractor}, {width} values of mean_{extractor.feature}")
+    if not has_bias:
+        print("Its network has no bias, so scores only rank: calibrate them by yt8m eval --report.")
+    print(f"Tag a video by\n  yt8m predict --train_dir={config.out} clip.mp4")
+    return 0
+
+
+def read_prompts(path: str, template: str) -> dict[str, list[str]]:
+    """{name of a class: its texts} out of a CSV file, in its order.
+
+    Raises:
+      UsageError: there is no such file, it has no column `name`, or a name is empty.
+    """
+    if not storage.exists(path):
+        raise UsageError(f"--classes={path}: there is no such file.")
+    rows = csv.DictReader(io.StringIO(storage.read_text(path).removeprefix("\ufeff")))
+    if "name" not in (rows.fieldnames or ()):
+        raise UsageError(f"--classes={path} has no column name; it has: {', '.join(rows.fieldnames or ())}.")
+    prompts: dict[str, list[str]] = {}
+    for row in rows:
+        name = (row["name"] or "").strip()
+        if not name:
+            raise UsageError(f"--classes={path}, line {rows.line_num}: the name is empty.")
+        prompts.setdefault(name, []).append((row.get("prompt") or "").strip() or template.replace("{}", name))
+    if not prompts:
+        raise UsageError(f"--classes={path} has no classes.")
+    return prompts
