@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sys
-from collections import deque
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from yt8m import progress_bar, readers, storage
+from yt8m import progress_bar, readers
 from yt8m.config.programs import same_as
-from yt8m.config.train_config import DamagePolicy, DataConfig
-from yt8m.datasets.make_records.forked import ForkedWorkers, JobError, SubmittedJob, usable_cores
+from yt8m.config.run_options import DamagePolicy
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.readers.cached_input import format_of
@@ -24,10 +28,10 @@ from yt8m.records.shards import DamagedError
 class CacheConfig(DamagePolicy):
     """The flags of `yt8m cache`: those that describe the records are those of the training that will read them."""
 
-    required = ("data", "out")
-
-    data: str = same_as(DataConfig, "data_pattern")
-    out: str = option("", "local folder of the cache, as train, eval and inference name it by --cache")
+    data: str = same_as(DataConfig, "data_pattern", is_required=True)
+    out: str = option(
+        "", "local folder of the cache, as train, eval and inference name it by --cache", is_required=True, is_path=True
+    )
     frame_features: bool = same_as(DataConfig, "frame_features")
     feature_names: tuple[str, ...] = same_as(DataConfig, "feature_names")
     feature_sizes: tuple[int, ...] = same_as(DataConfig, "feature_sizes")
@@ -87,27 +91,38 @@ def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
 
 def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterator[_Made]:
     """Parses the shards, in their order."""
-
-    def made(shard: str) -> _Made:
-        parsed = cache.made(shard)
-        return _Made(shard, len(parsed), parsed.damage)
-
-    count = min(jobs or usable_cores(), len(shards))
+    count = min(jobs or os.cpu_count() or 1, len(shards))
     if count < 2:
-        yield from map(made, shards)
+        yield from (_make(cache, shard) for shard in shards)
         return
-    pending: deque[tuple[str, SubmittedJob]] = deque()
-    with ForkedWorkers(count, made) as workers:
-        for place, shard in enumerate([*shards, *[""] * 2 * count]):  # two jobs for each process wait for it
-            if shard:
-                pending.append((shard, workers.submit(storage.size(shard), shard)))
-            if place >= 2 * count and pending:
-                shard, job = pending.popleft()
-                try:
-                    result: _Made = job.result()
-                except JobError:
-                    result = made(shard)  # fails with the very error
-                yield result
+    # Not forked, because this process may have threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
+        futures = [pool.submit(_make, cache, shard) for shard in shards]
+        try:
+            for shard, future in zip(shards, futures, strict=True):
+                # If the process failed or ended, this one tries again, and has the very error.
+                yield _make(cache, shard) if future.exception() else future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _make(cache: ShardCache, shard: str) -> _Made:
+    parsed = cache.made(shard)
+    return _Made(shard, len(parsed), parsed.damage)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent has ended, however that was; Ctrl-C is left to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait_and_end() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait_and_end, daemon=True).start()
 
 
 def _refuse_damage(there: Sequence[_Made], limit: int) -> None:

@@ -116,8 +116,10 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
 def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
     training = RunFiles(_trained_in(folder, str(one.figures.get("checkpoint", ""))))
     evaluation = RunFiles(storage.join(folder, eval_samples.FOLDER))
-    curves = map(curves_of, (training.training_lines, training.validation_lines, evaluation.training_lines))
-    return Run(name, folder, training, colour, one, *curves, *_resampled(one, resamples, seed), seed)
+    curves, validations = curves_of(training.training_lines), curves_of(training.validation_lines)
+    evaluations = curves_of(evaluation.training_lines)
+    resampled = _resampled(one, resamples, seed)
+    return Run(name, folder, training, colour, one, curves, validations, evaluations, *resampled, seed)
 
 
 def config_of(run: Run) -> TrainConfig | None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from yt8m import progress_bar, scoring, storage
 from yt8m.config import run_dir
-from yt8m.config.run_options import ValidationConfig
-from yt8m.config.train_config import DistillConfig, TrainConfig
+from yt8m.config.run_options import DistillConfig, ValidationConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import MeanAveragePrecisionCalculator
 from yt8m.records import manifest

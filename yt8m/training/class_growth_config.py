@@ -14,14 +14,16 @@ from yt8m.registry import TRUST_HELP
 class AddClassesConfig(Checked):
     """A trained run, the data with the classes to add, and the folder of the run to make."""
 
-    required = ("model", "data", "out")
-
-    model: str = option("", "folder of the trained run")
-    data: str = option("", "TFRecord files with the new classes, whose vocabulary names all classes")
-    out: str = option("", "folder of the run to make")
+    model: str = option("", "folder of the trained run", is_required=True, is_path=True)
+    data: str = option(
+        "", "TFRecord files with the new classes, whose vocabulary names all classes", is_required=True, is_path=True
+    )
+    out: str = option("", "folder of the run to make", is_required=True, is_path=True)
     rename: str = same_as(TrainConfig, "rename")
     eval_data_pattern: str = option(
-        "", "TFRecord files on which old and new model are compared [those of --data with validate in place of train]"
+        "",
+        "TFRecord files on which old and new model are compared [those of --data with validate in place of train]",
+        is_path=True,
     )
     num_epochs: int = option(10, "passes over the data", minimum=1)
     batch_size: int | None = option(None, "examples per step [as in the run]", minimum=1)

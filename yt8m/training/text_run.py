@@ -29,14 +29,15 @@ from yt8m.training.checkpoint_import import write_run
 class TextConfig(Checked):
     """The flags of `yt8m from-text`."""
 
-    required = ("classes", "extractor", "out")
-
     _: KW_ONLY
     classes: str = option(
-        "", "CSV file with the column name, and perhaps prompt; the prompts of several rows with one name are averaged"
+        "",
+        "CSV file with the column name, and perhaps prompt; the prompts of several rows with one name are averaged",
+        is_required=True,
+        is_path=True,
     )
-    extractor: str = option("", "hf:NAME of a network of pictures and text, such as SigLIP or CLIP")
-    out: str = option("", "folder of the run to write")
+    extractor: str = option("", "hf:NAME of a network of pictures and text, such as SigLIP or CLIP", is_required=True)
+    out: str = option("", "folder of the run to write", is_required=True, is_path=True)
     template: str = option("a video of {}", "the text of a class without a prompt; {} is its name")
     frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
     max_frames: int = option(300, "frames of a video", minimum=1)
