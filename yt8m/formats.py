@@ -13,6 +13,7 @@ from yt8m.errors import RunError
 CONFIG = 1  # config.json
 GRAPH = 1  # the meta-graph of a checkpoint, of an inference model and of a SavedModel
 MANIFEST = 1  # manifest.json
+ONNX = 1  # the metadata of an ONNX file of a model
 
 
 class NewerFormatError(RunError):

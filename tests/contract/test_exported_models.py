@@ -1,4 +1,4 @@
-"""Every registered model from records to a SavedModel: all on the way predict the same."""
+"""Every registered model from records to a SavedModel and an ONNX file: all on the way predict the same."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from contract.model_cases import CASES, FEW, SIZES, C, T, quick
 from contract.model_session import quick_session
@@ -13,9 +14,14 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.export import onnx_file
+from yt8m.export.onnx_conversion import operators
+from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
+from yt8m.records.data_format import PUBLISHED, dequantized
 from yt8m.video import workload
+from yt8m.video.modeler import VideoModeler
 
 RNG = np.random.default_rng(31)
 LENGTHS = (T, 1, 3, T - 2)
@@ -43,10 +49,10 @@ def records(level: str, sizes: tuple[int, int]) -> list[bytes]:
     return made
 
 
-def parts_of(name: str, shard: str) -> workload.Workload:
-    """Reader, inputter and modeler of the model at its tiny size, as a training run has them."""
+def data_of(name: str, shard: str) -> DataConfig:
+    """What the model at its tiny size reads."""
     level = models.get(name).level
-    data = DataConfig(
+    return DataConfig(
         data_pattern=shard,
         feature_names=("rgb", "audio") if level == "frame" else ("mean_rgb", "mean_audio"),
         feature_sizes=sizes_of(name),
@@ -57,6 +63,10 @@ def parts_of(name: str, shard: str) -> workload.Workload:
         num_readers=1,
         num_epochs=None,
     )
+
+
+def parts_of(name: str, data: DataConfig) -> workload.Workload:
+    """Reader, inputter and modeler of the model at its tiny size, as a training run has them."""
     return workload.create(data, ModelConfig(name, CASES[name].hyper_parameters), "train")
 
 
@@ -111,10 +121,40 @@ def as_mediapipe_gives_them(raw: np.ndarray, frames: np.ndarray) -> dict[str, np
     return {"rgb_and_audio": raw, "num_frames": frames[:, None]}
 
 
+# Other operators than these may be missing in a browser or on a phone: they are the ones of the reduced package for
+# phones (mobile_package.required_operators.config in the repository of onnxruntime), as far as the models need them.
+PORTABLE = """
+    Add And Cast Clip Concat Cos Div Equal Exp Expand Gather GatherND GlobalAveragePool Greater GreaterOrEqual Identity
+    If Less LessOrEqual Log Loop MatMul Max MaxPool Min Mul Neg Not Or Pad Pow Range Reciprocal ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum Relu Reshape ReverseSequence Shape Sigmoid Sin Slice Softmax Split Sqrt Squeeze Sub
+    Sum Tanh Tile TopK Transpose Unsqueeze Where
+""".split()
+# Numbers of frames of the videos: one or 64 of them, of one frame or of 300, with and without padding.
+BATCHES = ([1], [300], [1] * 64, [300] * 64, [*range(1, 64), 300], [0, 5])
+
+
+def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, checkpoint: str) -> None:
+    """The ONNX file gives the scores of the SavedModel in `folder`/export, and has portable operators alone."""
+    path = str(folder / "model.onnx")
+    export_onnx(path, checkpoint, data, modeler)
+    model = onnx_file.OnnxFile(path)
+    assert {name for domain, name in operators(onnx.load(path)) if domain or name not in PORTABLE} == set()
+    videos = []
+    for lengths in BATCHES:
+        bytes_ = RNG.integers(0, 256, (len(lengths), max(lengths), sum(data.feature_sizes)), np.uint8)
+        videos.append((dequantized(bytes_, PUBLISHED), np.array(lengths, np.int32)))
+    inputs = [("mediapipe", {"rgb_and_audio": frames, "num_frames": counts}) for frames, counts in videos]
+    for (frames, counts), of_saved_model in zip(videos, reloaded(str(folder / "export"), *inputs), strict=True):
+        scores = model.scores_of_frames(frames, counts)
+        np.testing.assert_allclose(scores, of_saved_model["predictions"], rtol=0, atol=1e-5)
+        assert np.ptp(scores) > 0
+
+
 @pytest.mark.parametrize("name", quick(FEW))
 def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: pathlib.Path) -> None:
     given, path = records(models.get(name).level, sizes_of(name)), str(tmp_path / "model.ckpt")
-    parts = parts_of(name, write_shard(tmp_path / "some.tfrecord", given))
+    data = data_of(name, write_shard(tmp_path / "some.tfrecord", given))
+    parts = parts_of(name, data)
     raw, frames = parsed(parts, given)
     live = trained(parts, path, raw, frames)
     assert np.ptp(live) > 0
@@ -129,5 +169,6 @@ def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: p
     np.testing.assert_allclose(of_features["predictions"], live, rtol=1e-4, atol=1e-6)
     assert found["video_id"].tolist() == [b"abc0", b"abc1", b"abc2", b"abc3"]
     assert found["class_indexes"].shape == (len(LENGTHS), C)
+    check_onnx(data, parts.modeler, tmp_path, path)
     of_classes = np.take_along_axis(live, found["class_indexes"], 1)
     np.testing.assert_allclose(found["predictions"], of_classes, rtol=1e-5, atol=1e-7)

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, first_line, missing_extra
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
 from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
 from yt8m.storage import copies
 
@@ -141,7 +142,7 @@ class OnnxModel(PictureModel):
         Inputs of clips are [N, 3, frames, H, W], [N, frames, 3, H, W] or [N, frames, H, W, 3].
         """
         path = weights[self.file_field]
-        session = _onnx_session(path)
+        session = open_session(copies.file_copy(path), path, f"the extractor onnx:{path}")
         model_input, output = session.get_inputs()[0], self._output(session, path)
         shape = model_input.shape
         batch = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else 0
@@ -152,7 +153,7 @@ class OnnxModel(PictureModel):
             values = np.ascontiguousarray(self._normalised(pictures, model_input.type).transpose(order))
             try:
                 return self.pooled(session.run([output], {model_input.name: values})[0])
-            except Exception as error:  # the exceptions of onnxruntime have no public base class
+            except Exception as error:  # see `open_session`
                 if isinstance(error, UsageError):
                     raise
                 raise RunError(f"{path}: {first_line(error)}") from error
@@ -196,21 +197,6 @@ def _text_at(content: bytes, place: int) -> str:
         if byte < 0x80:
             break
     return content[place : place + length].decode("utf-8", "replace")
-
-
-def _onnx_session(path: str) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise missing_extra(f"the extractor onnx:{path}", "onnxruntime", "onnx") from error
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors
-    try:
-        return onnxruntime.InferenceSession(
-            copies.file_copy(path), options, providers=onnxruntime.get_available_providers()
-        )
-    except Exception as error:  # see above
-        raise UsageError(f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300]}.") from error
 
 
 def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:

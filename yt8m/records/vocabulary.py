@@ -85,15 +85,22 @@ def read(path: str) -> Vocabulary:
         header, or the file is not UTF-8 text; the message names the line.
       NotFoundError: there is no such file.
     """
-    return _parse(storage.read_bytes(path), path)
+    return parse(storage.read_bytes(path), path)
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:
-    """Writes a vocabulary, whole or not at all. The columns of verticals and counts are left out if they are empty.
+    """Writes a vocabulary, whole or not at all.
 
     Raises:
       RunError: the file cannot be written, or `read` would refuse it.
     """
+    content = content_of(vocabulary)
+    parse(content, path)
+    storage.write(path, content)
+
+
+def content_of(vocabulary: Vocabulary) -> bytes:
+    """The content of a file. The columns of verticals and counts are left out if they are empty."""
     columns: dict[str, Sequence[object]] = {"index": range(len(vocabulary)), "name": vocabulary.names}
     if any(vocabulary.verticals):
         columns["vertical"] = vocabulary.verticals
@@ -101,9 +108,7 @@ def write(path: str, vocabulary: Vocabulary) -> None:
         columns["count"] = vocabulary.counts.tolist()
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([columns.keys(), *zip(*columns.values(), strict=True)])
-    content = text.getvalue().encode()
-    _parse(content, path)
-    storage.write(path, content)
+    return text.getvalue().encode()
 
 
 def find(files: Sequence[str]) -> str:
@@ -260,7 +265,7 @@ _parsed: dict[bytes, Vocabulary] = {}  # by content: a training reads and writes
 _KEPT = 4
 
 
-def _parse(content: bytes, path: str) -> Vocabulary:
+def parse(content: bytes, path: str) -> Vocabulary:
     """The vocabulary in the content of a file; raises like `read`."""
     if content not in _parsed:
         found = _parse_anew(content, path)
@@ -351,7 +356,7 @@ def _packaged(name: str) -> bytes:
 @functools.cache
 def load() -> Vocabulary:
     """The 3862 classes of the 2018 version of YouTube-8M, which ship with the package."""
-    return _parse(_packaged(NAME), NAME)
+    return parse(_packaged(NAME), NAME)
 
 
 def of(num_classes: int | None, own: Vocabulary | None = None) -> Vocabulary:

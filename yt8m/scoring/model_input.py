@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records.batches import Records
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
+from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw
 
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
@@ -109,14 +110,7 @@ class ModelInput:
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
     """What the model of a run takes, whose data config is `data`."""
-    level = "frame" if data.frame_features else "video"
-    ranges = data.feature_ranges or tuple(usual_range(level, name) or () for name in data.feature_names)
-    features = tuple(
-        FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
-        for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
-    )
-    data_format = DataFormat(level, features, num_classes=data.num_classes)
-    return ModelInput(folder, data_format, data.extractors, is_own, bool(data.reader))
+    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader))
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:

@@ -1,0 +1,123 @@
+"""Converts the graph of a session to ONNX by tf2onnx, and its weights to int8 by onnxruntime."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from yt8m.errors import RunError, first_line, missing_extra
+from yt8m.lazy import tf
+
+# The newest operators that onnxruntime's reduced package for phones has.
+OPSET = 13
+# In tf2onnx 1.17 it gives a wrong shape if one shape comes from the shape of another tensor (TransformerModel).
+_WRONG_OPTIMIZERS = ("reshape_optimizer",)
+_LARGEST_FILE = 2**31 - 1  # bytes of a protobuf message
+
+
+@contextlib.contextmanager
+def plain_loops() -> Iterator[None]:
+    """Inside the block loops are built of version 1's operations, which tf2onnx makes one Loop of.
+
+    It cannot convert the tensor lists of version 2's loops.
+    """
+    was_on = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if was_on:
+            tf.enable_control_flow_v2()
+
+
+def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
+    """The part of the session's graph from `inputs` to `output` as an ONNX model, with the weights as constants.
+
+    Args:
+      session: has the weights.
+      inputs: the names of placeholders, which become those of the model's inputs.
+      output: the name of an operation, which becomes that of the model's output.
+
+    Raises:
+      UsageError: tf2onnx is not installed.
+      RunError: an operation cannot be converted; the message names it.
+    """
+    optimizer, tfonnx = _import_tf2onnx()
+    renamed = {f"{name}:0": name for name in (*inputs, output)}
+    frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), [output])
+    if frozen.ByteSize() > _LARGEST_FILE:
+        raise RunError("the model cannot be written as ONNX: an ONNX file holds at most 2 GB, and its weights are more.")
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(frozen, name="")
+            made = tfonnx.process_tf_graph(
+                graph,
+                opset=OPSET,
+                input_names=[f"{name}:0" for name in inputs],
+                output_names=[f"{output}:0"],
+                tensors_to_rename=renamed,
+            )
+            passes = {name: one for name, one in optimizer._get_optimizers().items() if name not in _WRONG_OPTIMIZERS}
+            model = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes).make_model("yt8m")
+    except Exception as error:  # tf2onnx raises whatever its converters meet
+        raise RunError(f"the model cannot be written as ONNX: tf2onnx fails: {first_line(error)}") from error
+    _refuse_unknown(model)
+    return model
+
+
+def _import_tf2onnx() -> tuple[Any, Any]:
+    try:
+        from tf2onnx import optimizer, tfonnx
+    except ImportError as error:
+        raise missing_extra("--format=onnx", "tf2onnx with onnx and onnxruntime", "onnx-export") from error
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    return optimizer, tfonnx
+
+
+def operators(model: Any) -> Mapping[tuple[str, str], int]:
+    """How often each operator is in an ONNX model and in the bodies of its loops, by (domain, name)."""
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    graphs = [model.graph]
+    while graphs:
+        for node in graphs.pop().node:
+            counts[node.domain, node.op_type] += 1
+            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    return counts
+
+
+def _refuse_unknown(model: Any) -> None:
+    """tf2onnx leaves what it cannot convert in the model, under TensorFlow's name."""
+    from onnx import defs
+
+    unknown = [name for domain, name in operators(model) if not defs.has(name, domain=domain)]
+    if unknown:
+        raise RunError(
+            f"the model cannot be written as ONNX: ONNX has nothing for TensorFlow's {', '.join(sorted(unknown))}."
+        )
+
+
+def with_int8_weights(model: Any) -> Any:
+    """The ONNX model with the weights of its products as int8, one scale for each column.
+
+    In such a product onnxruntime rounds the other operand to bytes too, by its range in the batch.
+    """
+    import onnx
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "int8.onnx")
+        quantization.quantize_dynamic(model, target, per_channel=True, weight_type=quantization.QuantType.QInt8)
+        return onnx.load(target)
+
+
+def with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
+    """The content of a file with the model, whose metadata are `texts`."""
+    del model.metadata_props[:]
+    for name, text in texts.items():
+        model.metadata_props.add(key=name, value=text)
+    return bytes(model.SerializeToString())

@@ -1,0 +1,93 @@
+"""An ONNX file of a trained model: what it says of itself, and its scores by onnxruntime. TensorFlow is not needed.
+
+The graph takes `frames`, float32 or uint8 [B, T, D], the features side by side, and `num_frames`, int32 [B] or [1]; it
+gives `scores`, float32 [B, C]. Frames from `num_frames` on are ignored. A video-level model gets the mean of the
+frames, so that its features can be given as one frame. The metadata of the file are:
+
+    yt8m             JSON: format number, model, format of the data, extractors, step, weights, figures
+    vocabulary.csv   the names of the classes, if the model has its own
+    thresholds.csv   the thresholds of the tags, if they were chosen at this step
+    README.md        the model card
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import formats
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.numerics.onnx_session import open_session
+from yt8m.records import data_format
+from yt8m.records.data_format import PUBLISHED, FeatureFormat, dequantized, quantized
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.storage import copies, json_text
+
+ENDING = ".onnx"
+ABOUT = "yt8m"
+FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
+
+
+class OnnxFile:
+    """A model in a session of onnxruntime on the CPU. Several threads may call it at once.
+
+    Args:
+      path: the file, local or gs://.
+      content: the content of the file, if it is at hand; then `path` is for messages only.
+
+    Attributes:
+      about: what the file says of the model; see the module.
+      texts: the texts in the metadata, by name.
+      format: level, features and number of classes.
+
+    Raises:
+      UsageError: this project did not write the file, it is damaged, or onnxruntime is not installed.
+      RunError: a newer version of this project wrote the file.
+    """
+
+    def __init__(self, path: str, content: bytes | None = None) -> None:
+        self._path = path
+        self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
+        self.texts: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
+        try:
+            self.about: dict[str, Any] = json_text.parse(self.texts[ABOUT])
+            formats.refuse_newer(path, self.about["version"], formats.ONNX)
+            self.format = data_format.parse(self.about["format"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise UsageError(
+                f"{path}: this project did not write this ONNX file, so its inputs are unknown; `yt8m export "
+                "--format=onnx` writes such files."
+            ) from error
+        self._takes_bytes = self._session.get_inputs()[0].type == "tensor(uint8)"
+
+    def scores(self, batch: NumpyBatch) -> NDArray[np.float32]:
+        """float32 [B, C], for a batch with the model's features; bytes stand for YouTube-8M's range.
+
+        Raises:
+          RunError: onnxruntime cannot run the model on the batch.
+        """
+        convert = _as_bytes if self._takes_bytes else _as_floats
+        features = [convert(batch.features[feature.name], feature) for feature in self.format.features]
+        joined = np.concatenate(features, axis=-1) if len(features) > 1 else features[0]
+        return self.scores_of_frames(joined if joined.ndim == 3 else joined[:, np.newaxis], batch.num_frames)
+
+    def scores_of_frames(self, frames: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[np.float32]:
+        """float32 [B, C], for the inputs of the graph; raises like `scores`."""
+        try:
+            return np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
+        except Exception as error:  # see `open_session`
+            raise RunError(f"{self._path}: the model fails on these videos: {first_line(error)}") from error
+
+
+def _as_floats(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.float32]:
+    return dequantized(values, PUBLISHED) if values.dtype == np.uint8 else values.astype(np.float32, copy=False)
+
+
+def _as_bytes(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]:
+    """The nearest bytes; for dequantised bytes, exactly those."""
+    if values.dtype == np.uint8 and feature.range == PUBLISHED:
+        return values
+    return quantized(_as_floats(values, feature), feature.range or PUBLISHED)
