@@ -64,7 +64,7 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,serve,data,video,onnx,examples]'
+	$(PIP_INSTALL) -e '.[test,serve,data,video,onnx,onnx-export,examples]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)

@@ -121,14 +121,13 @@ def as_mediapipe_gives_them(raw: np.ndarray, frames: np.ndarray) -> dict[str, np
     return {"rgb_and_audio": raw, "num_frames": frames[:, None]}
 
 
-# Other operators than these may be missing in a browser or on a phone: they are the ones of the reduced package for
-# phones (mobile_package.required_operators.config in the repository of onnxruntime), as far as the models need them.
+# Other operators may be missing in a browser or on a phone: these are the ones of onnxruntime's reduced package for
+# phones (mobile_package.required_operators.config in its repository) that the models use.
 PORTABLE = """
-    Add And Cast Clip Concat Cos Div Equal Exp Expand Gather GatherND GlobalAveragePool Greater GreaterOrEqual Identity
-    If Less LessOrEqual Log Loop MatMul Max MaxPool Min Mul Neg Not Or Pad Pow Range Reciprocal ReduceMax ReduceMean
-    ReduceMin ReduceProd ReduceSum Relu Reshape ReverseSequence Shape Sigmoid Sin Slice Softmax Split Sqrt Squeeze Sub
-    Sum Tanh Tile TopK Transpose Unsqueeze Where
-""".split()
+    Add And Cast Clip Concat Cos Div Equal Exp Expand Gather GatherND GlobalAveragePool Greater Identity Less Log
+    Loop MatMul Max MaxPool Min Mul Neg Not Range Reciprocal ReduceMax ReduceSum Relu Reshape ReverseSequence
+    Shape Sigmoid Sin Slice Softmax Split Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where
+"""
 # Numbers of frames of the videos: one or 64 of them, of one frame or of 300, with and without padding.
 BATCHES = ([1], [300], [1] * 64, [300] * 64, [*range(1, 64), 300], [0, 5])
 
@@ -138,7 +137,7 @@ def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, ch
     path = str(folder / "model.onnx")
     export_onnx(path, checkpoint, data, modeler)
     model = onnx_file.OnnxFile(path)
-    assert {name for domain, name in operators(onnx.load(path)) if domain or name not in PORTABLE} == set()
+    assert {name for domain, name in operators(onnx.load(path)) if domain or name not in PORTABLE.split()} == set()
     videos = []
     for lengths in BATCHES:
         bytes_ = RNG.integers(0, 256, (len(lengths), max(lengths), sum(data.feature_sizes)), np.uint8)

@@ -170,6 +170,11 @@ class ExportConfig(OfCheckpoint):
     """Export of a model from a run's checkpoint."""
 
     train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir", "run"))
+    format: str = option(
+        "saved_model",
+        "what is written: a folder with a SavedModel and an inference model, or a file that needs no TensorFlow",
+        choices=("saved_model", "onnx"),
+    )
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
         "records",
@@ -177,7 +182,14 @@ class ExportConfig(OfCheckpoint):
         "them; the model has the other signature too, under its own name",
         choices=("records", "mediapipe"),
     )
-    out: str = option("", "folder to write, which must not exist yet", is_required=True, is_path=True)
+    input_type: str = option(
+        "float32",
+        "what the frames of an ONNX file are: features as float32, or uint8 as the records store them",
+        choices=("float32", "uint8"),
+    )
+    out: str = option(
+        "", "folder or ONNX file (NAME.onnx) to write, which must not exist yet", is_required=True, is_path=True
+    )
     eval_data_pattern: str = option(
         "",
         "records with labels, on which GAP is measured before and after the export, for the model card",
@@ -188,6 +200,20 @@ class ExportConfig(OfCheckpoint):
     batch_size: int = option(1024, "examples per step of the evaluations on --data", minimum=1)
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        is_onnx, ending = self.format == "onnx", ".onnx"
+        if is_onnx != self.out.endswith(ending):
+            raise UsageError(
+                f"--out={self.out}: the name of an ONNX file ends in {ending}, and --format=onnx writes one."
+            )
+        if is_onnx and self.weights == "float16":
+            raise UsageError("--weights=float16 is for a SavedModel; an ONNX file has float32 or int8.")
+        if is_onnx and self.signature != "records":
+            raise UsageError("--signature is for a SavedModel; an ONNX file takes features alone.")
+        if not is_onnx and self.input_type != "float32":
+            raise UsageError("--input_type is for an ONNX file: add --format=onnx, or leave it out.")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,9 @@ class EnsembleConfig(options.Checked):
     output_model_tgz: str = option(
         "", "pack the model of several runs into this .tgz, for inference", needs="train_dir", is_path=True
     )
+    output_onnx: str = option(
+        "", "write the model of several runs as this ONNX file (NAME.onnx)", needs="train_dir", is_path=True
+    )
     num_classes: int | None = option(
         None, "number of classes [as many as the vocabulary by the records of --data has, else 3862]", minimum=1
     )
@@ -64,9 +67,11 @@ class EnsembleConfig(options.Checked):
             raise UsageError("--weights and --data both set the weights; give one of them.")
         if self.train_dir and (self.fit_on or self.mean == "rank"):
             raise UsageError("--data and --mean=rank are for --predictions.")
-        if not (self.out or self.output_model_tgz or self.fit_on):
-            more = "--output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
+        if not (self.out or self.output_model_tgz or self.output_onnx or self.fit_on):
+            more = "--output_onnx or --output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
             raise UsageError(f"no output is named: give --out, or {more}.")
+        if self.output_onnx and not self.output_onnx.endswith(".onnx"):
+            raise UsageError(f"--output_onnx={self.output_onnx}: the name of an ONNX file ends in .onnx.")
         self.normalised_weights()
 
     def normalised_weights(self) -> list[float]:

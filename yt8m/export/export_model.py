@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from yt8m import readers, runner
@@ -14,9 +17,13 @@ from yt8m.config.programs import ExportConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.export import model_card
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.export import model_card, onnx_file
+from yt8m.export.onnx_export import export_onnx
+from yt8m.export.onnx_file import OnnxFile
 from yt8m.export.saved_model import export_saved_model, refuse_used, replaced_folder, write_inference_model
 from yt8m.records import thresholds
+from yt8m.records.batches import read_records
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 from yt8m.runs.trained_model import TrainedModel
@@ -26,19 +33,20 @@ SAVED_MODEL = "saved_model"
 
 
 def run(config: ExportConfig) -> int:
-    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; returns the exit status.
+    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file.
 
-    The folder appears whole or not at all. `yt8m inference --train_dir` and `yt8m train --teacher` accept it
-    in place of a run's folder.
+    Returns the exit status. The output appears whole or not at all. `yt8m inference --train_dir` and
+    `yt8m train --teacher` accept the folder in place of a run's.
 
     Raises:
       UsageError: there is no such run or checkpoint, or the folder exists already.
       RunError: the checkpoint cannot be read.
     """
     refuse_used(config.out)
+    write_model = _export_onnx if config.format == "onnx" else _export
     run = open_run(config.train_dir, trust_code=config.trust_code)
     trained_model.with_newer(
-        lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: _export(config, model)
+        lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
     )
     return 0
 
@@ -57,13 +65,62 @@ def _export(config: ExportConfig, model: TrainedModel) -> None:
             thresholds.copy(train_dir, folder, step)
         if config.eval_data_pattern:
             exported = TrainedModel(model.run, os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL), is_file=True)
-            before, after = (_gap(config.top_k, each, data) for each in (model, exported))
-            figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
+            figures = _gaps(*(_gap(config.top_k, each, data) for each in (model, exported)))
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=model.run.is_own)
         card_figures = model_card.report_of(train_dir, step) | figures
         model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
         sizes = model_card.sizes_in(part)
     _report(config, sizes, figures)
+
+
+def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
+    run, data = model.run.config, model.run.data_for(config, config.eval_data_pattern, False)
+    names = model.run.names_for(data)
+    model.log()
+
+    def describe(exported: OnnxFile, parameters: int) -> dict[str, str]:
+        gaps = (
+            _gaps(_gap(config.top_k, model, data), _gap_of_file(config.top_k, exported, data))
+            if data.data_pattern
+            else {}
+        )
+        report = model_card.report_of(model.run.folder, model.step) | gaps
+        card = model_card.text(run, model.step, parameters, {}, figures=report, weights=config.weights, names=names)
+        _print_gaps(gaps)
+        texts = {model_card.NAME: card, onnx_file.FIGURES: json.dumps(report)}
+        tags = thresholds.text_of_step(model.run.folder, model.step)
+        return texts | ({thresholds.NAME: tags} if tags else {})
+
+    size = export_onnx(
+        config.out,
+        model.weights,
+        run.data,
+        model.modeler(run.data, "infer", config.top_k),
+        moving_average_decay=run.optimizer.moving_average_decay,
+        weights=config.weights,
+        input_type=config.input_type,
+        names=names,
+        describe=describe,
+        is_own=model.run.is_own,
+    )
+    print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
+    logging.info("the model is in %s", config.out)
+
+
+def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
+    """GAP of an ONNX file on the data of `--eval_data_pattern`."""
+    metrics = EvaluationMetrics(data.num_classes, top_k)
+    records = read_records(
+        data.data_pattern,
+        batch_size=data.batch_size,
+        feature_names=data.feature_names,
+        num_classes=data.num_classes,
+        max_frames=data.max_frames,
+        dequantize=True,
+    )
+    for batch in records:
+        metrics.accumulate(exported.scores(batch), batch.labels, np.zeros(len(batch)))
+    return float(metrics.get()["gap"])
 
 
 def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: workload.Workload) -> int:
@@ -99,10 +156,18 @@ def _gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
     return float(outcome.results["figures"]["gap"])
 
 
+def _gaps(before: float, after: float) -> dict[str, float]:
+    return {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
+
+
+def _print_gaps(figures: Mapping[str, float]) -> None:
+    if figures:
+        print("GAP: {:.6f} before, {:.6f} as exported, {:.6f} lost".format(*figures.values()))
+
+
 def _report(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:
     print(f"weights: {config.weights}")
     for name in (INFERENCE_MODEL, SAVED_MODEL):
         print(f"{name}: {model_card.size(sizes[name])}")
-    if figures:
-        print("GAP: {:.6f} before, {:.6f} as exported, {:.6f} lost".format(*figures.values()))
+    _print_gaps(figures)
     logging.info("the model is in %s", config.out)

@@ -14,6 +14,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export.ensembles import EnsembleConfig
+from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
@@ -39,7 +40,7 @@ _SHARED = (
 
 
 def export(config: EnsembleConfig) -> None:
-    """Writes the ensemble of `config.train_dir` as a SavedModel, as a packed inference model, or both.
+    """Writes the ensemble of `config.train_dir` as a SavedModel, an ONNX file, a packed inference model, or several.
 
     Raises:
       UsageError: there is no such run, or the runs have different features or classes.
@@ -69,12 +70,18 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         member.log()
     with tempfile.TemporaryDirectory() as folder:
         chosen = [member.weights for member in members]
-        is_own = all(member.run.is_own for member in members)
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
+        extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
+        is_own = all(member.run.is_own for member in members)
         if config.out:
-            extractors = first.extractors if all(one.run.extractors == first.extractors for one in members) else ()
-            export_saved_model(config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own)
+            export_saved_model(
+                config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
+            )
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)
+        if config.output_onnx:
+            data = dataclasses.replace(first.config.data, extractors=tuple(extractors))
+            export_onnx(config.output_onnx, path, data, modeler, names=names, is_own=is_own)
+            logging.info("the ensemble of %d runs is in %s", len(members), config.output_onnx)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
             write_inference_model(inner, path, modeler, frame_features=has_frames, is_own=is_own)

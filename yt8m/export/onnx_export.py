@@ -1,4 +1,4 @@
-"""Exports a checkpoint as one ONNX file, which is compared with the graph that it was made of before it gets its name."""
+"""Exports a checkpoint as one ONNX file, which is compared with TensorFlow's graph before it gets its name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def export_onnx(
     names: Vocabulary | None = None,
     describe: Describe | None = None,
     is_own: bool = False,
-) -> None:
+) -> int:
     """Writes the ONNX file `path` of the weights in `checkpoint`; whole or not at all. `onnx_file` describes it.
 
     Args:
@@ -57,6 +57,9 @@ def export_onnx(
       names: the model's own vocabulary.
       describe: called with the model and the number of its parameters; gives further texts for the metadata, by name.
       is_own: whether this user trained the model here. Then the file is remembered as this user's own.
+
+    Returns:
+      The size of the file in bytes.
 
     Raises:
       UsageError: tf2onnx is not installed, a reader of the user's own reads the records, or features are not bytes.
@@ -94,6 +97,7 @@ def export_onnx(
     storage.write(path, content)
     if is_own:
         run_dir.note_own(path, content)
+    return len(content)
 
 
 def _check(takes: DataFormat, own_reader: str, input_type: str) -> None:

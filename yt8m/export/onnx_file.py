@@ -4,9 +4,10 @@ The graph takes `frames`, float32 or uint8 [B, T, D], the features side by side,
 gives `scores`, float32 [B, C]. Frames from `num_frames` on are ignored. A video-level model gets the mean of the
 frames, so that its features can be given as one frame. The metadata of the file are:
 
-    yt8m             JSON: format number, model, format of the data, extractors, step, weights, figures
+    yt8m             JSON: format number, model, format of the data, extractors, step, type of the weights
     vocabulary.csv   the names of the classes, if the model has its own
     thresholds.csv   the thresholds of the tags, if they were chosen at this step
+    figures.json     the figures of the last evaluation, if it was of this step
     README.md        the model card
 """
 
@@ -27,7 +28,7 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies, json_text
 
 ENDING = ".onnx"
-ABOUT = "yt8m"
+ABOUT, FIGURES = "yt8m", "figures.json"
 FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
 
 
@@ -69,9 +70,12 @@ class OnnxFile:
         Raises:
           RunError: onnxruntime cannot run the model on the batch.
         """
-        convert = _as_bytes if self._takes_bytes else _as_floats
-        features = [convert(batch.features[feature.name], feature) for feature in self.format.features]
-        joined = np.concatenate(features, axis=-1) if len(features) > 1 else features[0]
+        values = [batch.features[feature.name] for feature in self.format.features]
+        if self._takes_bytes:
+            values = list(map(_as_bytes, values, self.format.features))
+        else:
+            values = list(map(_as_floats, values))
+        joined = np.concatenate(values, axis=-1) if len(values) > 1 else values[0]
         return self.scores_of_frames(joined if joined.ndim == 3 else joined[:, np.newaxis], batch.num_frames)
 
     def scores_of_frames(self, frames: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -82,7 +86,7 @@ class OnnxFile:
             raise RunError(f"{self._path}: the model fails on these videos: {first_line(error)}") from error
 
 
-def _as_floats(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.float32]:
+def _as_floats(values: NDArray[Any]) -> NDArray[np.float32]:
     return dequantized(values, PUBLISHED) if values.dtype == np.uint8 else values.astype(np.float32, copy=False)
 
 
@@ -90,4 +94,4 @@ def _as_bytes(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]
     """The nearest bytes; for dequantised bytes, exactly those."""
     if values.dtype == np.uint8 and feature.range == PUBLISHED:
         return values
-    return quantized(_as_floats(values, feature), feature.range or PUBLISHED)
+    return quantized(_as_floats(values), feature.range or PUBLISHED)

@@ -86,8 +86,13 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
       RunError: a line has a wrong index or no finite threshold, or there are not `num_classes` lines; the message names
         the line.
     """
+    return parse(storage.read_text(path), path, num_classes)
+
+
+def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
+    """The thresholds in the text of a file; raises like `read`."""
     try:
-        rows = csv.DictReader(io.StringIO(storage.read_text(path), newline=""), strict=True)
+        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if not set(_NEEDED) <= set(rows.fieldnames or ()):
             raise ValueError(f"the columns are {', '.join(rows.fieldnames or ()) or 'missing'}")
         values, step = [], -1
@@ -143,16 +148,21 @@ def find(model: str, named: str, num_classes: int | None, given: str = "") -> Ta
     return None
 
 
-def copy(train_dir: str, folder: str, step: int) -> None:
-    """Copies the file of the run's last evaluation to `folder`, if it is of this step.
+def text_of_step(train_dir: str, step: int) -> str:
+    """The text of the file of the run's last evaluation; empty if that is not of this step.
 
     A file that cannot be read is left out with a warning, because no export should fail for it.
     """
     path = storage.join(train_dir, EVALUATION, NAME)
     try:
-        is_of_step = storage.exists(path) and read(path).step == step
-    except RunError as error:
+        text = storage.read_text(path) if storage.exists(path) else ""
+        return text if text and parse(text, path).step == step else ""
+    except (RunError, UnicodeDecodeError) as error:
         logging.warning("the export gets no thresholds: %s", error)
-        return
-    if is_of_step:
-        storage.write(storage.join(folder, NAME), storage.read_bytes(path))
+        return ""
+
+
+def copy(train_dir: str, folder: str, step: int) -> None:
+    """Copies the file of `text_of_step` to `folder`, if there is one."""
+    if text := text_of_step(train_dir, step):
+        storage.write(storage.join(folder, NAME), text)

@@ -1,0 +1,121 @@
+"""ONNX files of models: their scores, what stands in their metadata, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import onnx
+import pytest
+import small_exports
+from golden_data import golden
+from small_run import evaluate, run
+
+from yt8m.command_line import cli
+from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.export import onnx_export
+from yt8m.export.onnx_file import OnnxFile
+from yt8m.lazy import tf
+from yt8m.video import workload
+
+SIZES, CLASSES = small_exports.SIZES, small_exports.CLASSES
+
+
+def checkpoint_of(folder: pathlib.Path, data: DataConfig, model: str) -> tuple[str, workload.Workload]:
+    """A checkpoint of a model with random weights."""
+    parts = workload.create(data, ModelConfig(model), "infer")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        parts.modeler.predict_placeholders(data.frame_features)
+        tf.train.get_or_create_global_step()
+        session.run(tf.global_variables_initializer())
+        return tf.train.Saver().save(session, str(folder / "model.ckpt"), write_meta_graph=False), parts
+
+
+def frames_of(ranges: tuple[tuple[float, ...], ...] = ()) -> DataConfig:
+    return DataConfig(
+        feature_names=("rgb", "audio"),
+        feature_sizes=SIZES,
+        feature_ranges=ranges,
+        frame_features=True,
+        num_classes=CLASSES,
+    )
+
+
+@pytest.mark.parametrize("input_type", ["float32", "uint8"])
+def test_bytes_of_other_ranges_stand_for_the_same_values(tmp_path: pathlib.Path, input_type: str) -> None:
+    data, path = frames_of(((-1.0, 3.0), (-2.0, 2.0))), str(tmp_path / "model.onnx")
+    checkpoint, parts = checkpoint_of(tmp_path, data, "FrameLevelLogisticModel")
+    onnx_export.export_onnx(path, checkpoint, data, parts.modeler, input_type=input_type)
+    model = OnnxFile(path)
+    draw = np.random.default_rng(0)
+    rgb, audio = (draw.integers(0, 256, (3, 5, size), np.uint8) for size in SIZES)
+    floats = np.concatenate([rgb * (4 / 255) + 4 / 512 - 1, audio * (4 / 255) + 4 / 512 - 2], -1).astype(np.float32)
+    counts = np.array([5, 2, 1], np.int32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        valid = np.arange(5)[None, :, None] < counts[:, None, None]
+        ops = parts.modeler.predict_raw(tf.constant(np.where(valid, floats, 0)), tf.constant(counts))
+        tf.train.Saver().restore(session, checkpoint)
+        expected = session.run(ops.predictions)
+    inputs = floats if input_type == "float32" else np.concatenate([rgb, audio], -1)
+    np.testing.assert_allclose(model.scores_of_frames(inputs, counts), expected, rtol=0, atol=1e-6)
+
+
+def test_every_export_is_compared_and_none_is_written_wrong(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = frames_of(), tmp_path / "model.onnx"
+    checkpoint, parts = checkpoint_of(tmp_path, data, "FrameLevelLogisticModel")
+    monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
+    with pytest.raises(RunError, match=r"its scores differ from TensorFlow's by .* Export a SavedModel instead"):
+        onnx_export.export_onnx(str(path), checkpoint, data, parts.modeler)
+    assert not path.exists()
+
+
+def test_an_operation_that_onnx_lacks_is_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, path = frames_of(), tmp_path / "model.onnx"
+    checkpoint, parts = checkpoint_of(tmp_path, data, "FrameLevelLogisticModel")
+    modeler, usual = parts.modeler, parts.modeler.predict_raw
+
+    def with_other_operation(raw, num_frames):
+        ops = usual(raw, num_frames)
+        return dataclasses.replace(ops, predictions=tf.raw_ops.BesselI0(x=ops.predictions))
+
+    monkeypatch.setattr(modeler, "predict_raw", with_other_operation)
+    with pytest.raises(RunError, match="ONNX has nothing for TensorFlow's BesselI0"):
+        onnx_export.export_onnx(str(path), checkpoint, data, modeler)
+    assert not path.exists()
+
+
+def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pathlib.Path) -> None:
+    data = DataConfig(feature_names=("mean_rgb", "mean_audio"), feature_sizes=SIZES, num_classes=CLASSES)
+    checkpoint, parts = checkpoint_of(tmp_path, data, "LogisticModel")
+    with pytest.raises(UsageError, match="the records hold mean_rgb, mean_audio as floats"):
+        onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, data, parts.modeler, input_type="uint8")
+    own = dataclasses.replace(data, reader="mine:Reader")
+    with pytest.raises(UsageError, match="reads records by mine:Reader, which an ONNX file cannot hold"):
+        onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
+
+
+@pytest.mark.heavy
+def test_the_file_of_a_run_is_the_whole_model(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, test = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")
+    assert run(folder, "--model=MoeModel", "--moving_average_decay=0.9") == 0
+    evaluate(folder, "--report")
+    gaps, sizes = {}, {}
+    for weights in ("float32", "int8"):
+        path = tmp_path / f"{weights}.onnx"
+        words = [f"--model={folder}", "--format=onnx", f"--weights={weights}", f"--out={path}"]
+        assert cli.main(["export", *words, f"--eval_data_pattern={test}"]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("GAP: "))
+        before, after = (float(word) for word in (line.split()[1], line.split()[3]))
+        gaps[weights], sizes[weights] = before - after, path.stat().st_size
+    assert abs(gaps["float32"]) < 1e-6
+    texts = {entry.key: entry.value for entry in onnx.load(tmp_path / "float32.onnx").metadata_props}
+    assert json.loads(texts["yt8m"])["step"] == 12
+    assert json.loads(texts["figures.json"])["gap"] == json.loads((folder / "eval/report.json").read_text())["gap"]
+    assert texts["thresholds.csv"] == (folder / "eval/thresholds.csv").read_text()
+    assert texts["README.md"].startswith("# MoeModel, step 12")
