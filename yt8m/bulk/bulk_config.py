@@ -25,7 +25,7 @@ class BulkConfig(DamagePolicy):
 
     model: str = option(
         "",
-        "folder of a run or of an export, or an archive (.tgz); local or gs://",
+        "folder of a run or of an export, an archive (.tgz), or an ONNX file; local or gs://",
         aliases=("train_dir",),
         is_required=True,
         is_path=True,

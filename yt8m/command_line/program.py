@@ -129,9 +129,9 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
       argv: these words; None means sys.argv[1:].
 
     Returns:
-      What `run` returned; 2 for `UsageError`, 1 for `RunError` (if YT8M_DEBUG=1, the traceback is
-      printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are bugs and are
-      not caught.
+      What `run` returned; 2 for `UsageError`, or if TensorFlow is needed and not installed; 1 for `RunError` (if
+      YT8M_DEBUG=1, the traceback is printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are bugs
+      and are not caught.
     """
     program = called(program)
     _find_models_in_this_folder()
@@ -144,6 +144,12 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
             traceback.print_exc()
         print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        needed = "this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'"
+        print(f"{program}: error: {needed}.", file=sys.stderr)
+        return UsageError.exit_code
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
         by = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"

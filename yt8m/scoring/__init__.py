@@ -1,33 +1,66 @@
 """Trained models: one way to run them, whatever files they lie in.
 
-`scoring.open(path)` gives a `Scorer` for the folder of a run, the folder of an export (SavedModel), or an archive
-(.tgz). Every program that runs a trained model uses it. A run is opened once, as an `OpenedRun`; a `TrainedModel` is a
-run with the weights that were chosen. Files that the runner reads by its pipeline get their graph from a
-`TrainedModel` too.
+`scoring.open(path)` gives a `Scorer` for the folder of a run, the folder of an export (SavedModel), an archive
+(.tgz), or an ONNX file. Every program that runs a trained model uses it. A run is opened once, as an `OpenedRun`; a
+`TrainedModel` is a run with the weights that were chosen. Files that the runner reads by its pipeline get their graph
+from a `TrainedModel` too.
+
+What needs TensorFlow is imported at its first use, so that an ONNX file opens quickly, and where TensorFlow is not
+installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
-from yt8m.runs import trained_model
-from yt8m.runs.opened_run import OpenedRun, open_run
-from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring.export_scorer import ExportScorer, is_export, open_export
-from yt8m.scoring.graph_scorer import GraphScorer
-from yt8m.scoring.scorer import EvaluatedStep, Evaluation, EvaluationSettings, Scorer
+from yt8m.scoring.scorer import EvaluatedStep, EvaluationSettings, Scorer
 from yt8m.storage import copies
 
-__all__ = ["EvaluatedStep", "Evaluation", "EvaluationSettings", "ExportScorer", "GraphScorer", "OpenedRun", "Scorer"]
-__all__ += ["TrainedModel"]
-__all__ += ["is_export", "open", "open_run"]
+if TYPE_CHECKING:
+    from yt8m.runs.opened_run import OpenedRun, open_run
+    from yt8m.runs.trained_model import TrainedModel
+    from yt8m.scoring.evaluated_batches import Evaluation
+    from yt8m.scoring.export_scorer import ExportScorer, is_export
+    from yt8m.scoring.graph_scorer import GraphScorer
 
-ARCHIVES = (".tgz", ".tar.gz")
+__all__ = [
+    "EvaluatedStep",
+    "Evaluation",
+    "EvaluationSettings",
+    "ExportScorer",
+    "GraphScorer",
+    "OpenedRun",
+    "Scorer",
+    "TrainedModel",
+    "is_export",
+    "open",
+    "open_run",
+]
+
+ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"
+_MODULES = {
+    "Evaluation": "yt8m.scoring.evaluated_batches",
+    "ExportScorer": "yt8m.scoring.export_scorer",
+    "GraphScorer": "yt8m.scoring.graph_scorer",
+    "OpenedRun": "yt8m.runs.opened_run",
+    "TrainedModel": "yt8m.runs.trained_model",
+    "is_export": "yt8m.scoring.export_scorer",
+    "open_run": "yt8m.runs.opened_run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module of a name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def open(
@@ -36,7 +69,8 @@ def open(
     """The scorer of a trained model. Close it, or use it in a `with` block.
 
     Args:
-      path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz); local or gs://.
+      path: the folder of a run, the folder of an export (SavedModel), an archive (.tgz), or an ONNX file; local or
+        gs://.
       checkpoint: which checkpoint of a run: `last`, `best`, or a step. In a folder without checkpoints `last` is its
         inference model or its newest export.
       trust_code: import the code that the run names, even if this user did not train it on this machine.
@@ -46,13 +80,25 @@ def open(
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: the model cannot be read.
     """
-    is_run = not path.endswith(ARCHIVES) and run_dir.is_run(path)
+    is_file = path.endswith((*ARCHIVES, ONNX))
+    is_run = not is_file and run_dir.is_run(path)
     if checkpoint != "last" and not is_run:
         raise UsageError(f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run.")
+    if path.endswith(ONNX):
+        from yt8m.scoring.onnx_scorer import OnnxScorer
+
+        return OnnxScorer(path)
     if path.endswith(ARCHIVES):
         return _open_archive(path, trust_code, config)
     if not storage.is_dir(path):
-        raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
+        raise UsageError(
+            f"{path}: there is no such folder; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
+        )
+    from yt8m.runs import trained_model
+    from yt8m.runs.opened_run import open_run
+    from yt8m.scoring.export_scorer import open_export
+    from yt8m.scoring.graph_scorer import GraphScorer
+
     if not is_run:
         return open_export(path)
     run = open_run(path, trust_code=trust_code)
@@ -65,6 +111,9 @@ def open(
 
 
 def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> Scorer:
+    from yt8m.runs import trained_model
+    from yt8m.scoring.graph_scorer import GraphScorer
+
     with contextlib.ExitStack() as stack:
         folder = os.path.join(stack.enter_context(copies.private_folder("yt8m-model-")), "model")
         model = trained_model.of_archive(path, folder, trust_code=trust_code)

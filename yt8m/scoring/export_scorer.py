@@ -23,11 +23,9 @@ from yt8m.records import data_format, shards
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError, id_text
-from yt8m.scoring.fed_graph import padded
-from yt8m.scoring.model_input import ModelInput, Videos
-from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
+from yt8m.scoring.model_input import ModelInput, Videos, padded
+from yt8m.scoring.scorer import ArrayScorer
 from yt8m.storage import copies, json_text, own_runs
-from yt8m.video.modeler import VideoModeler
 
 
 def find_export(folder: str) -> str:
@@ -78,7 +76,7 @@ def open_export(folder: str) -> ExportScorer:
     return open_export(folder)
 
 
-class ExportScorer(Scorer):
+class ExportScorer(ArrayScorer):
     """A SavedModel in a session of its own on the CPU, which gets records or features.
 
     A SavedModel can execute any code that its graph contains, so the log warns of it, unless this user is known to have
@@ -163,16 +161,6 @@ class ExportScorer(Scorer):
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
                 reason = plain_reason(str(error.message)).partition("; check --")[0]  # there are no such flags here
                 raise DamagedError(raw[1], raw[2], f"{reason}{_description(raw[0])}") from error
-
-    def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """One step of an evaluation, without a loss, which an export does not have; the videos are arrays."""
-        if settings.segment_labels:
-            raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
-        if not isinstance(videos, NumpyBatch):
-            raise UsageError("an export with a reader of your own has no labels: evaluate its run.")
-        reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}
-        completed = VideoModeler(None, None, self.num_classes, settings.top_k).completed(reports)
-        return EvaluatedStep(completed, None, len(videos))
 
     def reads(self, data: Records) -> bool:
         """Whether the model reads the records as they are: only if a reader of the user's own does, in its graph."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,23 +119,6 @@ def refuse_damage(reader: Any, raws: Sequence[Raw]) -> None:
         check.close()
     if bad is not None:
         raise DamagedError(*raws[bad[0]][1:], bad[1])
-
-
-def padded(videos: Videos, rows: int) -> Any:
-    """The videos with the last one repeated, so that they have `rows` rows; the argument itself if it has as many."""
-    more = rows - len(videos)
-    if more <= 0:
-        return videos
-    if not isinstance(videos, NumpyBatch):
-        return [*videos, *[videos[-1]] * more]
-    places = np.minimum(np.arange(rows), len(videos) - 1)
-    return dataclasses.replace(
-        videos,
-        ids=[videos.ids[place] for place in places.tolist()],
-        features={name: values[places] for name, values in videos.features.items()},
-        num_frames=videos.num_frames[places],
-        labels=videos.labels[places],
-    )
 
 
 def _placeholders(data: DataConfig, dtypes: Sequence[np.dtype[Any]]) -> Batch:

@@ -17,8 +17,8 @@ from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import id_text
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring.fed_graph import FedGraph, padded
-from yt8m.scoring.model_input import OTHER_RANGES, Videos, input_of, types_of
+from yt8m.scoring.fed_graph import FedGraph
+from yt8m.scoring.model_input import OTHER_RANGES, Videos, input_of, padded, types_of
 from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
 
 

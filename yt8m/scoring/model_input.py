@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,6 +128,23 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
 def types_of(videos: Videos) -> tuple[np.dtype[Any], ...] | None:
     """The types of the features; None if these are records."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
+
+
+def padded(videos: Videos, rows: int) -> Any:
+    """The videos with the last one repeated, so that they have `rows` rows; the argument itself if it has as many."""
+    more = rows - len(videos)
+    if more <= 0:
+        return videos
+    if not isinstance(videos, NumpyBatch):
+        return [*videos, *[videos[-1]] * more]
+    places = np.minimum(np.arange(rows), len(videos) - 1)
+    return dataclasses.replace(
+        videos,
+        ids=[videos.ids[place] for place in places.tolist()],
+        features={name: values[places] for name, values in videos.features.items()},
+        num_frames=videos.num_frames[places],
+        labels=videos.labels[places],
+    )
 
 
 def refuse_nan_in(videos: Videos) -> None:

@@ -24,7 +24,7 @@ class PredictConfig(options.Checked):
 
     train_dir: str = option(
         "",
-        "folder of a run or of an exported model, or an archive (.tgz)",
+        "folder of a run or of an exported model, an archive (.tgz), or an ONNX file",
         flag="model",
         aliases=("train_dir",),
         is_required=True,

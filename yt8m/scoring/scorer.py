@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
+from yt8m.errors import UsageError
 from yt8m.records import discovery, manifest, thresholds, vocabulary
 from yt8m.records.batches import Records, read_records
-from yt8m.records.record_parser import Raw
+from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
 from yt8m.types import Closing
-from yt8m.video.modeler import VideoEvaluator, VideoModeler
-from yt8m.video.scores import refuse_nan
 
 
 class EvaluationSettings(NamedTuple):
@@ -148,8 +146,10 @@ class Scorer(Closing, abc.ABC):
         """
         ids, scores = self.compute(videos, rows)
         if np.isnan(scores).any():
+            from yt8m.video.scores import refuse_nan  # slow to import
+
             refuse_nan_in(videos)
-        refuse_nan(scores)
+            refuse_nan(scores)
         return ids, scores
 
     @abc.abstractmethod
@@ -165,30 +165,17 @@ class Scorer(Closing, abc.ABC):
         """
 
 
-class Evaluation:
-    """The evaluation of a scorer on batches with labels.
+class ArrayScorer(Scorer):
+    """A scorer of a file without labels and loss: it is evaluated on arrays, and not on rated segments."""
 
-    Args:
-      scorer: the model.
-      settings: how batches are evaluated.
-      metric_classes: the metrics; None for the built-in ones.
+    def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
+        """One step of an evaluation, without a loss; the videos are arrays."""
+        from yt8m.video.modeler import VideoModeler  # slow to import, and predictions do not need it
 
-    Attributes:
-      evaluator: has the metrics.
-      examples: number of examples so far.
-    """
-
-    def __init__(
-        self, scorer: Scorer, settings: EvaluationSettings, metric_classes: Sequence[Any] | None = None
-    ) -> None:
-        self._scorer, self._settings, self.examples = scorer, settings, 0
-        modeler = VideoModeler(None, None, scorer.num_classes, settings.top_k)
-        modeler.metric_classes = metric_classes
-        modeler.class_counts = data_fit.training_counts(scorer.shown_names, scorer.training_data)
-        self.evaluator = VideoEvaluator(modeler)
-
-    def add(self, videos: Videos, rows: int = 0) -> None:
-        """Evaluates a batch; raises like `Scorer.evaluated`."""
-        step = self._scorer.evaluated(videos, rows, self._settings)
-        self.evaluator.accumulate(step.reports, step.loss)
-        self.examples += step.examples
+        if settings.segment_labels:
+            raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
+        if not isinstance(videos, NumpyBatch):
+            raise UsageError("an export with a reader of your own has no labels: evaluate its run.")
+        reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}
+        completed = VideoModeler(None, None, self.num_classes, settings.top_k).completed(reports)
+        return EvaluatedStep(completed, None, len(videos))

@@ -2,7 +2,7 @@
 
 Each child reads questions from its standard input and writes answers to its standard output. A message is JSON and raw
 bytes, in both directions: nothing that a child sends is executed. A child whose request is given up is killed and
-replaced. `python -c "from yt8m.serving.server import parsing; parsing.main()" SETTINGS` is the child.
+replaced. `python -c "from yt8m.serving import parsing; parsing.main()" SETTINGS` is the child.
 """
 
 from __future__ import annotations

@@ -1,0 +1,108 @@
+"""Models in ONNX files: every program takes them, also where TensorFlow is not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import small_exports
+from golden_data import golden
+from reader_records import write_shard
+from small_run import ROOT, evaluate, run
+
+import yt8m
+from yt8m import scoring
+from yt8m.command_line import cli, program
+from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.export.onnx_export import export_onnx
+from yt8m.video import workload
+
+
+def exported(folder: pathlib.Path, model: str) -> tuple[str, str]:
+    """A SavedModel and an ONNX file of the same weights."""
+    saved_model, path = small_exports.export(folder, model), str(folder / "model.onnx")
+    has_frames = model.startswith("Frame")
+    names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
+    data = DataConfig(
+        feature_names=names,
+        feature_sizes=small_exports.SIZES,
+        frame_features=has_frames,
+        num_classes=small_exports.CLASSES,
+    )
+    export_onnx(path, str(folder / "model.ckpt"), data, workload.create(data, ModelConfig(model), "infer").modeler)
+    return saved_model, path
+
+
+@pytest.mark.parametrize("model", ["MoeModel", "FrameLevelLogisticModel"])
+def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: pathlib.Path, model: str) -> None:
+    made = small_exports.frame_records(9) if model.startswith("Frame") else small_exports.video_records(9)
+    shard = write_shard(tmp_path / "some.tfrecord", made)
+    found = []
+    for path in exported(tmp_path, model):
+        with scoring.open(path) as scorer:
+            (videos,) = scorer.batches(shard)
+            ids, scores = scorer.scores(videos, 16)
+            reports = scorer.evaluated(videos).reports
+        assert ids == [f"v{row:02}" for row in range(9)]
+        found.append((scores, reports))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-6)
+    assert found[1][1].keys() == found[0][1].keys()
+
+
+# Fails like an environment without TensorFlow, wherever this folder comes first on the path.
+_NO_TENSORFLOW = "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')\n"
+_LOAD = """
+import json, sys, yt8m
+with yt8m.load(sys.argv[1]) as model:
+    print(json.dumps([[video.id, video.classes[0].index] for video in model.predict(sys.argv[2], top_k=1)]))
+"""
+
+
+@pytest.mark.long
+def test_a_model_is_used_where_tensorflow_cannot_be_imported(tmp_path: pathlib.Path) -> None:
+    shard = write_shard(tmp_path / "some.tfrecord", small_exports.video_records(9))
+    _, path = exported(tmp_path, "MoeModel")
+    with yt8m.load(path) as model:
+        expected = [[video.id, video.classes[0].index] for video in model.predict(shard, top_k=1)]
+    (tmp_path / "none" / "tensorflow").mkdir(parents=True)
+    (tmp_path / "none/tensorflow/__init__.py").write_text(_NO_TENSORFLOW)
+
+    def python(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": f"{tmp_path / 'none'}{os.pathsep}{ROOT}"}
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+    loaded = python("-c", _LOAD, path, shard)
+    assert json.loads(loaded.stdout) == expected, loaded.stderr
+    predicted = python("-m", "yt8m", "predict", f"--model={path}", "--count=9", "--top_k=1", shard)
+    assert [line.split()[-1] for line in predicted.stdout.split("\n") if line.startswith("0.")] == [
+        str(index) for _, index in expected
+    ], predicted.stderr
+    assert "9 records" in python("-m", "yt8m", "verify", shard).stdout
+
+
+def test_what_needs_tensorflow_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def without_tensorflow(words: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+
+    assert program.run_main("yt8m train", without_tensorflow, []) == 2
+    line = "yt8m train: error: this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'."
+    assert capsys.readouterr().err == line + "\n"
+
+
+@pytest.mark.heavy
+def test_the_tags_of_a_run_come_with_its_file(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, test = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")
+    assert run(folder, "--model=MoeModel") == 0
+    evaluate(folder, "--report")
+    assert cli.main(["export", f"--model={folder}", "--format=onnx", f"--out={tmp_path / 'model.onnx'}"]) == 0
+    capsys.readouterr()
+    shown = []
+    for model in (folder, tmp_path / "model.onnx"):
+        assert cli.main(["predict", f"--model={model}", "--tags", "--count=20", test]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]

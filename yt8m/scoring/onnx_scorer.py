@@ -1,0 +1,59 @@
+"""The scorer of an ONNX file that this project wrote. It needs no TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import UsageError
+from yt8m.export.onnx_file import OnnxFile
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.model_input import ModelInput, Videos, padded
+from yt8m.scoring.scorer import ArrayScorer
+from yt8m.storage import own_runs
+
+
+class OnnxScorer(ArrayScorer):
+    """A model in an ONNX file, by onnxruntime on the CPU. Records are parsed by NumPy.
+
+    Args:
+      path: the file, local or gs://.
+
+    Raises:
+      UsageError: this project did not write the file, it is damaged, or onnxruntime is not installed.
+      RunError: the file cannot be read, or a newer version of this project wrote it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = OnnxFile(path)
+        about, names = self._file.about, self._file.texts.get(vocabulary.NAME)
+        # Only an extractor of the user's own in the file could run code here.
+        is_own = bool(about["extractors"]) and own_runs.is_noted(storage.read_bytes(path))
+        takes = ModelInput(path, self._file.format, about["extractors"], is_own, has_own_reader=False)
+        super().__init__(path, takes, vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(()))
+        self.model, self.weights, self.step = about["model"], path, about["step"]
+        which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
+        logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, path)
+
+    def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
+        """See `Scorer`; the model's own thresholds are in the file."""
+        if thresholds_file:
+            return super().tagger(thresholds_file)
+        text = self._file.texts.get(thresholds.NAME)
+        return thresholds.parse(text, self.path, self.num_classes) if text else None
+
+    def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
+        """The ids and scores of videos, with those of NaN."""
+        if not isinstance(videos, NumpyBatch):
+            raise UsageError(f"{self.path} takes arrays: parse the records first.")
+        return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
+
+    def reads(self, data: object) -> bool:
+        """Never: the records are parsed into arrays."""
+        return False
+
+    def close(self) -> None:
+        """Nothing: the session ends with its last user."""
