@@ -23,7 +23,7 @@ from yt8m.bulk.shard_work import RankedSegments
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.evaluation_metrics import figures_of
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.scoring.fed_graph import padded
+from yt8m.scoring.model_input import padded
 
 
 @pytest.fixture(scope="module")
