@@ -188,7 +188,7 @@ class ExportConfig(OfCheckpoint):
         choices=("float32", "uint8"),
     )
     out: str = option(
-        "", "folder or ONNX file (NAME.onnx) to write, which must not exist yet", is_required=True, is_path=True
+        "", "folder to write, which must not exist yet, or ONNX file (NAME.onnx)", is_required=True, is_path=True
     )
     eval_data_pattern: str = option(
         "",
