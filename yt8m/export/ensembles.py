@@ -68,7 +68,9 @@ class EnsembleConfig(options.Checked):
         if self.train_dir and (self.fit_on or self.mean == "rank"):
             raise UsageError("--data and --mean=rank are for --predictions.")
         if not (self.out or self.output_model_tgz or self.output_onnx or self.fit_on):
-            more = "--output_onnx or --output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
+            more = (
+                "--output_onnx or --output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
+            )
             raise UsageError(f"no output is named: give --out, or {more}.")
         if self.output_onnx and not self.output_onnx.endswith(".onnx"):
             raise UsageError(f"--output_onnx={self.output_onnx}: the name of an ONNX file ends in .onnx.")

@@ -74,9 +74,7 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
         is_own = all(member.run.is_own for member in members)
         if config.out:
-            export_saved_model(
-                config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own
-            )
+            export_saved_model(config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own)
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)
         if config.output_onnx:
             data = dataclasses.replace(first.config.data, extractors=tuple(extractors))
