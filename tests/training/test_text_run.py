@@ -103,8 +103,8 @@ def test_a_run_of_texts_is_a_run_like_any_other(run: tuple[str, str], tmp_path: 
     assert pathlib.Path(folder, "thresholds.csv").exists() or list(pathlib.Path(folder).rglob("*thresholds*"))
     film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc"), None, 12.0)
     assert cli.main(["predict", f"--train_dir={folder}", film, "--timeline", f"--csv={tmp_path}/tags.csv"]) == 0
-    assert cli.main(["export", f"--train_dir={folder}", f"--export_dir={tmp_path}/export"]) == 0
-    with yt8m.load(folder) as model, yt8m.load(next(pathlib.Path(tmp_path, "export").iterdir())) as exported:
+    assert cli.main(["export", f"--train_dir={folder}", f"--out={tmp_path}/export"]) == 0
+    with yt8m.load(folder) as model, yt8m.load(f"{tmp_path}/export") as exported:
         scores = [{one.name: one.score for one in each.predict_video(film).classes} for each in (model, exported)]
     assert scores[0].keys() == scores[1].keys()
     for name, score in scores[0].items():
