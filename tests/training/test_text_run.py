@@ -91,8 +91,11 @@ def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, s
 
 
 @pytest.mark.heavy
-def test_a_run_of_texts_is_a_run_like_any_other(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
+def test_a_run_of_texts_is_a_run_like_any_other(
+    run: tuple[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network, folder = run
+    monkeypatch.chdir(tmp_path)  # the timeline is written here
     made_videos.write_kinds(tmp_path, 9)
     words = [f"--videos={tmp_path}", "--labels=folder", f"--out={tmp_path}/data", f"--extractors=hf:{network}"]
     words += ["--level=video", "--splits=train:0.5,test:0.5", f"--vocabulary={folder}/vocabulary.csv"]
