@@ -13,7 +13,7 @@ RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
 PYTEST_ARGS ?=
-# --extra-index-url=https://download.pytorch.org/whl/cpu takes the build of torch without CUDA, which is much smaller.
+# Options of pip for this step, such as an index that has the build of torch without CUDA, which is much smaller.
 TORCH_ARGS ?=
 BENCH_ARGS ?=
 RECIPES_ARGS ?=

@@ -76,6 +76,10 @@ def test_windows_that_overlap_gaps_and_starts() -> None:
     ramp = np.arange(1.0, 101.0)
     overlapping = collect(Windows(Sound(100, 60, 40), 0.0, 300.0), (0.0, ramp))
     np.testing.assert_array_equal(overlapping[1], ramp[40:100])
+    long = collect(
+        Windows(Sound(100, 90, 20), 0.0, 300.0), (0.0, ramp)
+    )  # a row for each hop up to the end of the sound
+    np.testing.assert_array_equal(long, [np.pad(ramp, (0, 90))[start : start + 90] for start in range(0, 100, 20)])
     with_gap = collect(Windows(Sound(100, 50, 50), 0.0, 300.0), (0.0, ramp[:50]), (1.5, ramp[:50]))
     np.testing.assert_array_equal(with_gap, np.stack([ramp[:50], 0 * ramp[:50], 0 * ramp[:50], ramp[:50]]))
     late = collect(Windows(Sound(100, 50, 50), 0.0, 300.0), (0.5, ramp[:50]))

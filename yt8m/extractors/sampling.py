@@ -205,13 +205,14 @@ class Windows:
             yield from self._cut(self._resampled(samples))
 
     def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yields the windows that are left at the end of the sound."""
+        """Yields the windows that begin before the end of the sound, each filled with silence."""
         if self._resampler is not None:
             yield from self._cut(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
-        if len(self._held) and not self.is_done:
+        while len(self._held) and not self.is_done:
             filled = np.zeros((1, self._sound.window), np.float32)
             filled[0, : len(self._held)] = self._held
             yield self._next, filled
+            self._held = self._held[self._sound.hop :]
             self._next += 1
 
     def _resampled(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
