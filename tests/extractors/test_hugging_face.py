@@ -204,7 +204,7 @@ def test_code_is_executed_only_if_it_is_trusted(
     safetensors.save_file({"layer.weight": matrix}, folder / "model.safetensors", {"format": "pt"})
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n" + CODE)
     name = f"hf:{folder}"
-    with pytest.raises(UsageError, match=r"If you trust its code, add --trust_code"):
+    with pytest.raises(UsageError, match="If you trust its code, give trust_code=True"):
         yt8m.extract(video, extractors=[name])
     assert not (tmp_path / "ran").exists()
     rows = yt8m.extract(video, extractors=[name], trust_code=True)["coded"]

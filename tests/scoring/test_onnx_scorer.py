@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from reader_records import write_shard
 from small_run import ROOT, evaluate, run
 
 import yt8m
-from yt8m import scoring
+from yt8m import eval as evaluation
+from yt8m import inference, scoring
 from yt8m.command_line import cli, program
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.export.onnx_export import export_onnx
@@ -52,6 +55,29 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
         found.append((scores, reports))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-6)
     assert found[1][1].keys() == found[0][1].keys()
+
+
+@pytest.mark.parametrize("program", [evaluation, inference])
+def test_evaluation_and_inference_take_an_onnx_file_as_an_export(
+    tmp_path: pathlib.Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = write_shard(tmp_path / "some.tfrecord", small_exports.video_records(9))
+    saved_model, path = exported(tmp_path, "MoeModel")
+    results = []
+    for number, model in enumerate((saved_model, path)):
+        out = tmp_path / f"results{number}"
+        if program is evaluation:
+            assert program.main([f"--train_dir={model}", f"--eval_data_pattern={shard}", f"--eval_dir={out}"]) == 0
+            report = json.loads((out / "eval/report.json").read_text())
+            results.append([report[key] for key in ("gap", "map", "perr", "hit_at_one")])
+        else:
+            assert program.main([f"--train_dir={model}", f"--input_data_pattern={shard}", f"--output_file={out}"]) == 0
+            results.append([float(word) for word in re.findall(r" ([01]\.\d+)", out.read_text())])
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=2e-6)
+    if program is evaluation:
+        capsys.readouterr()
+        assert program.main([f"--train_dir={path}", f"--eval_data_pattern={shard}"]) == 2
+        assert "--eval_dir is missing" in capsys.readouterr().err
 
 
 # Fails like an environment without TensorFlow, wherever this folder comes first on the path.

@@ -130,6 +130,8 @@ def _evaluate_export(config: EvalConfig) -> int:
     refuse_run_options(config)
     if not config.eval_data_pattern:
         raise UsageError("--eval_data_pattern is missing: an export does not say which data it takes.")
+    if not config.eval_dir and not storage.is_dir(config.train_dir):
+        raise UsageError(f"--eval_dir is missing: {config.train_dir} is no folder; name one for the results.")
     folder = config.eval_dir or config.train_dir
     _refuse_read_only(folder)
     with (

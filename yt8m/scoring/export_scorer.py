@@ -44,9 +44,9 @@ def find_export(folder: str) -> str:
     )
 
 
-def is_export(folder: str) -> bool:
-    """Whether this is the folder of a SavedModel itself."""
-    return folder != "" and storage.exists(storage.join(folder, FILE))
+def is_export(path: str) -> bool:
+    """Whether this is the folder of a SavedModel itself, or an ONNX file."""
+    return path.endswith(".onnx") or (path != "" and storage.exists(storage.join(path, FILE)))
 
 
 def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
