@@ -167,7 +167,15 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
     """The command's own parser reads the words; neither files nor models are looked for."""
     given = [word for word in words if word not in (">", "<") and not word.startswith("2>")]
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("read", "read_with", "train_config", "eval_config", "inference_config", "import_config"):
+        for name in (
+            "read",
+            "read_with",
+            "train_config",
+            "eval_config",
+            "inference_config",
+            "import_config",
+            "cache_config",
+        ):
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])

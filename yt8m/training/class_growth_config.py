@@ -19,7 +19,7 @@ class AddClassesConfig(Checked):
         "", "TFRecord files with the new classes, whose vocabulary names all classes", is_required=True, is_path=True
     )
     out: str = option("", "folder of the run to make", is_required=True, is_path=True)
-    rename: str = same_as(TrainConfig, "rename")
+    rename: str = same_as(TrainConfig, "rename", needs="")
     eval_data_pattern: str = option(
         "",
         "TFRecord files on which old and new model are compared [those of --data with validate in place of train]",
