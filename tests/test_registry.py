@@ -95,6 +95,7 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
     assert tools.get("os:sep") == "/"
 
 
+@pytest.mark.promise("X4")
 def test_what_a_call_distrusts_concerns_no_other_call(afresh: None) -> None:
     tools: Registry[object] = Registry("tool")
     registry.distrust(["os:curdir"], "runs/b/config.json")

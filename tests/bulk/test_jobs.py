@@ -23,10 +23,10 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
 
     (tmp_path / ".job.json.4000000.5bce98f7bbf6c6dd.tmp").touch()
     (tmp_path / ".lock").touch()
-    jobs._claim(InferBulk(model="m", input="i", output=str(tmp_path), resume=True), {"model": "m"})
+    jobs._claim(InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"})
     assert (tmp_path / "job.json").exists()
     with pytest.raises(UsageError, match="holds files already; add --resume"):
-        jobs._claim(InferBulk(model="m", input="i", output=str(tmp_path)), {"model": "m"})
+        jobs._claim(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
 
 
 def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
@@ -39,5 +39,5 @@ def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path
     shard = shutil.copy(pattern.replace("*", "0"), tmp_path / "nameless")
     (export,) = pathlib.Path(run, "export").iterdir()
     for model in (run, str(export), f"{tmp_path}/model.tgz"):
-        names = jobs._names(EvalBulk(model=model, input=str(shard), output="o"), 7)
+        names = jobs._names(EvalBulk(model=model, data=str(shard), out="o"), 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model

@@ -78,4 +78,12 @@ def test_a_folder_is_measured_without_its_card(tmp_path: pathlib.Path) -> None:
 def test_a_run_of_defaults_lists_little() -> None:
     run = dataclasses.replace(flags.train_config([]), train_dir="runs/a")
     names = {word.partition("=")[0] for word in model_card.flags(run)}
-    assert names == {"--model", "--feature_names", "--feature_sizes", "--l2_penalty", "--l2_biases"}
+    published = {
+        "--model",
+        "--label_loss",
+        "--feature_names",
+        "--feature_sizes",
+        "--frame_features",
+        "--segment_labels",
+    }
+    assert names == {*published, "--l2_penalty", "--l2_biases"}

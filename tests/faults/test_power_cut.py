@@ -139,7 +139,7 @@ def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathl
 @pytest.mark.parametrize("command", MODELS)
 def test_what_is_made_of_models(models: Recording, command: str, count: int) -> None:
     check(models, command, count)
-    assert any(path.endswith(".arrays") for path in promises(models).files), "the cache of parsed shards"
+    assert any(path.endswith(".parsed") for path in promises(models).files), "the cache of parsed shards"
 
 
 @pytest.mark.promise("C11")

@@ -30,7 +30,7 @@ def run(name: str, resource: bool, decay: float | None = None, steps: int = STEP
     with tf.Graph().as_default(), tf.Session() as session:
         variables = [tf.get_variable(name, initializer=value, use_resource=resource) for name, value in starts.items()]
         gradients = [tf.placeholder(tf.float32, variable.shape) for variable in variables]
-        optimizer = create_optimizer(name, tf.constant(RATE), decay)
+        optimizer = create_optimizer(name, tf.constant(RATE), decay or None)
         step = optimizer.apply_gradients(list(zip(gradients, variables, strict=True)))
         session.run(tf.global_variables_initializer())
         given = [[generator.normal(size=v.shape).astype(np.float32) for v in variables] for _ in range(steps)]

@@ -97,7 +97,7 @@ def by_bulk(folder: pathlib.Path, choice: str) -> dict[str, dict[int, str]]:
     out = folder.parent / "bulk"
     shutil.rmtree(out, ignore_errors=True)
     sizes = {"batch_size": VIDEOS, "top_k": CLASSES}
-    config = InferBulk(model=str(folder), input=DATA, output=str(out), checkpoint=choice, **sizes)
+    config = InferBulk(model=str(folder), data=DATA, out=str(out), checkpoint=choice, **sizes)
     try:
         shard_work.predict(config, ShardTask(0, DATA, str(out / "test.csv")))
     finally:

@@ -160,7 +160,7 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     described = {name: given[name] for name in given if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = asked.data
     values, _ = data_defaults.complete(described, files, _vocabulary(described, files, ""))
-    return asked, _section(DataConfig, {**values, "data_pattern": asked.data, "cache": asked.out})
+    return asked, _section(DataConfig, dict(values, data_pattern=asked.data, cache=asked.out))
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:

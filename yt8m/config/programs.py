@@ -31,7 +31,7 @@ class OfRun(Checked):
 
     train_dir: str = option("", "folder of the run; by default the newest under runs/", is_path=True, is_common=True)
     _: KW_ONLY
-    trust_code: bool = option(False, TRUST_HELP)
+    trust_code: bool = option(False, TRUST_HELP, is_common=True)
 
 
 @dataclass(frozen=True)

@@ -125,11 +125,11 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
     columns = zip(reader.feature_names, reader.feature_sizes, ranges, strict=True)
     described = tuple(FeatureFormat(name, size, tuple(bounds) if bounds else None) for name, size, bounds in columns)
     segments = bool(getattr(reader, "segment_labels", False))
-    return {
-        "model": "" if modeler.model is None else type(modeler.model).__name__,
-        "format": DataFormat(level, described, segments, modeler.num_classes).as_json(),
-        "has_own_reader": not type(reader).__module__.startswith("yt8m.readers"),
-    }
+    return dict(
+        model="" if modeler.model is None else type(modeler.model).__name__,
+        format=DataFormat(level, described, segments, modeler.num_classes).as_json(),
+        has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
+    )
 
 
 def masked_input(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:

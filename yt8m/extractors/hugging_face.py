@@ -89,7 +89,12 @@ class HuggingFaceNetwork(Extractor):
         yield OpenedExtractor(compute, processor.form)
 
     def _settings(self) -> Mapping[str, Any]:
-        return {name: getattr(self, name) for name in ("clip_rate", "clip_hop", "sound_seconds", "trust_code")}
+        return dict(
+            clip_rate=self.clip_rate,
+            clip_hop=self.clip_hop,
+            sound_seconds=self.sound_seconds,
+            trust_code=self.trust_code,
+        )
 
 
 def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:

@@ -61,7 +61,7 @@ def _validation_data(config: AddClassesConfig) -> str:
     try:
         manifest.shards_at(pattern if pattern != config.data else "")
     except UsageError:
-        logging.warning("name --eval_data_pattern to see what the new classes cost the old ones")
+        logging.warning("name --eval_data to see what the new classes cost the old ones")
         return ""
     return pattern
 

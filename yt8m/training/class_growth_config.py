@@ -24,6 +24,7 @@ class AddClassesConfig(Checked):
         "",
         "TFRecord files on which old and new model are compared [those of --data with validate in place of train]",
         is_path=True,
+        flag="eval_data",
     )
     num_epochs: int = option(10, "passes over the data", minimum=1)
     batch_size: int | None = option(None, "examples per step [as in the run]", minimum=1)
@@ -35,6 +36,6 @@ class AddClassesConfig(Checked):
         """The command line of the training."""
         words = [f"--config={self.model}", f"--init_from={self.model}", f"--train_data_pattern={self.data}"]
         words += [f"--train_dir={self.out}", f"--num_epochs={self.num_epochs}", f"--train_only={self.train_only}"]
-        optional = ("rename", "batch_size", "base_learning_rate")
-        words += [f"--{name}={getattr(self, name)}" for name in optional if getattr(self, name)]
+        optional = dict(rename=self.rename, batch_size=self.batch_size, base_learning_rate=self.base_learning_rate)
+        words += [f"--{name}={value}" for name, value in optional.items() if value]
         return [*words, "--trust_code"] if self.trust_code else words

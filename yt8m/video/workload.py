@@ -25,7 +25,7 @@ class Workload(NamedTuple):
     reader: readers.Reader
     inputter: readers.BatchQueue
     modeler: VideoModeler
-    names: Vocabulary
+    names: Vocabulary = vocabulary.of_names(())
 
 
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:

@@ -130,7 +130,7 @@ def test_given_paths(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
     path = tmp_path / "mine.bin"
     path.write_bytes(b"mine")
     found = weights.find(of_source(None, str(path)), "thing")
-    assert found == ({"thing_file": str(path)}, {"thing_file": hashlib.sha256(b"mine").hexdigest()})
+    assert found == ({"thing_file": str(path)}, {"thing_file": hashlib.sha256(b"mine").hexdigest()}, {})
     assert not cache.exists()
     with pytest.raises(UsageError, match=r"--thing_file=.*missing: there is no such file"):
         weights.find(of_source(None, str(tmp_path / "missing")), "thing")

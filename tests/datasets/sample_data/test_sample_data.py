@@ -205,7 +205,7 @@ def test_temporal_classes_need_time() -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ([], "--out_dir"),
+        ([], "--out is missing"),
         (["--out_dir=x", "--train=-1"], "train must be at least 0"),
         (["--out_dir=x", "--train=1e3"], "--train"),
         (["--out_dir=x", "--num_classes=3863"], "at most 3862"),
