@@ -41,14 +41,16 @@ def test_the_page_names_every_variable_that_is_read():
     assert told == read
 
 
+DOCKERFILES = ("Dockerfile", "docker/serve.Dockerfile")
+
+
 def test_the_image_copies_what_there_is_and_nothing_is_hidden_from_it():
-    lines = (ROOT / "Dockerfile").read_text().splitlines()
-    copied = [
-        name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
-    ]
+    lines = [line for path in DOCKERFILES for line in (ROOT / path).read_text().splitlines()]
+    copies = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
+    copied = {name for names in copies for name in names}
     shown = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert sorted(copied) == sorted(shown)
-    assert {"pyproject.toml", "yt8m"} <= set(copied)
+    assert {"pyproject.toml", "yt8m"} <= copied
     assert all((ROOT / name).exists() for name in copied)
 
 
