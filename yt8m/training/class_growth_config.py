@@ -14,7 +14,7 @@ from yt8m.registry import TRUST_HELP
 class AddClassesConfig(Checked):
     """A trained run, the data with the classes to add, and the folder of the run to make."""
 
-    model: str = option("", "folder of the trained run", is_required=True, is_path=True)
+    model: str = option("", "folder of the trained run", aliases=("train_dir",), is_required=True, is_path=True)
     data: str = option(
         "", "TFRecord files with the new classes, whose vocabulary names all classes", is_required=True, is_path=True
     )
