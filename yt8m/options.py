@@ -180,8 +180,7 @@ def paths_where(cls: Any, **facts: Any) -> list[str]:
 
 def changed(config: Any) -> dict[str, Any]:
     """{path: value} of the options of a config that are not at their defaults."""
-    values = {path: value_at(config, path) for path, _ in fields_of(config)}
-    return {path: values[path] for path, field in fields_of(config) if values[path] != field.default}
+    return {path: value for path, field in fields_of(config) if (value := value_at(config, path)) != field.default}
 
 
 def shaping_values(config: Any) -> dict[str, Any]:

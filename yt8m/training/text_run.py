@@ -82,7 +82,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     print(f"{config.out}: {count} classes as texts of {config.extractor}, {width} values of mean_{extractor.feature}")
     if not has_bias:
         print("Its network has no bias, so scores only rank: calibrate them by yt8m eval --report.")
-    print(f"Tag a video by\n  yt8m predict --train_dir={config.out} clip.mp4")
+    print(f"Tag a video by\n  yt8m predict --model={config.out} clip.mp4")
     return 0
 
 
