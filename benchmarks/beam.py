@@ -20,10 +20,9 @@ from yt8m import train
 from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.arrays import Keys
-from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
 
 VIDEOS, CLASSES, TOP_K = 1_100_000, 3862, 20
+_SHARD = 50_000  # videos
 _MORE = 3  # times the videos has the larger of two jobs
 
 
@@ -32,7 +31,7 @@ def infer(model: str, level: str) -> Callable[[int], Measured]:
 
     def measure(repeats: int) -> Measured:
         with _trained(model, level) as (run, shard):
-            config = InferBulk(model=run, input=shard.path, output=str(pathlib.Path(shard.output).parent))
+            config = InferBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
 
             def action() -> int:
                 pathlib.Path(shard.output).unlink(missing_ok=True)
@@ -44,15 +43,13 @@ def infer(model: str, level: str) -> Callable[[int], Measured]:
 
 
 def evaluate(model: str, level: str) -> Callable[[int], Measured]:
-    """The same for an evaluation, up to the parts that are joined."""
+    """The same for an evaluation, up to the metrics that are merged."""
 
     def measure(repeats: int) -> Measured:
-        from yt8m.bulk import pipelines
-
         with _trained(model, level) as (run, shard):
-            config = EvalBulk(model=run, input=shard.path, output=str(pathlib.Path(shard.output).parent))
-            *_, done = pipelines.states_of(config, shard)
-            return repeat(lambda: list(pipelines.states_of(config, shard)), done.records, repeats)
+            config = EvalBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
+            records = shard_work.evaluate(config, shard)[0].records
+            return repeat(lambda: shard_work.evaluate(config, shard), records, repeats)
 
     return measure
 
@@ -98,7 +95,7 @@ def job(command: str, run: str, workers: int, times: int) -> Sample:
     with tempfile.TemporaryDirectory() as folder:
         for number, path in itertools.product(range(times), map(os.path.abspath, glob.glob(data.shards("video")))):
             os.symlink(path, f"{folder}/{number}-{os.path.basename(path)}")
-        words = [f"--model={run}", f"--input={folder}/*.tfrecord", f"--output={folder}/out", f"--workers={workers}"]
+        words = [f"--model={run}", f"--data={folder}/*.tfrecord", f"--out={folder}/out", f"--workers={workers}"]
         command_line = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "yt8m", "bulk", command]
         clock = Clock()
         done = subprocess.run([*command_line, *words], capture_output=True, text=True)
@@ -108,32 +105,21 @@ def job(command: str, run: str, workers: int, times: int) -> Sample:
 
 
 def joining(repeats: int) -> Measured:
-    """Joins the parts of an evaluation of 1.1 million videos, element by element, as workers would."""
-    keys, label_counts = entries(VIDEOS)
-    return repeat(lambda: largest_part(keys, label_counts), VIDEOS, repeats)
+    """Merges the metrics of the shards of an evaluation of 1.1 million videos, and computes their figures."""
+    shards = [accumulated(_SHARD) for _ in range(VIDEOS // _SHARD)]
+
+    def action() -> None:
+        merged = EvaluationMetrics(CLASSES, TOP_K)
+        for metrics in shards:
+            merged.merge(metrics)
+        assert merged.get()["num_examples"] == VIDEOS
+
+    return repeat(action, VIDEOS, repeats)
 
 
-def largest_part(keys: Keys, label_counts: np.ndarray) -> int:
-    """Computes average precisions and GAP from the parts; returns the bytes of the largest."""
-    from yt8m.bulk import pipelines
-
-    largest = entries = hits = 0
-    for _, part in pipelines.parts_by_class(keys):
-        class_average_precisions(np.frombuffer(part, np.uint64), label_counts)
-        largest = max(largest, len(part))
-    for number, part in pipelines.parts_by_score(keys):
-        precision_sum(np.frombuffer(part, np.uint64), entries, hits)
-        _, (more, right) = pipelines.size_of_range(number, part)
-        entries, hits, largest = entries + more, hits + right, max(largest, len(part))
-    return largest
-
-
-def entries(videos: int, batch: int = 50_000) -> tuple[Keys, np.ndarray]:
-    """The packed entries of a model that finds most labels, and the number of labels of each class."""
-    metrics, drawn = EvaluationMetrics(CLASSES, TOP_K), large_report.drawn(batch, CLASSES)
+def accumulated(videos: int) -> EvaluationMetrics:
+    """The metrics of a model that finds most labels."""
+    metrics, drawn = EvaluationMetrics(CLASSES, TOP_K), large_report.drawn(videos, CLASSES)
     counts = np.bincount(drawn.labels, minlength=CLASSES)
-    for number in range(videos // batch):
-        scores = drawn.scores * np.float32(1 - 1e-4 * number)  # the order of each row stays, and nothing ties
-        metrics.accumulate_top_k(scores, drawn.classes, drawn.hits, drawn.num_labels, counts, drawn.perr)
-    state = metrics.state()
-    return state.ranked.keys, state.ranked.label_counts
+    metrics.accumulate_top_k(drawn.scores, drawn.classes, drawn.hits, drawn.num_labels, counts, drawn.perr)
+    return metrics

@@ -21,7 +21,6 @@ from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.evaluation_metrics import figures_of
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import padded
 
@@ -93,8 +92,8 @@ def test_a_shard_alone_has_the_figures_of_eval(video: tuple[str, str], tmp_path:
     shard = shards_of(pattern, tmp_path)[1]
     words = [f"--train_dir={run}", f"--eval_data_pattern={shard.path}", "--run_once", f"--eval_dir={tmp_path}"]
     assert evaluation.main([*words, "--batch_size=4"]) == 0
-    done, name, state = shard_work.evaluate(EvalBulk(model=run, data=pattern, out=str(tmp_path), batch_size=4), shard)
-    figures, expected = figures_of(state), json.loads((tmp_path / "eval/report.json").read_text())
+    done, name, metrics = shard_work.evaluate(EvalBulk(model=run, data=pattern, out=str(tmp_path), batch_size=4), shard)
+    figures, expected = metrics.get(), json.loads((tmp_path / "eval/report.json").read_text())
     assert (done.records, name) == (9, "MoeModel")
     for key, figure in (
         ("gap", "gap"),

@@ -13,8 +13,6 @@ from laws import examples
 from sklearn.metrics import average_precision_score
 
 from yt8m.eval_util import AveragePrecisionCalculator, MeanAveragePrecisionCalculator
-from yt8m.eval_util.arrays import hit_of, pack
-from yt8m.eval_util.average_precision import global_average_precision, precision_sum
 
 ap, ap_at_n = AveragePrecisionCalculator.ap, AveragePrecisionCalculator.ap_at_n
 ITEMS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6)
@@ -170,22 +168,6 @@ def test_refusals_by_class() -> None:
         calculator.accumulate([[0.1], [0.2]], [[1], [1, 0]])
     with pytest.raises(ValueError, match="counts"):
         calculator.accumulate([[0.1], [0.2]], [[1], [1]], [1, -1])
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
-def test_the_sums_of_the_parts_of_a_list_give_its_ap(seed: int, parts: int) -> None:
-    """The parts are ranges of scores; few distinct scores, so that many tie."""
-    draw = np.random.default_rng(seed)
-    count = int(draw.integers(1, 40))
-    scores = draw.integers(0, 8, count).astype(np.float32)
-    keys = pack(draw.integers(0, 5, count), scores, draw.random(count) < 0.4)
-    positives = int(hit_of(keys).sum()) + 3
-    total, rank, hits = 0.0, 0, 0
-    for part in range(parts)[::-1]:
-        inside = keys[(scores.astype(int) * parts // 8) == part]
-        total += precision_sum(inside, rank, hits)
-        rank, hits = rank + len(inside), hits + int(hit_of(inside).sum())
-    assert total / positives == pytest.approx(global_average_precision(keys, positives), abs=1e-12)
 
 
 def test_a_class_may_have_no_positive_but_not_fewer() -> None:

@@ -18,7 +18,6 @@ from yt8m.eval_util.metrics import (
     Gap,
     HitAtOne,
     Loss,
-    MeanAveragePrecision,
     Metric,
     RankedEntries,
     find,
@@ -95,12 +94,6 @@ def test_values_are_shown_with_their_digits_or_in_percent() -> None:
     assert Description("a", "a").text(0.12345, 4) == "0.1235"
     assert Description("a", "a", percent=True).text(0.12345) == "12.3 %"
     assert Description("a", "a", percent=True).text(0.12345, 1) == "12 %"
-
-
-def test_entries_of_several_processes_need_only_their_figures() -> None:
-    ranked = RankedEntries.of_values(np.array([2, 0, 1]), 5, np.array([0.25, 0.75]), 0.4, None, np.zeros(0))
-    assert (Gap().compute(ranked), ranked.classes.tolist(), ranked.num_examples) == (0.4, [0, 2], 5)
-    assert MeanAveragePrecision().compute(ranked) == 0.5
 
 
 def test_gap_is_the_first_to_compare_by() -> None:

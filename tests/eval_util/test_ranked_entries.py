@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.ranked_entries import THIRDS, RankedEntries, third_of_class, thirds
+from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 
 
 def divided(counts: list[int]) -> list[list[int]]:
@@ -70,10 +70,3 @@ def test_without_counts_there_are_no_thirds(counts: list[int] | None) -> None:
 def test_counts_are_those_of_the_classes() -> None:
     with pytest.raises(ValueError, match=r"class_counts must be \[3\]; they are \[2\]"):
         EvaluationMetrics(3, class_counts=[1, 2])
-
-
-def test_values_of_several_processes_are_taken_as_they_are() -> None:
-    labels, counts = np.array([2, 0, 1]), np.array([9, 5, 1])
-    made = RankedEntries.of_values(labels, 5, np.array([0.25, 0.75]), 0.4, counts, np.array([0.3, np.nan, 0.6]))
-    np.testing.assert_array_equal(made.gaps_of_thirds, [0.3, np.nan, 0.6])
-    np.testing.assert_array_equal(made.maps_of_thirds, [0.25, np.nan, 0.75])

@@ -19,8 +19,8 @@ import numpy as np
 from yt8m import scoring, storage
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.errors import RunError, UsageError, first_line
+from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys
-from yt8m.eval_util.evaluation_metrics import State
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.readers.damage import END, RecordCheck, sound_block
@@ -187,7 +187,7 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     return Done(shard.number, count, _told(bad)), lists
 
 
-def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, State]:
+def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
     """The name of the model, and the metrics of one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     whole = Evaluation(loaded.model, EvaluationSettings(config.top_k, config.segment_labels))
@@ -196,7 +196,7 @@ def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, State]:
         count += len(videos)
     if not count:
         raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
-    return Done(shard.number, count, _told(bad)), loaded.model.model, whole.evaluator.metrics.state()
+    return Done(shard.number, count, _told(bad)), loaded.model.model, whole.evaluator.metrics
 
 
 class _SegmentModel:

@@ -104,23 +104,6 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     return average_precisions(arrays.class_of(keys), arrays.block_starts(keys), arrays.hit_of(keys), num_positives, n)
 
 
-def precision_sum(entries: Keys, rank: int = 0, positives: int = 0) -> float:
-    """The sum of the expected precisions at the positives among some entries of one list, as GAP pools them.
-
-    Divided by the number of positives of the list, the sum over all parts of a list is its AP. Entries with equal
-    scores must be in the same part.
-
-    Args:
-      entries: packed, in any order; their classes are not used.
-      rank: number of entries of the list with a better score than all of these.
-      positives: number of positives among those better entries.
-    """
-    keys = np.sort(arrays.without_class(entries))
-    blocks = _blocks_with_positives(np.zeros(len(keys), np.int64), arrays.block_starts(keys), arrays.hit_of(keys), 1)
-    blocks = blocks._replace(rank=blocks.rank + rank, before=blocks.before + positives)
-    return float(_expected_precisions(blocks, blocks.size).sum())
-
-
 # With fewer items than this, removing those below a list's n best costs more than it saves.
 _SMALL = 4096
 

@@ -25,25 +25,6 @@ NOTHING_KNOWN = 0.5  # the common threshold if no entry is a positive
 _BELOW = 1e-3  # the share of the lowest score by which a threshold is below it
 
 
-class State(NamedTuple):
-    """The metrics of some examples, each with what it has merged, and the ranked entries of these examples."""
-
-    metrics: Sequence[Metric]
-    ranked: RankedEntries
-
-
-def figures_of(state: State) -> dict[str, Any]:
-    """The values of all metrics, see `EvaluationMetrics.get`."""
-    ranked = state.ranked
-    values = {metric.figure_key(): metric.compute(ranked) for metric in state.metrics}
-    return {key: float(value) for key, value in values.items() if value is not None} | {
-        "aps": ranked.aps,
-        "aps_class": ranked.classes,
-        "aps_positives": ranked.label_counts[ranked.classes],
-        "num_examples": ranked.num_examples,
-    }
-
-
 class EvaluationMetrics:
     """Hit@1, PERR, loss, GAP, the AP of each class, and any further metrics, over any number of batches.
 
@@ -231,14 +212,18 @@ class EvaluationMetrics:
           aps_positives: int64 [P], the number of its positives; num_examples. Without any positive, `aps` is empty,
           `map` is nan and the rest is 0; without any loss, avg_loss is nan.
         """
-        return figures_of(self.state())
+        ranked = self.ranked()
+        values = {metric.figure_key(): metric.compute(ranked) for metric in self._metrics}
+        return {key: float(value) for key, value in values.items() if value is not None} | {
+            "aps": ranked.aps,
+            "aps_class": ranked.classes,
+            "aps_positives": ranked.label_counts[ranked.classes],
+            "num_examples": ranked.num_examples,
+        }
 
-    def state(self) -> State:
-        """All that was added so far."""
-        ranked = RankedEntries(
-            self._entries.all(), self._label_counts, self._num_examples, self.top_n, self.class_counts
-        )
-        return State(self._metrics, ranked)
+    def ranked(self) -> RankedEntries:
+        """The ranked entries and the labels of all batches."""
+        return RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n, self.class_counts)
 
     def operating_points(self, min_positives: int) -> OperatingPoints:
         """The threshold of each class with the best F1, over all batches; see `best_f1`."""

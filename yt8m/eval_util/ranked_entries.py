@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -102,18 +101,3 @@ class RankedEntries:
         """
         members = [self.aps[np.isin(self.classes, classes)] for classes in thirds(self.class_counts)]
         return np.array([aps.mean() if len(aps) else np.nan for aps in members])
-
-    @classmethod
-    def of_values(
-        cls,
-        label_counts: Ints64,
-        num_examples: int,
-        aps: Floats64,
-        gap: float,
-        class_counts: Ints64 | None,
-        gaps_of_thirds: Floats64,
-    ) -> Self:
-        """Entries that several processes hold, which have computed the values together; `keys` is empty."""
-        made = cls(np.zeros(0, np.uint64), label_counts, num_examples, class_counts=class_counts)
-        made.__dict__.update(aps=aps, gap=gap, gaps_of_thirds=gaps_of_thirds)
-        return made
