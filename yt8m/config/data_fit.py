@@ -41,7 +41,7 @@ def fitted(
     data: DataConfig,
     files: Sequence[str],
     flag: str,
-    given: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
     *,
     is_rated: bool = False,
     remedy: str = "",
@@ -52,7 +52,7 @@ def fitted(
       data: the data config of the run, but with the files of the evaluation or inference.
       files: these files.
       flag: the flag that names the files.
-      given: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
+      flags: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
       remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
 
@@ -61,17 +61,17 @@ def fitted(
           descriptions.
       RunError: a manifest is damaged, or two contradict one another.
     """
-    found = None if data.reader else discovery.find(files, data.manifest)
-    if found is None or not (found.is_declared or data.max_bad_records == 0):
+    discovered = None if data.reader else discovery.find(files, data.manifest)
+    if discovered is None or not (discovered.is_declared or data.max_bad_records == 0):
         return data
-    refuse_contradiction({name: value for name, value in (given or {}).items() if value}, found)
-    difference = next(_misfits(data, found, is_rated), "")
+    refuse_contradiction({name: value for name, value in (flags or {}).items() if value}, discovered)
+    difference = next(_misfits(data, discovered, is_rated), "")
     if difference:
         raise UsageError(
-            f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({found}). "
+            f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({discovered}). "
             f"{remedy or 'Name data made like those of the training, or another run.'}"
         )
-    ranges = feature_ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
+    ranges = feature_ranges(data.feature_names, discovered.format) if discovered.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)
 
 
@@ -90,15 +90,15 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
         return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
     with contextlib.suppress(RunError, UsageError):
         files = storage.glob(data.data_pattern) if data.data_pattern else []
-        known = manifest.read(data.manifest) if data.manifest else manifest.find(files)
-        positives = np.array(known.data.positives or () if known.data else (), np.int64)
+        found_manifest = manifest.read(data.manifest) if data.manifest else manifest.find(files)
+        positives = np.array(found_manifest.data.positives or () if found_manifest.data else (), np.int64)
         return positives if len(positives) == data.num_classes and positives.any() else None
     return None
 
 
-def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
+def _misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[str]:
     """The differences between data and those that a model takes, each as the end of a sentence about the model."""
-    format, sizes = found.format, found.format.sizes()
+    format, sizes = discovered.format, discovered.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
         yield f"takes {level}-level records, but these are {format.level}-level ones"
@@ -107,21 +107,21 @@ def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
             yield f"takes the feature {name}, but these records have {shown(tuple(sizes))}"
         elif sizes[name] != size:
             yield f"takes {size} values of {name}, but these records have {sizes[name]}"
-    if is_rated and found.is_declared and not format.segment_labels:
+    if is_rated and discovered.is_declared and not format.segment_labels:
         yield "is to be evaluated on rated segments, but these records have none"
     if (format.num_classes or 0) > data.num_classes:
         yield f"has {data.num_classes} classes, but these records have {format.num_classes}"
 
 
 def refuse_contradiction(
-    given: Mapping[str, Any], found: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
+    flags: Mapping[str, Any], discovered: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
 ) -> None:
     """Refuses a flag that contradicts the data.
 
     Args:
-      given: {flag: value} of the flags that were given.
-      found: the description of the data.
-      values: the values in effect in a training, including defaults; elsewhere None, and `given` are in effect.
+      flags: {flag: value} of the flags that were given.
+      discovered: the description of the data.
+      values: the values in effect in a training, including defaults; elsewhere None, and `flags` are in effect.
       is_own: whether the records have no feature of YouTube-8M. Then default names that contradict them are refused
         too, as a default level always is.
 
@@ -129,87 +129,88 @@ def refuse_contradiction(
       UsageError: a flag contradicts the data; the message says what the records are, and names the flags to give.
     """
     is_training = values is not None
-    values = values or given
-    for name, actual in _contradictions(values, given, found, is_own):
-        flag = f"--{name}={shown(values[name])}{'' if name in given else ' (the default)'}"
-        what, remedy = f"it is {shown(actual)}", f"--{name}={shown(actual)}"
+    values = values or flags
+    for name, actual in _contradictions(values, flags, discovered, is_own):
+        flag = f"--{name}={shown(values[name])}{'' if name in flags else ' (the default)'}"
+        actual_text, remedy = f"it is {shown(actual)}", f"--{name}={shown(actual)}"
         if name in DESCRIBING and name != "feature_sizes":
-            names = shown(_in_order(found.format))
-            what = f"the records are {found.format.level}-level ones with the features {names}"
-            remedy = " ".join(_flags_to_give(values, given, found.format))
+            names = shown(_in_order(discovered.format))
+            actual_text = f"the records are {discovered.format.level}-level ones with the features {names}"
+            remedy = " ".join(_flags_to_give(values, flags, discovered.format))
         if is_training and name == "frame_features":
-            asked = "frame" if values[name] else "video"
-            remedy += f" and a {found.format.level}-level --model, or name {asked}-level data"
+            requested_level = "frame" if values[name] else "video"
+            remedy += f" and a {discovered.format.level}-level --model, or name {requested_level}-level data"
         if is_own and name in DESCRIBING:
             remedy += f", or none of {_ALL}: the data then give them"
-        raise UsageError(f"{flag} contradicts the data: according to {found} {what}. Give {remedy}.")
+        raise UsageError(f"{flag} contradicts the data: according to {discovered} {actual_text}. Give {remedy}.")
 
 
 def _contradictions(
-    values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool
+    values: Mapping[str, Any], flags: Mapping[str, Any], discovered: Found, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
     """(flag, the value in the data) of each contradiction."""
-    format, sizes, names = found.format, found.format.sizes(), values.get("feature_names", ())
+    format, sizes, names = discovered.format, discovered.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
     if values.get("frame_features", has_frames) != has_frames:
         yield "frame_features", has_frames
         return
-    if "feature_sizes" in given and "feature_names" not in given and is_own:
+    if "feature_sizes" in flags and "feature_names" not in flags and is_own:
         names = tuple(sizes)
     actual = tuple(sizes[name] for name in names if name in sizes)
-    if "feature_sizes" in given and len(actual) == len(names) and given["feature_sizes"] != actual:
+    if "feature_sizes" in flags and len(actual) == len(names) and flags["feature_sizes"] != actual:
         yield "feature_sizes", actual
-    if ("feature_names" in given or is_own) and not set(values.get("feature_names", ())) <= sizes.keys():
+    if ("feature_names" in flags or is_own) and not set(values.get("feature_names", ())) <= sizes.keys():
         yield "feature_names", tuple(sizes)
-    if found.is_declared and given.get("segment_labels") and not format.segment_labels:
+    if discovered.is_declared and flags.get("segment_labels") and not format.segment_labels:
         yield "segment_labels", False
-    if "num_classes" in given and given["num_classes"] != (format.num_classes or given["num_classes"]):
+    if "num_classes" in flags and flags["num_classes"] != (format.num_classes or flags["num_classes"]):
         yield "num_classes", format.num_classes
 
 
-def _flags_to_give(values: Mapping[str, Any], given: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
+def _flags_to_give(values: Mapping[str, Any], flags: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
     """The flags of the level and the features of these records, without those that are given rightly."""
     has_frames, sizes = format.level == "frame", format.sizes()
     if values.get("frame_features", has_frames) != has_frames:
         yield "--frame_features" if has_frames else "--noframe_features"
-    names = given.get("feature_names", ())
+    names = flags.get("feature_names", ())
     if not names or not set(names) <= sizes.keys():
         names = _in_order(format)
         yield f"--feature_names={shown(names)}"
     actual = tuple(sizes[name] for name in names)
-    if given.get("feature_sizes") != actual:
+    if flags.get("feature_sizes") != actual:
         yield f"--feature_sizes={shown(actual)}"
 
 
 def _in_order(format: DataFormat) -> tuple[str, ...]:
     """Names of the features: those of YouTube-8M in the published order, then the others in the order of the data."""
     names = format.sizes()
-    known = [name for name in KNOWN_SIZES if name in names]
-    return (*known, *(name for name in names if name not in known))
+    published = [name for name in KNOWN_SIZES if name in names]
+    return (*published, *(name for name in names if name not in published))
 
 
 def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
     """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is missing."""
-    found = {feature.name: feature.range for feature in format.features}
+    ranges = {feature.name: feature.range for feature in format.features}
     usual = {name: usual_range(format.level, name) for name in names}
-    if not usual.keys() <= found.keys() or all(found[name] == usual[name] for name in names):
+    if not usual.keys() <= ranges.keys() or all(ranges[name] == usual[name] for name in names):
         return ()
-    return tuple(found[name] or () for name in names)
+    return tuple(ranges[name] or () for name in names)
 
 
-def class_count(given: int | None, found: Found | None) -> int | None:
+def class_count(num_classes: int | None, discovered: Found | None) -> int | None:
     """The number of classes of records without a vocabulary; None if neither the flag nor the data give it.
 
     Args:
-      given: the value of --num_classes.
-      found: the description of the records. Records of YouTube-8M have 3862 classes, unless a manifest says otherwise.
+      num_classes: the value of --num_classes.
+      discovered: the description of the records. Records of YouTube-8M have 3862 classes, unless a manifest says
+        otherwise.
 
     Raises:
       UsageError: the two contradict each other.
     """
-    if given is not None and found is not None:
-        refuse_contradiction({"num_classes": given}, found)
-    if given is not None or found is None:
-        return given or DataConfig.num_classes
-    is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
-    return found.format.num_classes or (None if is_own else DataConfig.num_classes)
+    if num_classes is not None and discovered is not None:
+        refuse_contradiction({"num_classes": num_classes}, discovered)
+    if num_classes is not None or discovered is None:
+        return num_classes or DataConfig.num_classes
+    is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
+    return discovered.format.num_classes or (None if is_own else DataConfig.num_classes)

@@ -30,7 +30,7 @@ def check_files(flag: str, pattern: str) -> list[str]:
         return manifest.shards_at(pattern) if pattern else []
 
 
-def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
+def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> ModelConfig:
     """`model` with the given hyper-parameters of model and loss, and the defaults of all others.
 
     Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
@@ -40,9 +40,9 @@ def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> Model
         one name with two meanings.
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
-    of_loss = _of_the_loss(model, given)
-    own = models.hyper_parameters(models.get(model.model))
-    of_model = {name: value for name, value in given.items() if name not in of_loss or name in own}
+    of_loss = _of_the_loss(model, flags)
+    model_fields = models.hyper_parameters(models.get(model.model))
+    of_model = {name: value for name, value in flags.items() if name not in of_loss or name in model_fields}
     return dataclasses.replace(
         model,
         hyper_parameters=_filled("model", models, model.model, model.hyper_parameters, of_model),
@@ -50,29 +50,29 @@ def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> Model
     )
 
 
-def _of_the_loss(model: ModelConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The given flags that the chosen loss has, or that only losses have."""
-    own = losses.hyper_parameters(losses.get(model.label_loss))
+    loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
     of_losses = owners(losses).keys() - owners(models, model.model).keys()
-    return {name: value for name, value in given.items() if name in own or name in of_losses}
+    return {name: value for name, value in flags.items() if name in loss_fields or name in of_losses}
 
 
 def _filled(
-    flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], given: Mapping[str, Any]
+    flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """All hyper-parameters of the class `name` in `catalogue`: `given` ones, else `saved` ones, else defaults.
+    """All hyper-parameters of the class `name` in `catalogue`: `flags` ones, else `saved` ones, else defaults.
 
     `flag` is the flag that chose the class, for error messages.
     """
     cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
-        _refuse_foreign(flag, catalogue, name, given)
+        _refuse_foreign(flag, catalogue, name, flags)
         return saved
-    arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
-    foreign = {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)}
+    arranged = cls.arrange(flags) if hasattr(cls, "arrange") else flags
+    foreign = {n: v for n, v in flags.items() if n in arranged.keys() - _fields(cls)}
     _refuse_foreign(flag, catalogue, name, foreign)
     with about_flags():
-        made = catalogue.create(name, {**saved, **given})
+        made = catalogue.create(name, {**saved, **flags})
     return {field: getattr(made, field) for field in _fields(cls)}
 
 
@@ -93,11 +93,11 @@ def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str
 
 def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
     """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
-    found: dict[str, list[tuple[str, options.Option]]] = {}
+    declarations: dict[str, list[tuple[str, options.Option]]] = {}
     for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
         for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
-            found.setdefault(name, []).append((owner, option))
-    return found
+            declarations.setdefault(name, []).append((owner, option))
+    return declarations
 
 
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:

@@ -232,8 +232,8 @@ class AverageConfig(OfRun):
         if self.last is not None and self.checkpoints:
             raise UsageError("--last and --checkpoints both choose checkpoints; give one of them.")
         if self.checkpoints and not (len(set(self.checkpoints)) == len(self.checkpoints) > 1):
-            given = ",".join(self.checkpoints)
-            raise UsageError(f"--checkpoints={given}: name at least two different steps.")
+            steps_text = ",".join(self.checkpoints)
+            raise UsageError(f"--checkpoints={steps_text}: name at least two different steps.")
         for step in self.checkpoints:
             if not step.isdigit():
                 raise UsageError(f"--checkpoints: {step!r} is not a step; write steps as 1000,2000,3000.")

@@ -49,19 +49,19 @@ def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
     if old.published:
         del before["data.num_classes"]
     return [
-        Change(one.name, one.shapes, before[one.name], after[one.name])
-        for one in shaping(new)
-        if one.name in before and before[one.name] != after[one.name]
+        Change(option.name, option.shapes, before[option.name], after[option.name])
+        for option in shaping(new)
+        if option.name in before and before[option.name] != after[option.name]
     ]
 
 
-def refuse_other_model(train_dir: str, found: list[Change]) -> None:
+def refuse_other_model(train_dir: str, changed_options: list[Change]) -> None:
     """Refuses to resume a run as another model.
 
     Raises:
       UsageError: a change shapes the variables; the message names each such change.
     """
-    refused = [str(change) for change in found if change.shapes == "variables"]
+    refused = [str(change) for change in changed_options if change.shapes == "variables"]
     if refused:
         raise UsageError(
             f"{train_dir} holds a run of another model ({'; '.join(refused)}). Give the same flags to go on with it, "

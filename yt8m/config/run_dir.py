@@ -111,8 +111,8 @@ def versions() -> dict[str, str]:
 def written_versions(train_dir: str) -> dict[str, str]:
     """The versions with which the run was trained, by its config.json; empty if that cannot be read."""
     try:
-        found = json_text.parse(storage.read_bytes(storage.join(train_dir, CONFIG)))["versions"]
-        return {str(name): str(value) for name, value in found.items()}
+        versions = json_text.parse(storage.read_bytes(storage.join(train_dir, CONFIG)))["versions"]
+        return {str(name): str(value) for name, value in versions.items()}
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -300,13 +300,13 @@ def ended(train_dir: str) -> Ended | None:
     """
     path = storage.join(train_dir, ENDED)
     try:
-        told = _object(_text(path), path)
+        values = _object(_text(path), path)
     except storage.NotFoundError:
         return None
-    found = Ended(told.get("status", ""), told.get("step"), told.get("message", ""))
-    if not (found.status and all(map(isinstance, found, (str, int | None, str)))):
+    ended_run = Ended(values.get("status", ""), values.get("step"), values.get("message", ""))
+    if not (ended_run.status and all(map(isinstance, ended_run, (str, int | None, str)))):
         raise RunError(f"{path} is damaged: it needs a status, a step and a message. {_REMEDY}")
-    return found
+    return ended_run
 
 
 def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:

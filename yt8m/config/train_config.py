@@ -178,21 +178,23 @@ class DataConfig(DamagePolicy):
         """Refuses a cache together with an option that it cannot serve."""
         if not self.cache:
             return
-        given = f"--cache={self.cache}"
+        flag_text = f"--cache={self.cache}"
         if self.reader:
             raise UsageError(
-                f"{given} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
+                f"{flag_text} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
                 "code parsed. Leave out one of the two."
             )
-        for path, what in ((self.cache, "a local folder"), (self.data_pattern, "local shards")):
+        for path, requirement in ((self.cache, "a local folder"), (self.data_pattern, "local shards")):
             if "gs://" in path:
-                raise UsageError(f"{given} needs {what}, and {path} is in a bucket; copy it here, or leave it out.")
+                raise UsageError(
+                    f"{flag_text} needs {requirement}, and {path} is in a bucket; copy it here, or leave it out."
+                )
         level = "frame" if self.frame_features else "video"
         ranges = self.feature_ranges or [usual_range(level, name) for name in self.feature_names]
         if self.nan_policy != "refuse" and not all(ranges):  # bytes are never NaN
             raise UsageError(
-                f"{given} parses a record only once, so later passes could not count what --nan_policy=zero sets to 0. "
-                "Leave out one of the two."
+                f"{flag_text} parses a record only once, so later passes could not count what --nan_policy=zero sets "
+                "to 0. Leave out one of the two."
             )
 
 

@@ -114,9 +114,9 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConf
       UsageError: the description is malformed; the message says what was found and what was expected.
     """
     for variable, jobs in _JOBS.items():
-        found = _parse(variable, environment.get(variable, ""), jobs)
-        if found is not None:
-            return found
+        cluster = _parse(variable, environment.get(variable, ""), jobs)
+        if cluster is not None:
+            return cluster
     return None
 
 
@@ -153,9 +153,9 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     if "cluster" not in whole and not whole.get("task"):
         return None
     if not whole.get("cluster"):
-        what = "an empty cluster" if "cluster" in whole else "a task, but no cluster"
+        content = "an empty cluster" if "cluster" in whole else "a task, but no cluster"
         raise UsageError(
-            f"{variable} has {what}: the addresses of the processes are missing. Add them, or unset "
+            f"{variable} has {content}: the addresses of the processes are missing. Add them, or unset "
             f"{variable} if this process is to work alone. {_EXAMPLE}"
         )
     addresses = _addresses(variable, whole["cluster"], jobs)
@@ -176,15 +176,15 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
     """The addresses of each role."""
     if not isinstance(cluster, dict):
         raise UsageError(f"{variable}: cluster is {_shown(cluster)}; expected an object of jobs. {_EXAMPLE}")
-    found: dict[str, list[str]] = {role: [] for role in (CHIEF, WORKER, PS, EVALUATOR)}
+    addresses: dict[str, list[str]] = {role: [] for role in (CHIEF, WORKER, PS, EVALUATOR)}
     for job, tasks in cluster.items():
         if job not in jobs:
             raise UsageError(_unknown(variable, job, jobs))
         if not isinstance(tasks, list) or not all(_is_address(task) for task in tasks):
             raise UsageError(f"{variable}: the job {job} is {_shown(tasks)}; expected a list of addresses, host:port.")
-        found[jobs[job]] += tasks
-    _refuse_twice(variable, [address for tasks in found.values() for address in tasks])
-    return found
+        addresses[jobs[job]] += tasks
+    _refuse_twice(variable, [address for tasks in addresses.values() for address in tasks])
+    return addresses
 
 
 def _usual_task(variable: str) -> Any:

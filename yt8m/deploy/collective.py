@@ -107,17 +107,17 @@ class AllReduce:
         has_rows = tf.cast(self._rows > 0, tf.float64)
         share = tf.cast(self._rows, tf.float64) / tf.cast(tf.maximum(self.examples, 1), tf.float64)
         factor = share if combine == "mean" else has_rows
-        found: list[tuple[Any, Any]] = list(gradients)
+        summed: list[tuple[Any, Any]] = list(gradients)
         for places in _buckets(gradients):
             dense = [tf.convert_to_tensor(gradients[place][0]) for place in places]
             flat = tf.concat([tf.reshape(part, [-1]) for part in dense], 0)
             weighted = tf.math.multiply_no_nan(flat, tf.cast(factor, flat.dtype))
             wire = tf.float64 if flat.dtype == tf.float64 and self._wire == tf.float32 else self._wire
             total = tf.cast(self._step.sum(tf.cast(weighted, wire)), flat.dtype)
-            parts = tf.split(total, [part.shape.num_elements() for part in dense])
-            for place, part, whole in zip(places, dense, parts, strict=True):
-                found[place] = (tf.reshape(whole, part.shape), gradients[place][1])
-        return found
+            totals = tf.split(total, [part.shape.num_elements() for part in dense])
+            for place, part, whole in zip(places, dense, totals, strict=True):
+                summed[place] = (tf.reshape(whole, part.shape), gradients[place][1])
+        return summed
 
     def keep_common(self, variables: Sequence[tf.Variable], after: Sequence[tf.Operation]) -> tf.Operation:
         """The op that gives `variables` the values that the first replica with examples has.
@@ -215,16 +215,16 @@ class _Chain:
 
 def _buckets(gradients: GradientsAndVariables) -> list[list[int]]:
     """The places of the gradients that travel together, from the last variable to the first."""
-    found: list[list[int]] = []
+    buckets: list[list[int]] = []
     size = 0
     for place in reversed(range(len(gradients))):
         gradient = gradients[place][0]
-        if not found or size >= _BUCKET_BYTES or gradients[found[-1][0]][0].dtype != gradient.dtype:
-            found.append([])
+        if not buckets or size >= _BUCKET_BYTES or gradients[buckets[-1][0]][0].dtype != gradient.dtype:
+            buckets.append([])
             size = 0
-        found[-1].append(place)
+        buckets[-1].append(place)
         size += gradients[place][1].shape.num_elements() * gradient.dtype.size
-    return found
+    return buckets
 
 
 def _read_first(variable: tf.Variable) -> tf.Tensor:
@@ -252,7 +252,7 @@ def _from_integers(flat: tf.Tensor, variables: Sequence[tf.Variable]) -> list[tf
     """The inverse of `_as_integers`."""
     types = [(variable.shape, variable.dtype.base_dtype) for variable in variables]
     sizes = [shape.num_elements() * max(1, dtype.size // 4) for shape, dtype in types]
-    return [_value(part, *one) for part, one in zip(tf.split(flat, sizes), types, strict=True)]
+    return [_value(part, *shape_and_type) for part, shape_and_type in zip(tf.split(flat, sizes), types, strict=True)]
 
 
 def _value(bits: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:

@@ -177,10 +177,10 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     _check_count("gpus", gpus, 0)
     if gpus >= num_towers:
         return DeploymentConfig(num_towers, variables_on_clone=num_towers == 1), None
-    found = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found, {num_towers} asked for"
+    gpus_text = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found, {num_towers} asked for"
     where = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
     config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)
-    return config, f"{found}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
+    return config, f"{gpus_text}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
 
 
 def _by_size(job: str, num_tasks: int) -> Callable[[Any], str]:
@@ -188,15 +188,15 @@ def _by_size(job: str, num_tasks: int) -> Callable[[Any], str]:
 
     The same variables in the same order go to the same servers in every process. An op that has a device keeps it.
     """
-    held = [0] * num_tasks
+    bytes_of_tasks = [0] * num_tasks
 
     def choose(op: Any) -> str:
         node = op.node_def if hasattr(op, "node_def") else op  # `op` is an Operation or a NodeDef
         holds_variable = node.op == "VarHandleOp" or node.op.startswith("Variable")
         if op.device or not holds_variable:
             return str(op.device)
-        task = held.index(min(held))
-        held[task] += _size(node)
+        task = bytes_of_tasks.index(min(bytes_of_tasks))
+        bytes_of_tasks[task] += _size(node)
         return f"{job}/task:{task}/device:CPU:0"
 
     return choose
@@ -239,9 +239,9 @@ class Clone(_Fields):
 
     def _replace(self, **fields: Any) -> Clone:
         """A copy with other fields, but the same `added`."""
-        found = super()._replace(**fields)
-        found.added = self.added
-        return found
+        copy = super()._replace(**fields)
+        copy.added = self.added
+        return copy
 
     def collected(self, collection: str) -> list[Any]:
         """The items that this clone added to a collection of the graph."""
@@ -301,11 +301,11 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
     """
     if config.clone_on_cpu or config.spread_on_cpu or config.num_ps_tasks:
         return
-    found = count_gpus()
-    if found < config.num_clones:
+    gpus = count_gpus()
+    if gpus < config.num_clones:
         logging.warning(
             "%d of %d clones are placed on GPUs that TensorFlow does not see: they compute on the CPU.",
-            config.num_clones - found,
+            config.num_clones - gpus,
             config.num_clones,
         )
         tf.config.set_soft_device_placement(True)

@@ -46,12 +46,12 @@ def average_gradients(tower_grads: Sequence[GradientsAndVariables]) -> list[tupl
 
 def _by_variable(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[dict[int, Gradient], Any]]:
     """Each variable that has a gradient, in the order of appearance, with its gradients by tower."""
-    found: dict[int, tuple[dict[int, Gradient], Any]] = {}
+    gradients: dict[int, tuple[dict[int, Gradient], Any]] = {}
     for tower, pairs in enumerate(tower_grads):
         for gradient, variable in pairs:
             if gradient is not None:
-                found.setdefault(id(variable), ({}, variable))[0][tower] = gradient
-    return list(found.values())
+                gradients.setdefault(id(variable), ({}, variable))[0][tower] = gradient
+    return list(gradients.values())
 
 
 def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] | None:
@@ -163,17 +163,17 @@ def _norms_to_clip(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tens
 
 def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
     """Each gradient times its factor [V]; untouched if all factors are 1, as in most steps."""
-    there = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
-    if not there:
+    places = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
+    if not places:
         return list(pairs)
-    plain = [values_of(pairs[index][0]) for index in there]
+    plain = [values_of(pairs[index][0]) for index in places]
 
     def scaled() -> list[tf.Tensor]:
-        return [tf.cast(factors[i], part.dtype) * part for i, part in zip(there, plain, strict=True)]
+        return [tf.cast(factors[i], part.dtype) * part for i, part in zip(places, plain, strict=True)]
 
-    kept = tf.nest.flatten(tf.cond(tf.reduce_all(tf.equal(factors, 1.0)), lambda: plain, scaled))
-    found = list(pairs)
-    for index, before, after in zip(there, plain, kept, strict=True):
+    values = tf.nest.flatten(tf.cond(tf.reduce_all(tf.equal(factors, 1.0)), lambda: plain, scaled))
+    pairs_after = list(pairs)
+    for index, before, after in zip(places, plain, values, strict=True):
         after.set_shape(before.shape)
-        found[index] = (with_values(pairs[index][0], after), pairs[index][1])
-    return found
+        pairs_after[index] = (with_values(pairs[index][0], after), pairs[index][1])
+    return pairs_after

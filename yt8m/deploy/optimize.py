@@ -162,13 +162,13 @@ class CloneShare(NamedTuple):
         compute it.
         """
         loss, regularization, closed_form = self.objective
-        found = [
+        pairs = [
             (tensor, gradient if self._is_whole() else gradient * self._weight_like(gradient))
             for tensor, gradient in closed_form
         ]
         scalars = [regularization] if closed_form else [loss, regularization]
-        found += [(scalar, self._weight_like(scalar)) for scalar in scalars if scalar is not None]
-        return found + ([] if self.once is None else [(self.once, tf.ones([], self.once.dtype))])
+        pairs += [(scalar, self._weight_like(scalar)) for scalar in scalars if scalar is not None]
+        return pairs + ([] if self.once is None else [(self.once, tf.ones([], self.once.dtype))])
 
     def _scaled(self, value: tf.Tensor | None, name: str | None = None) -> tf.Tensor | None:
         if value is None or self._is_whole():
@@ -193,14 +193,14 @@ def _shares(
         raise ValueError("clones is empty; expected at least one")
     weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
     if objectives is None:
-        own: list[list[tf.Tensor]] = [[] for _ in clones]
+        terms_of_clones: list[list[tf.Tensor]] = [[] for _ in clones]
         if regularization_losses is None:
-            regularization_losses, own = regularization_terms(clones)
-        objectives = [_collected(*pair) for pair in zip(clones, own, strict=True)]
+            regularization_losses, terms_of_clones = regularization_terms(clones)
+        objectives = [_collected(*pair) for pair in zip(clones, terms_of_clones, strict=True)]
     for name, values in (("weights", weights), ("objectives", objectives)):
         if len(values) != len(clones):
             raise ValueError(f"{name} has {len(values)} entries; expected one for each of {len(clones)} clones")
-    shares = [CloneShare(*parts) for parts in zip(clones, objectives, weights, strict=True)]
+    shares = [CloneShare(*fields) for fields in zip(clones, objectives, weights, strict=True)]
     if regularization_losses:
         with shares[0].scope():
             once = tf.add_n(list(regularization_losses), name="regularization_loss")
@@ -224,8 +224,8 @@ def _losses(shares: Sequence[CloneShare]) -> tuple[list[ShareLosses], list[tf.Te
         with share.scope():
             loss, terms = share.losses()
             losses.append((loss, terms))
-            parts = terms if loss is None else [loss, *terms]
-            totals.append(tf.add_n(parts) if parts else None)
+            terms_and_loss = terms if loss is None else [loss, *terms]
+            totals.append(tf.add_n(terms_and_loss) if terms_and_loss else None)
     return losses, totals
 
 
@@ -247,8 +247,8 @@ def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
             tf.summary.scalar("Losses/regularization_loss", tf.add_n(terms) if terms[1:] else terms[0])
 
 
-def _log_missing(total: tf.Tensor | None, found: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> None:
-    having = {id(variable) for _, variable in found}
+def _log_missing(total: tf.Tensor | None, pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> None:
+    having = {id(variable) for _, variable in pairs}
     missing = [variable.op.name for variable in variables if id(variable) not in having]
     if total is not None and missing:
         logging.warning("The loss has no gradient for %s: not trained.", ", ".join(missing))
@@ -296,11 +296,11 @@ def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[A
     dense = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not dense or (not tf.is_tensor(weight) and weight):
         return list(pairs)
-    kept = tf.cond(tf.not_equal(weight, 0), lambda: dense, lambda: [tf.zeros_like(part) for part in dense])
-    for before, after in zip(dense, kept := tf.nest.flatten(kept), strict=True):
+    values = tf.cond(tf.not_equal(weight, 0), lambda: dense, lambda: [tf.zeros_like(part) for part in dense])
+    for before, after in zip(dense, values := tf.nest.flatten(values), strict=True):
         after.set_shape(before.shape)
-    left = iter(kept)
-    return [(None if old is None else with_values(old, next(left)), variable) for old, variable in pairs]
+    remaining = iter(values)
+    return [(None if old is None else with_values(old, next(remaining)), variable) for old, variable in pairs]
 
 
 class DeployedModel(NamedTuple):

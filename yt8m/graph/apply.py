@@ -101,8 +101,8 @@ def _weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
         return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
     if combine == "mean":
         return [share.weight for share in shares], 1.0
-    there = [tf.cast(share.rows > 0, tf.float32) for share in shares]
-    return there, tf.add_n(there)
+    has_rows = [tf.cast(share.rows > 0, tf.float32) for share in shares]
+    return has_rows, tf.add_n(has_rows)
 
 
 def _objective(output: ModelOutput, penalty: float) -> deploy.Objective:

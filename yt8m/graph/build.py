@@ -211,13 +211,13 @@ def _apply(
     if isinstance(together, deploy.AllReduce):
         return _apply_common(towers, rate, config, global_step, together)
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay, columns)
-    found = tower_gradients(towers, optimizer, config, columns=columns)
+    gradients = tower_gradients(towers, optimizer, config, columns=columns)
     if together is not None:
         optimizer = together.wrap(optimizer, towers.examples())
     # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.
-    applied = deploy.gradients_after(towers.outputs[0].update_ops, found.together)
-    averages, train_op = apply_gradients(applied, found.norms, optimizer, config, global_step, towers.examples())
-    return _Applied(train_op, found, averages, towers.examples())
+    applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients.together)
+    averages, train_op = apply_gradients(applied, gradients.norms, optimizer, config, global_step, towers.examples())
+    return _Applied(train_op, gradients, averages, towers.examples())
 
 
 def _apply_common(
@@ -226,22 +226,24 @@ def _apply_common(
     """As `_apply`, on the gradients of all replicas; a step in which no replica has an example changes nothing."""
     all_reduce.announce(towers.examples())
     # All variables that are there before the optimizer makes its own, and that no gradient changes.
-    kept = {global_step.ref(), *(variable.ref() for variable in tf.trainable_variables())}
-    others = [variable for variable in tf.global_variables() if variable.ref() not in kept]
+    excluded = {global_step.ref(), *(variable.ref() for variable in tf.trainable_variables())}
+    others = [variable for variable in tf.global_variables() if variable.ref() not in excluded]
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
-    found = tower_gradients(towers, optimizer, config, all_reduce)
+    gradients = tower_gradients(towers, optimizer, config, all_reduce)
     updated = all_reduce.keep_common(others, towers.outputs[0].update_ops)
     averages: list[tuple[str, str]] = []
 
     def step() -> tf.Tensor:
-        names, op = apply_gradients(found.together, found.norms, optimizer, config, global_step, all_reduce.examples)
+        names, op = apply_gradients(
+            gradients.together, gradients.norms, optimizer, config, global_step, all_reduce.examples
+        )
         averages.extend(names)
         with tf.control_dependencies([op]):
             return tf.constant(True)
 
     with tf.control_dependencies([updated]):
         stepped = tf.cond(all_reduce.examples > 0, step, lambda: tf.constant(False))
-    return _Applied(stepped.op, found, tuple(averages), all_reduce.examples)
+    return _Applied(stepped.op, gradients, tuple(averages), all_reduce.examples)
 
 
 _SHOWN = 1 << 15  # limit of values per histogram; a bin with 1 % of them then has a relative error of 6 %

@@ -84,7 +84,7 @@ class ClassMap:
             sizes[axis] = each * self.num_classes_there
         return sizes
 
-    def moved(self, name: str, initial: NDArray[np.float32], there: NDArray[np.float32]) -> NDArray[np.float32]:
+    def moved(self, name: str, initial: NDArray[np.float32], saved: NDArray[np.float32]) -> NDArray[np.float32]:
         """The values of a variable: for new classes the initial ones, for all others those of the other model.
 
         What anything else reads of a new class starts at 0, so that a new class does not disturb the others.
@@ -92,11 +92,11 @@ class ClassMap:
         Args:
           name: of the variable.
           initial: its initial values.
-          there: the values in the other model, of `shape_there`.
+          saved: the values in the other model, of `shape_there`.
         """
         values = initial.copy()
         every = [np.arange(size) for size in initial.shape]
-        targets, origins = list(every), [np.arange(size) for size in there.shape]
+        targets, origins = list(every), [np.arange(size) for size in saved.shape]
         old, new = np.flatnonzero(~self.is_new), np.flatnonzero(self.is_new)
         for axis, each in self.axes[name]:
             targets[axis] = _places(old, each)
@@ -106,7 +106,7 @@ class ClassMap:
                 read = [*every[:_LAST], targets[_LAST]]
                 read[axis] = _places(new, each)
                 values[np.ix_(*read)] = 0
-        values[np.ix_(*targets)] = there[np.ix_(*origins)]
+        values[np.ix_(*targets)] = saved[np.ix_(*origins)]
         return values
 
 

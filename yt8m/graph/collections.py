@@ -109,18 +109,18 @@ def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
     Raises:
       RunError: the meta-graph has no `predictions`.
     """
-    found = {
+    tensor_names = {
         field: meta_graph.collection_def[name].node_list.value[0]
         for field, name in _PREDICT.items()
         if name in meta_graph.collection_def and meta_graph.collection_def[name].node_list.value
     }
-    return _with_predictions(found)
+    return _with_predictions(tensor_names)
 
 
-def _with_predictions(found: dict[str, Any]) -> dict[str, Any]:
-    if found.get("predictions") is None:
+def _with_predictions(handles: dict[str, Any]) -> dict[str, Any]:
+    if handles.get("predictions") is None:
         raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
-    return found
+    return handles
 
 
 def publish_teacher_saver(saver_def: tf.SaverDef) -> None:

@@ -115,10 +115,10 @@ def _with_empty_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
     The end of the data raises no error then. An error would end the collectives of all replicas.
     """
-    there = tf.data.Dataset.from_tensors(tf.ones([], tf.int64)).repeat()
+    ones = tf.data.Dataset.from_tensors(tf.ones([], tf.int64)).repeat()
     empty = tf.nest.map_structure(_zeros, dataset.element_spec)
     after = tf.data.Dataset.from_tensors((tf.zeros([], tf.int64), empty)).repeat()
-    return tf.data.Dataset.zip((there, dataset)).concatenate(after)
+    return tf.data.Dataset.zip((ones, dataset)).concatenate(after)
 
 
 def _zeros(spec: Any) -> Any:
@@ -139,12 +139,12 @@ def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], I
 
 def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
     """Calls `read` `count` times; control dependencies make the ops run in this order."""
-    found: list[Any] = []
+    results: list[Any] = []
     for _ in range(count):
-        before = tf.nest.flatten(found[-1:], expand_composites=True)
+        before = tf.nest.flatten(results[-1:], expand_composites=True)
         with tf.control_dependencies([leaf for leaf in before if leaf is not None]):
-            found.append(read())
-    return found
+            results.append(read())
+    return results
 
 
 def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
@@ -213,18 +213,18 @@ def read_shares(
 
 def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> StepInput:
     """The input of a step from a dataset that never ends: shares of zeros have no rows."""
-    found = read_in_turn(iterator.get_next, 1 if split else towers)
-    batches, _ = separate_shards([element for _, element in found], ops)
-    there = [flag for flag, _ in found]
+    elements = read_in_turn(iterator.get_next, 1 if split else towers)
+    batches, _ = separate_shards([element for _, element in elements], ops)
+    flags = [flag for flag, _ in elements]
     if ops.begun is not None:
-        begun = [numbers[: flag * count_rows(numbers)] for flag, (_, numbers) in found]
+        begun = [numbers[: flag * count_rows(numbers)] for flag, (_, numbers) in elements]
         shards = tf.concat(begun, axis=0)
         last = tf.reduce_max(tf.concat([[tf.constant(-1, shards.dtype)], shards], axis=0), name="input_last_shard")
         ops = dataclasses.replace(ops, last_shard=last, shards=shards)
     if split:
-        shares = [share._replace(rows=share.rows * there[0]) for share in split_batch(batches[0], towers)]
+        shares = [share._replace(rows=share.rows * flags[0]) for share in split_batch(batches[0], towers)]
         return StepInput(batches[0], shares, ops)
-    rows = [count_rows(batch) * flag for batch, flag in zip(batches, there, strict=True)]
+    rows = [count_rows(batch) * flag for batch, flag in zip(batches, flags, strict=True)]
     whole = tf.cast(tf.maximum(tf.add_n(rows), 1), tf.float32)
     shares = [RowShare(batch, n, tf.cast(n, tf.float32) / whole) for batch, n in zip(batches, rows, strict=True)]
     return StepInput(batches[0], shares, ops)
@@ -257,9 +257,9 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
     with tf.name_scope("taken"), tf.control_dependencies([filled]):
         taken = buffers[0].take()
     with tf.name_scope("next"), tf.control_dependencies([taken.shares[0].rows]):
-        found = read_in_turn(iterator.get_next_as_optional, count)
-        has_next = tf.reduce_all([one.has_value() for one in found])
-        put = _if(has_next, lambda: buffers[0].put(staged([one.get_value() for one in found])))
+        optionals = read_in_turn(iterator.get_next_as_optional, count)
+        has_next = tf.reduce_all([optional.has_value() for optional in optionals])
+        put = _if(has_next, lambda: buffers[0].put(staged([optional.get_value() for optional in optionals])))
     start = tf.group(ops.initializer, *buffers[0].clear(), name="start_anew")
     ops = dataclasses.replace(with_shards(ops, taken.shards), initializer=start)
     return StepInput(_whole_batch(taken.shares, split), taken.shares, ops, put)
@@ -363,8 +363,8 @@ class PrefetchBuffers:
 
     def put(self, batch: StagedBatch) -> tf.Operation:
         """Puts each part of `batch` on the device that needs it."""
-        parts = [buffer.put(self._at(place, batch)) for place, buffer in self._buffers.items()]
-        with tf.control_dependencies(parts):
+        puts = [buffer.put(self._at(place, batch)) for place, buffer in self._buffers.items()]
+        with tf.control_dependencies(puts):
             return self._is_full.put([tf.constant(True)])
 
     def take(self) -> StagedBatch:
@@ -372,9 +372,9 @@ class PrefetchBuffers:
 
         Fetching only a part of it empties all buffers too, so that they stay consistent.
         """
-        parts = {place: buffer.take() for place, buffer in self._buffers.items()}
-        with tf.control_dependencies([part[0] for part in (*parts.values(), self._is_full.take())]):
-            taken = {place: iter(_passed_on(place, part)) for place, part in parts.items()}
+        taken_by_place = {place: buffer.take() for place, buffer in self._buffers.items()}
+        with tf.control_dependencies([part[0] for part in (*taken_by_place.values(), self._is_full.take())]):
+            taken = {place: iter(_passed_on(place, part)) for place, part in taken_by_place.items()}
         leaves = [next(taken[place]) for place in self._places]
         for leaf, before in zip(leaves, _leaves(self._like), strict=True):
             leaf.set_shape(before.shape)
@@ -411,6 +411,6 @@ def _leaves(nest: Any) -> list[tf.Tensor]:
 
 def _packed(like: Any, leaves: Sequence[tf.Tensor]) -> Any:
     """Packs `leaves` into the structure of `like`; each None in `like` stays None."""
-    left = iter(leaves)
-    whole = [leaf if leaf is None else next(left) for leaf in tf.nest.flatten(like, expand_composites=True)]
+    remaining = iter(leaves)
+    whole = [leaf if leaf is None else next(remaining) for leaf in tf.nest.flatten(like, expand_composites=True)]
     return tf.nest.pack_sequence_as(like, whole, expand_composites=True)

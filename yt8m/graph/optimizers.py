@@ -179,10 +179,10 @@ class Synchrony:
         common = self._optimizer
         session.run(common.chief_init_op if is_chief else common.local_step_init_op)
         if is_chief:
-            found = common.get_chief_queue_runner()
+            runner = common.get_chief_queue_runner()
             # The last sum of the thread is never complete; it is cancelled when the session closes.
             ended = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
-            quiet = tf.train.QueueRunner(found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended)
+            quiet = tf.train.QueueRunner(runner.queue, runner.enqueue_ops, runner.close_op, runner.cancel_op, ended)
             quiet.create_threads(session, coord, daemon=True, start=True)
 
     def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:

@@ -166,11 +166,11 @@ def check_workload(inputter: Inputter, modeler: Modeler) -> None:
     Raises:
       UsageError: one of them is not derived from its base class.
     """
-    for given, base in ((inputter, Inputter), (modeler, Modeler)):
-        if not isinstance(given, base):
+    for member, base in ((inputter, Inputter), (modeler, Modeler)):
+        if not isinstance(member, base):
             raise UsageError(
-                f"{type(given).__name__} is not derived from yt8m.graph.{base.__name__}, which has a default for "
-                f"each member that the engine asks for; write class {type(given).__name__}({base.__name__})."
+                f"{type(member).__name__} is not derived from yt8m.graph.{base.__name__}, which has a default for "
+                f"each member that the engine asks for; write class {type(member).__name__}({base.__name__})."
             )
 
 

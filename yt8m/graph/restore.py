@@ -100,18 +100,18 @@ class Restorer:
             assign(session, self._step, step)
         return step
 
-    def _check(self, found: dict[str, list[int]], checkpoint: str) -> None:
-        missing = sorted(set(self._names) - set(found))
+    def _check(self, saved_shapes: dict[str, list[int]], checkpoint: str) -> None:
+        missing = sorted(set(self._names) - set(saved_shapes))
         if missing:
-            extra = sorted(set(found) - set(self._names) - {"global_step"})
+            extra = sorted(set(saved_shapes) - set(self._names) - {"global_step"})
             raise RunError(
                 f"{checkpoint} is not of this model: it lacks {_few(missing)}, and holds {_few(extra)} "
                 "that the model does not have. Use the flags that the checkpoint was trained with."
             )
         for name, variable in sorted(self._names.items()):
-            if list(found[name]) != variable.shape.as_list():
+            if list(saved_shapes[name]) != variable.shape.as_list():
                 raise RunError(
-                    f"{checkpoint} is not of this model: {name} has shape {list(found[name])}, "
+                    f"{checkpoint} is not of this model: {name} has shape {list(saved_shapes[name])}, "
                     f"the model's has {variable.shape.as_list()}."
                 )
 
@@ -202,14 +202,14 @@ def warm_start(
     return rows
 
 
-def _misfit(variable: tf.Variable, there: list[int] | None, classes: ClassMap) -> str:
-    """Why the variable cannot have the value of one with the shape `there`; empty if it can."""
-    if there is None:
+def _misfit(variable: tf.Variable, saved_shape: list[int] | None, classes: ClassMap) -> str:
+    """Why the variable cannot have the value of one with the shape `saved_shape`; empty if it can."""
+    if saved_shape is None:
         return "it is not there"
     if variable.op.name in classes.axes and (not classes.axes[variable.op.name] or classes.is_new.all()):
         return "the classes are others there"
     expected = classes.shape_there(variable.op.name, variable.shape.as_list())
-    return "" if there == expected else f"it has the shape {there} there"
+    return "" if saved_shape == expected else f"it has the shape {saved_shape} there"
 
 
 def model_variables() -> list[tf.Variable]:

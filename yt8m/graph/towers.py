@@ -56,14 +56,14 @@ class Towers:
 
         The keys are the names of the ops without the tower's prefix.
         """
-        named = [
+        losses_of_clones = [
             {loss.op.name.removeprefix(clone.scope): loss for loss in clone.collected(tf.GraphKeys.LOSSES)}
             for clone in self.clones
         ]
         return {
-            name: reduce_values([losses[name] for losses in named], self.shares, Reduction.MEAN)
-            for name in named[0]
-            if all(name in losses for losses in named)
+            name: reduce_values([losses[name] for losses in losses_of_clones], self.shares, Reduction.MEAN)
+            for name in losses_of_clones[0]
+            if all(name in losses for losses in losses_of_clones)
         }
 
     def examples(self) -> tf.Tensor:
@@ -106,8 +106,8 @@ def build_towers(
         tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
     ):
         clones = deploy.create_clones(deployment, model_fn)
-    shared, own = deploy.regularization_terms(clones)
-    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own, strict=True)]
+    shared, own_terms = deploy.regularization_terms(clones)
+    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own_terms, strict=True)]
     return Towers(clones, shares, outputs, shared, exchange is not None and exchange.connect())
 
 
@@ -118,6 +118,6 @@ def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOut
     output = replace(output, update_ops=(*output.update_ops, *updates))
     if not terms:
         return output
-    given = [] if output.regularization_loss is None else [output.regularization_loss]
+    own_loss = [] if output.regularization_loss is None else [output.regularization_loss]
     with tf.name_scope(clone.scope), tf.device(clone.device):
-        return replace(output, regularization_loss=tf.add_n([*given, *terms]))
+        return replace(output, regularization_loss=tf.add_n([*own_loss, *terms]))

@@ -77,7 +77,7 @@ class Exchange:
         Raises:
           ValueError: the towers did not make the same calls of `gathered` in the same order.
         """
-        shapes = [[tuple(value.shape) for _, value in asked] for asked in self._asked]
+        shapes = [[tuple(value.shape) for _, value in values] for values in self._asked]
         if any(other != shapes[0] for other in shapes):
             raise ValueError(
                 f"the towers gather values of different shapes: {'; '.join(map(str, shapes))}. "

@@ -34,13 +34,13 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
     """
     if not is_worth_it(tensors[0]):
         return function(*tensors)
-    there = [tensor for tensor in tensors if tensor is not None]
+    present = [tensor for tensor in tensors if tensor is not None]
 
-    def compiled(*given: tf.Tensor) -> Any:
-        left = iter(given)
-        return function(*(None if tensor is None else next(left) for tensor in tensors))
+    def compiled(*arguments: tf.Tensor) -> Any:
+        remaining = iter(arguments)
+        return function(*(None if tensor is None else next(remaining) for tensor in tensors))
 
-    return tf.function(compiled, jit_compile=True, autograph=False)(*there)
+    return tf.function(compiled, jit_compile=True, autograph=False)(*present)
 
 
 def is_on_gpu(tensor: tf.Tensor) -> bool:
@@ -68,16 +68,16 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
     """
 
     def call(*arguments: tf.Tensor) -> Any:
-        given = [tf.identity(argument) for argument in arguments]
-        result, gradient = function(*given)
+        inputs = [tf.identity(argument) for argument in arguments]
+        result, gradient = function(*inputs)
         outputs = list(result) if isinstance(result, tuple) else [result]
         graph = tf.get_default_graph()
         with graph.gradient_override_map({"IdentityN": _registered()}):
-            found = tf.identity_n([*outputs, *given])
+            results = tf.identity_n([*outputs, *inputs])
         if not hasattr(graph, _KEPT):
             setattr(graph, _KEPT, {})
-        getattr(graph, _KEPT)[found[0].op.name] = (len(outputs), gradient)
-        return tuple(found[: len(outputs)]) if isinstance(result, tuple) else found[0]
+        getattr(graph, _KEPT)[results[0].op.name] = (len(outputs), gradient)
+        return tuple(results[: len(outputs)]) if isinstance(result, tuple) else results[0]
 
     return call
 
@@ -92,8 +92,10 @@ def _registered() -> str:
 
 def _gradient(op: tf.Operation, *slopes: tf.Tensor) -> list[tf.Tensor | None]:
     count, gradient = getattr(op.graph, _KEPT)[op.name]
-    found = gradient(*slopes[:count])
-    return [None] * count + (list(found) if isinstance(found, list | tuple) else [found])
+    slopes_of_inputs = gradient(*slopes[:count])
+    return [None] * count + (
+        list(slopes_of_inputs) if isinstance(slopes_of_inputs, list | tuple) else [slopes_of_inputs]
+    )
 
 
 # The last power of s in the series of `softplus`. The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.

@@ -9,13 +9,13 @@ from yt8m.errors import UsageError, first_line, missing_extra
 _ERRORS_ONLY = 3  # onnxruntime's log level
 
 
-def open_session(model: str | bytes, path: str, what: str, *, cpu_only: bool = False) -> Any:
+def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool = False) -> Any:
     """A session of onnxruntime.
 
     Args:
       model: a local path, or the content of a file.
       path: the path of the file, for messages.
-      what: what needs onnxruntime, for messages.
+      purpose: what needs onnxruntime, for messages.
       cpu_only: whether the model runs on the CPU even if this onnxruntime can use a GPU.
 
     Raises:
@@ -24,7 +24,7 @@ def open_session(model: str | bytes, path: str, what: str, *, cpu_only: bool = F
     try:
         import onnxruntime
     except ImportError as error:
-        raise missing_extra(what, "onnxruntime", "onnx") from error
+        raise missing_extra(purpose, "onnxruntime", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
     providers = ["CPUExecutionProvider"] if cpu_only else onnxruntime.get_available_providers()

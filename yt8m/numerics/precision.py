@@ -157,5 +157,5 @@ def _processor_flags() -> frozenset[str]:
         lines = storage.read_text(CPUINFO).splitlines()
     except RunError:
         return frozenset()
-    found = (line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == "flags")
-    return frozenset(next(found, "").split())
+    flag_lists = (line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == "flags")
+    return frozenset(next(flag_lists, "").split())

@@ -119,10 +119,10 @@ def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantize
 
 def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float = 0) -> tf.Tensor:
     """Cuts `tensor` along `axis` to `new_size`, or pads it there with `fill_value`."""
-    kept = tf.gather(tensor, tf.range(tf.minimum(tf.shape(tensor)[axis], new_size)), axis=axis)
-    missing = new_size - tf.shape(kept)[axis]
+    cut = tf.gather(tensor, tf.range(tf.minimum(tf.shape(tensor)[axis], new_size)), axis=axis)
+    missing = new_size - tf.shape(cut)[axis]
     paddings = tf.scatter_nd([[axis, 1]], [missing], [tensor.shape.rank, 2])
-    resized = tf.pad(kept, paddings, constant_values=tf.cast(fill_value, tensor.dtype))
+    resized = tf.pad(cut, paddings, constant_values=tf.cast(fill_value, tensor.dtype))
     shape = tensor.shape.as_list()
     shape[axis] = new_size
     return tf.ensure_shape(resized, shape)
@@ -135,7 +135,7 @@ def join_features(batch: Batch) -> tf.Tensor:
       float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats stay
       unchanged, and frames past num_frames are exactly 0 (the byte 0 would be -1.99).
     """
-    floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in batch.features]
+    floats = [dequantize(feature) if feature.dtype == tf.uint8 else feature for feature in batch.features]
     return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
 
 
@@ -161,11 +161,11 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
     parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
     ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
-    named = require(
+    have_ids = require(
         tf.not_equal(ids, ""),
         lambda row: message("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
     )
-    return after_checks(ids, [named, require_complete(after_checks(serialized, [ids]))])
+    return after_checks(ids, [have_ids, require_complete(after_checks(serialized, [ids]))])
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
@@ -173,12 +173,12 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
 
     A label outside of 0..C-1 fails with an error that names the label, C and the video.
     """
-    known = require_known_labels(labels, ids, num_classes)
-    indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [known])], axis=1)
+    are_known = require_known_labels(labels, ids, num_classes)
+    indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [are_known])], axis=1)
     shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
-    found = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
+    sparse = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
     # Without validation this op accepts repeated and unsorted labels, and it is the fastest way.
-    dense = tf.sparse.to_dense(found, default_value=False, validate_indices=False)
+    dense = tf.sparse.to_dense(sparse, default_value=False, validate_indices=False)
     return tf.ensure_shape(dense, [None, num_classes])
 
 
@@ -314,14 +314,14 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
 
     def walk() -> tf.Tensor:
         # The op reads all fields but extracts one that no record has, so that nothing is copied.
-        found = tf.raw_ops.DecodeProtoV2(
+        decoded = tf.raw_ops.DecodeProtoV2(
             bytes=serialized,
             message_type="yt8m.Outermost",
             field_names=["unused"],
             output_types=[tf.string],
             descriptor_source=_outermost_message(),
         )
-        return tf.reduce_all(found.sizes >= 0)  # the op itself fails; without this use it would be optimised away
+        return tf.reduce_all(decoded.sizes >= 0)  # the op itself fails; without this use it would be optimised away
 
     # The op fails on an empty batch, which is valid here.
     is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
@@ -344,9 +344,9 @@ def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
         return tf.identity(value)
 
 
-def message(*parts: str | tf.Tensor) -> tf.Tensor:
+def message(*words: str | tf.Tensor) -> tf.Tensor:
     """Joins words and tensors [K] (strings, whole numbers, floats) into string [K]; scalars if all tensors are."""
-    return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in parts])
+    return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in words])
 
 
 def _as_text(value: tf.Tensor) -> tf.Tensor:

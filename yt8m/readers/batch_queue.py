@@ -154,24 +154,24 @@ class BatchQueue(Inputter):
         counts = self._counts or ReadCounts()
         return {path: counts.of(number) for number, path in enumerate(self.files())}
 
-    def reads_of(self, held: Mapping[str, int]) -> dict[str, int | None]:
+    def reads_of(self, records_of_files: Mapping[str, int]) -> dict[str, int | None]:
         """The number of records that a pass without shuffling should read from each file; None if unknown.
 
         A file with a bad record is read up to that record, any other to its end.
 
         Args:
-          held: {path: number of records in the file}.
+          records_of_files: {path: number of records in the file}.
         """
         skipped = self.tolerance.skipped if self.tolerance else {}
-        found: dict[str, int | None] = {}
+        reads: dict[str, int | None] = {}
         place: int | None = 0
         for path in self.files():
-            count = skipped[path].record if path in skipped else held.get(path)
+            count = skipped[path].record if path in skipped else records_of_files.get(path)
             # If several queues share every file, they take records in turn, counted over all files.
             end = None if place is None or count is None else place + count
-            found[path] = None if place is None or end is None else self._own_below(end) - self._own_below(place)
+            reads[path] = None if place is None or end is None else self._own_below(end) - self._own_below(place)
             place = end if self._parts > 1 else 0
-        return found
+        return reads
 
     @property
     def reads_whole_files(self) -> bool:
@@ -342,8 +342,8 @@ class BatchQueue(Inputter):
 
 def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
     """`files`; fails if it is empty, since `repeat` would search for a first record forever."""
-    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
-    with tf.control_dependencies([there]):
+    not_empty = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
+    with tf.control_dependencies([not_empty]):
         return tf.identity(files)
 
 

@@ -75,20 +75,20 @@ class CachedInput:
     def _segments(self, numbers: tf.Tensor, types: Sequence[tf.DType]) -> Batch:
         lists = {"labels": "int64", **CONTEXT} if self._format.segment_labels else {}
         of_lists = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
-        found = self._call(self._flat_videos, numbers, [tf.string, tf.int64, *of_lists, *types])
-        ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in found[: 2 + len(of_lists)])
+        columns = self._call(self._flat_videos, numbers, [tf.string, tf.int64, *of_lists, *types])
+        ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in columns[: 2 + len(of_lists)])
         context = {
             name: tf.RaggedTensor.from_row_splits(arrays[2 * place], arrays[2 * place + 1], validate=False)
             for place, name in enumerate(lists)
         }
         splits = tf.concat([[0], tf.cumsum(lengths)], axis=0)
-        parts = [
+        frames = [
             Frames(tf.ensure_shape(value, [None, feature.size]), splits, feature.size, bounds)
             for value, feature, bounds in zip(
-                found[2 + len(of_lists) :], self._format.features, self._bounds(), strict=True
+                columns[2 + len(of_lists) :], self._format.features, self._bounds(), strict=True
             )
         ]
-        return self._reader.segments_of(context, parts, lengths, ids)  # type: ignore[no-any-return]
+        return self._reader.segments_of(context, frames, lengths, ids)  # type: ignore[no-any-return]
 
     def _bounds(self) -> list[tuple[float, ...]]:
         """The range to which the cached bytes of a feature are dequantised here; empty if its values stay."""

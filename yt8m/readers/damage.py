@@ -92,11 +92,11 @@ def _other_level(reader: Any, payload: bytes) -> str:
     reads_frames = hasattr(reader, "max_frames")
     if not hasattr(reader, "feature_names") or bool(record.lists) == reads_frames:
         return ""
-    found, read = ("video", "frame") if reads_frames else ("frame", "video")
+    record_level, read = ("video", "frame") if reads_frames else ("frame", "video")
     names = ",".join(sorted(record.features(), reverse=True))  # rgb before audio, as in the published commands
     with_flag = "without" if reads_frames else "with"
     return (
-        f"it is a {found}-level record ({names}), and {read}-level ones are read; name {read}-level shards, or "
+        f"it is a {record_level}-level record ({names}), and {read}-level ones are read; name {read}-level shards, or "
         f"train {with_flag} --frame_features and with --feature_names={names}"
     )
 
@@ -167,8 +167,8 @@ def plain_reason(message: str) -> str:
         )
     if _NO_PROTO.match(line):
         return f"{shards.NO_PROTO}, or cut; `yt8m verify` says more"
-    found = _ASSERTION.match(line)
-    text = found[1] if found else line
+    assertion = _ASSERTION.match(line)
+    text = assertion[1] if assertion else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 

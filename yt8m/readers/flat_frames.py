@@ -99,12 +99,12 @@ def flat_frames(
     """
     steps, id_of = ragged.values, base.id_of_value(ragged, ids)
 
-    def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
+    def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, unit: str) -> tf.Tensor:
         def describe(at: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
             frame = at - tf.gather(ragged.row_splits, base.row_of_value(ragged, at))
             return (
                 *(f"feature {name}, frame ", frame, ", has ", tf.gather(counts, at)),
-                f" {what}, expected {expected}; check --feature_names and --feature_sizes",
+                f" {unit}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
         return base.after_checks(values, [base.require_of_video(tf.equal(counts, expected), id_of, describe)])
@@ -117,13 +117,13 @@ def flat_frames(
     return Frames(values, ragged.row_splits, size, () if bounds == PUBLISHED else bounds)
 
 
-def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
+def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
     """int64 [N], the number of frames of each record, the same for every feature.
 
     Unequal numbers fail with an error that names both features, both numbers and the video. A record without any of
     the feature lists fails too; an empty list passes, as a video without frames.
     """
-    counts = [part.row_splits[1:] - part.row_splits[:-1] for part in parts]
+    counts = [part.row_splits[1:] - part.row_splits[:-1] for part in features]
     checks = [
         _require_as_many(
             *(counts[0], f" frames of {names[0]} and ", other, f" of {name}"),
@@ -136,7 +136,7 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
     checks.append(
         tf.cond(
             tf.reduce_any(empty),
-            lambda: _all_present(parts, names, tf.boolean_mask(serialized, empty), tf.boolean_mask(ids, empty)),
+            lambda: _all_present(features, names, tf.boolean_mask(serialized, empty), tf.boolean_mask(ids, empty)),
             lambda: tf.constant(True),
         )
     )
@@ -153,12 +153,12 @@ def _require_as_many(
     )
 
 
-def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def _all_present(features: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     strict = {
         name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
         if part.values.dtype == tf.float32
         else tf.io.FixedLenSequenceFeature([], tf.string)
-        for name, part in zip(names, parts, strict=True)
+        for name, part in zip(names, features, strict=True)
     }
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=base.valid_utf8(ids))
     # The parser itself raises. If its result were unused, TensorFlow would remove the parser from the graph.

@@ -123,19 +123,19 @@ def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any
       function: takes tensors; returns a structure of tensors and None, or a dataset of them.
       element_spec: the structure of the arguments.
     """
-    found: list[Any] = []
+    structures: list[Any] = []
 
     def flat(*leaves: tf.Tensor) -> list[tf.Tensor]:
-        given = tf.nest.pack_sequence_as(element_spec, leaves)
-        result = function(*given) if isinstance(given, tuple) else function(given)
-        found.append(tf.nest.map_structure(tf.type_spec_from_value, result))
+        element = tf.nest.pack_sequence_as(element_spec, leaves)
+        result = function(*element) if isinstance(element, tuple) else function(element)
+        structures.append(tf.nest.map_structure(tf.type_spec_from_value, result))
         return [leaf for leaf in tf.nest.flatten(result, expand_composites=True) if leaf is not None]
 
     attributes = {"experimental_ints_on_device": True, "_tf_data_function": True}
     specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(element_spec)]
     traced = tf.function(flat, specs, autograph=False, experimental_attributes=attributes).get_concrete_function()
     traced.add_to_graph(tf.get_default_graph())
-    return traced, found[-1]
+    return traced, structures[-1]
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
@@ -180,14 +180,14 @@ class ReadCounts:
         return count_and_parse
 
     def _add(self, numbers: np.ndarray) -> np.int64:
-        found, counts = np.unique(numbers, return_counts=True)
+        files, counts = np.unique(numbers, return_counts=True)
         with self._lock:
-            self._counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+            self._counts.update(dict(zip(files.tolist(), counts.tolist(), strict=True)))
         return np.int64(len(numbers))
 
 
-def _has_rows(*parts: Any) -> tf.Tensor:
-    return tf.size(tf.nest.flatten(parts)[0]) > 0
+def _has_rows(*elements: Any) -> tf.Tensor:
+    return tf.size(tf.nest.flatten(elements)[0]) > 0
 
 
 # Endless training repeats its epoch orders after this many epochs. The range is finite, so that reading shards
@@ -296,8 +296,8 @@ class StagedFiles(Stage):
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
         # The function is declared stateless, because otherwise the position of the input could not be saved.
-        found = tf.numpy_function(function, [path], tf.string, stateful=False)
-        return tf.ensure_shape(found, [])
+        result = tf.numpy_function(function, [path], tf.string, stateful=False)
+        return tf.ensure_shape(result, [])
 
     def _announce(self, path: bytes) -> np.ndarray:
         self.announce(path.decode())

@@ -125,14 +125,14 @@ class YT8MFrameFeatureReader(Reader):
             flat_frames.list_features({name: self._holds_floats(name) for name in self.feature_names}),
             example_names=base.valid_utf8(ids),
         )
-        parts = [
+        frames = [
             flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed, self.range_of(name))
             for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
         ]
-        lengths = flat_frames.equal_lengths(parts, self.feature_names, ids, serialized)
+        lengths = flat_frames.equal_lengths(frames, self.feature_names, ids, serialized)
         if self.segment_labels:
-            return self.segments_of(context, parts, lengths, ids)
-        return self._videos(context, parts, lengths, ids)
+            return self.segments_of(context, frames, lengths, ids)
+        return self._videos(context, frames, lengths, ids)
 
     def _holds_floats(self, name: str) -> bool:
         return not (self.range_of(name) if self.feature_ranges else usual_range("frame", name))
@@ -143,36 +143,40 @@ class YT8MFrameFeatureReader(Reader):
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
         }
 
-    def _videos(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+    def _videos(self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
         num_frames = tf.minimum(lengths, self.max_frames)
         longest = tf.maximum(tf.reduce_max(tf.concat([num_frames, [1]], axis=0)), 1)
         return Batch(
             video_ids=ids,
-            features=tuple(part.padded(lengths, longest) for part in parts),
+            features=tuple(part.padded(lengths, longest) for part in features),
             num_frames=tf.cast(num_frames, tf.int32),
             labels=base.dense_labels(context["labels"], ids, self.num_classes),
         )
 
-    def segments_of(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+    def segments_of(
+        self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
         """The segments of parsed videos.
 
         Args:
           context: ragged [N, (values)]: `labels`, and the lists of ratings.
-          parts: the frames of each feature.
+          features: the frames of each feature.
           lengths: int64 [N], the frames of each video.
           ids: string [N].
         """
-        found = flat_frames.find_segments({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
+        segments = flat_frames.find_segments(
+            {name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes
+        )
         of_videos = base.dense_labels(context["labels"], ids, self.num_classes)
-        ends = tf.gather(lengths, found.rows)
-        at, valid = flat_frames.frame_indices(found.rows, found.starts, ends, lengths, self.segment_size)
+        ends = tf.gather(lengths, segments.rows)
+        at, valid = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)
         return Batch(
-            video_ids=tf.gather(ids, found.rows),
-            features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
+            video_ids=tf.gather(ids, segments.rows),
+            features=tuple(part.gathered(at, valid, self.segment_size) for part in features),
             num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
-            labels=found.labels,
-            label_weights=found.label_weights,
-            video_labels=tf.gather(of_videos, found.rows),
+            labels=segments.labels,
+            label_weights=segments.label_weights,
+            video_labels=tf.gather(of_videos, segments.rows),
         )
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
@@ -217,7 +221,9 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     def _context_features(self) -> dict[str, Any]:
         return {}
 
-    def segments_of(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+    def segments_of(
+        self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
         """Every segment of parsed videos; only `context` is not used."""
         usable = tf.minimum(lengths, self.max_frames)
         counts = -(-usable // self.seconds)
@@ -229,7 +235,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         at, valid = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
         return Batch(
             video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),
-            features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
+            features=tuple(part.gathered(at, valid, self.segment_size) for part in features),
             num_frames=tf.cast(end - first, tf.int32),
             labels=tf.zeros([tf.size(rows), self.num_classes], tf.bool),
         )
@@ -314,16 +320,16 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
         raise UsageError(f"--reader={data.reader}: prepare_serialized_examples fails: {problem}") from error
     frames = [None] if data.frame_features else []
     expected = [[None, *frames, size] for size in data.feature_sizes]
-    found = [feature.shape.as_list() if feature.shape.rank else None for feature in getattr(batch, "features", ())]
-    if not isinstance(batch, Batch) or not _has_shapes(found, expected):
+    shapes = [feature.shape.as_list() if feature.shape.rank else None for feature in getattr(batch, "features", ())]
+    if not isinstance(batch, Batch) or not _has_shapes(shapes, expected):
         raise UsageError(
             f"--reader={data.reader}: prepare_serialized_examples must return a yt8m.types.Batch with features of "
             f"the shapes {expected}, as --feature_sizes and --frame_features say; it returned a "
-            f"{type(batch).__name__} with features of the shapes {found}. Set unknown shapes by tf.ensure_shape."
+            f"{type(batch).__name__} with features of the shapes {shapes}. Set unknown shapes by tf.ensure_shape."
         )
 
 
-def _has_shapes(found: list[Any], expected: list[list[int | None]]) -> bool:
+def _has_shapes(shapes: list[Any], expected: list[list[int | None]]) -> bool:
     """Whether ranks and last dimensions are as expected; other dimensions may differ."""
-    ends = [(len(shape), shape[-1]) for shape in found if shape]
+    ends = [(len(shape), shape[-1]) for shape in shapes if shape]
     return ends == [(len(shape), shape[-1]) for shape in expected]

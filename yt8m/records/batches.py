@@ -88,33 +88,33 @@ class Records:
 
     def _raws(self, epoch: int) -> Iterator[Raw]:
         """The records of this worker's share, in the order of the epoch."""
-        part, parts = self.worker
-        has_files = len(self.files) >= parts
-        files = list(self.files[part::parts] if has_files else self.files)
-        known, share = manifest.find(files), (0, 1) if has_files else self.worker
+        part, workers = self.worker
+        has_files = len(self.files) >= workers
+        files = list(self.files[part::workers] if has_files else self.files)
+        expected, share = manifest.find(files), (0, 1) if has_files else self.worker
         draw = random.Random(f"{self.seed} {epoch}")
         if self.seed is not None:
             draw.shuffle(files)
-        streams = [itertools.chain.from_iterable(_of_file(path, known, share)) for path in files]
+        streams = [itertools.chain.from_iterable(_of_file(path, expected, share)) for path in files]
         if self.seed is None:
             return itertools.chain.from_iterable(streams)
         usual = VIDEO_SHUFFLE_BUFFER if self.format.level == "video" else FRAME_SHUFFLE_BUFFER
         return _shuffled(_in_turns(streams), self.shuffle_buffer or usual, draw)
 
 
-def _of_file(path: str, known: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
+def _of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
     """The records of a file that belong to the i-th of n workers, for `share` (i, n); one block at a time.
 
     At the end the number of all records is compared with the manifest's.
     """
-    count, (part, parts) = 0, share
+    count, (part, workers) = 0, share
     for records in shards.read_blocks(path):
-        first = (part - count) % parts
-        yield zip(records[first::parts], itertools.repeat(path), itertools.count(count + first, parts))
+        first = (part - count) % workers
+        yield zip(records[first::workers], itertools.repeat(path), itertools.count(count + first, workers))
         count += len(records)
     if not count:
         raise DamagedError(path, 0, shards.EMPTY)
-    expected = known.expected(path)
+    expected = expected_shards.expected(path)
     if expected is not None and expected.records != count:
         raise RunError(
             f"{path} holds {count} records, but the manifest says {expected.records}. "
@@ -137,13 +137,13 @@ def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
 
 def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]:
     """The items in a random order, drawn from a buffer of `size`."""
-    held = list(itertools.islice(items, size))
+    buffer = list(itertools.islice(items, size))
     for item in items:
         place = int(draw.random() * size)
-        yield held[place]
-        held[place] = item
-    draw.shuffle(held)
-    yield from held
+        yield buffer[place]
+        buffer[place] = item
+    draw.shuffle(buffer)
+    yield from buffer
 
 
 def read_records(
@@ -188,10 +188,10 @@ def read_records(
 
 
 def _feature(data: DataFormat, name: str) -> FeatureFormat:
-    known = {feature.name: feature for feature in data.features}
-    if name not in known:
-        raise UsageError(f"feature_names has {name!r}; the records have {', '.join(known)}.")
-    return known[name]
+    features = {feature.name: feature for feature in data.features}
+    if name not in features:
+        raise UsageError(f"feature_names has {name!r}; the records have {', '.join(features)}.")
+    return features[name]
 
 
 def _classes_of(files: Sequence[str], data: DataFormat) -> int:
@@ -202,9 +202,9 @@ def _classes_of(files: Sequence[str], data: DataFormat) -> int:
 
 def _format_of(files: Sequence[str]) -> DataFormat:
     """The level and the features: those of the manifest if there is one, else those of the first record."""
-    found = discovery.find(files)
-    if found is not None:
-        return found.format
+    discovered = discovery.find(files)
+    if discovered is not None:
+        return discovered.format
     for path in files:  # damage is the likely cause; reading the first record gives an error that describes it
         next(shards.read_contexts(path), None)
     raise UsageError(

@@ -105,8 +105,8 @@ def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> 
     arrays: dict[str, Any] = {
         "frames": np.concatenate([np.zeros(0, np.int32), *columns["frames"]]),
         "checksums": np.array(columns["checksums"], np.uint32),
-        "bad_record": np.array([one.record for one in damage], np.int64),
-        "bad_because": np.array([one.what for one in damage], np.str_),
+        "bad_record": np.array([bad_record.record for bad_record in damage], np.int64),
+        "bad_because": np.array([bad_record.what for bad_record in damage], np.str_),
     }
     kinds = dict(zip(("ids", "labels", *RATING_LISTS), ("u1", "i8", "i8", "i8", "f4"), strict=True))
     for name, kind in kinds.items():

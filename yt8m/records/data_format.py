@@ -73,11 +73,11 @@ class DataFormat(NamedTuple):
         return {feature.name: feature.size for feature in self.features}
 
     def __str__(self) -> str:
-        parts = [f"{self.level} level", *map(str, self.features)]
-        parts += ["segment labels"] * self.segment_labels
-        parts += [f"{self.num_classes} classes"] if self.num_classes else []
-        parts += [f"at most {self.max_frames} frames"] if self.max_frames else []
-        return ", ".join(parts)
+        texts = [f"{self.level} level", *map(str, self.features)]
+        texts += ["segment labels"] * self.segment_labels
+        texts += [f"{self.num_classes} classes"] if self.num_classes else []
+        texts += [f"at most {self.max_frames} frames"] if self.max_frames else []
+        return ", ".join(texts)
 
     def as_json(self) -> dict[str, Any]:
         """The dict that a manifest stores; `parse` is the inverse."""
@@ -108,11 +108,11 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
 
 
 def _feature(values: Mapping[str, Any]) -> FeatureFormat:
-    given, bounds = values.get("range"), None
-    if given is not None:
-        low, high = map(float, given)
+    declared, bounds = values.get("range"), None
+    if declared is not None:
+        low, high = map(float, declared)
         if not -math.inf < low < high < math.inf:
-            raise ValueError(f"the range of feature {values['name']} is {given}; expected two ascending numbers")
+            raise ValueError(f"the range of feature {values['name']} is {declared}; expected two ascending numbers")
         bounds = low, high
     return FeatureFormat(str(values["name"]), _at_least_one(values, "size") or 0, bounds)
 
@@ -143,12 +143,12 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
             )
     if not formats:
         return None
-    known = [one for _, one in formats]
-    counts = [one.positives for one in known if one.positives is not None]
-    return known[0]._replace(
-        num_classes=next((one.num_classes for one in known if one.num_classes), None),
-        max_frames=max((one.max_frames for one in known if one.max_frames), default=None),
-        positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(known) else None,
+    members = [member for _, member in formats]
+    counts = [member.positives for member in members if member.positives is not None]
+    return members[0]._replace(
+        num_classes=next((member.num_classes for member in members if member.num_classes), None),
+        max_frames=max((member.max_frames for member in members if member.max_frames), default=None),
+        positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(members) else None,
     )
 
 

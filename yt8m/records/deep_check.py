@@ -49,11 +49,11 @@ class DeepCheck:
         """
         try:
             record = shards.parse(payload)
-            found = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
+            problems = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
         except ValueError as error:
             return [f"{shards.NO_PROTO}: {error}"]
         name = id_text(record.id())
-        return [f"video {name}: {problem}" if name else problem for problem in found]
+        return [f"video {name}: {problem}" if name else problem for problem in problems]
 
     def _id(self, record: Record, where: str) -> Iterator[str]:
         for key in ("id", "video_id"):
@@ -77,24 +77,24 @@ class DeepCheck:
                     yield f"{name} has {label}; expected 0{end or ' or more'}"
 
     def _features(self, record: Record) -> Iterator[str]:
-        there, level = record.features(), "frame" if record.lists else "video"
+        features, level = record.features(), "frame" if record.lists else "video"
         self._level = self._level or level
         if self._level != level:
             yield f"it is a {level}-level record, expected {self._level} level"
-        self._learn(there)
+        self._learn(features)
         for name, size in self._sizes.items():
-            if name not in there:
+            if name not in features:
                 yield f"feature {name} is missing"
             else:
-                yield from _wrong_values(name, there[name], size, self._kinds.get(name, "float"))
+                yield from _wrong_values(name, features[name], size, self._kinds.get(name, "float"))
         lengths = {name: len(record.lists[name]) for name in self._sizes if name in record.lists}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{count} of {name}" for name, count in lengths.items())
-            yield f"unequal numbers of frames: {told}"
+            counts = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+            yield f"unequal numbers of frames: {counts}"
 
-    def _learn(self, there: Mapping[str, list[Feature]]) -> None:
+    def _learn(self, features: Mapping[str, list[Feature]]) -> None:
         """Takes sizes and types that are not known yet from this record, as a training does without a manifest."""
-        frames = {name: steps[0] for name, steps in there.items() if steps}
+        frames = {name: steps[0] for name, steps in features.items() if steps}
         types = ("bytes", "float") if self._level == "frame" else ("float",)
         if not self._sizes:
             # Context of another type is no feature (timestamps, say), unless its name says that it is one.

@@ -49,11 +49,11 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
       RunError: a manifest is damaged, or two contradict one another.
     """
     if manifest_path:
-        known = manifest.read(manifest_path) if storage.exists(manifest_path) else manifest.Manifest((), {})
+        written = manifest.read(manifest_path) if storage.exists(manifest_path) else manifest.Manifest((), {})
     else:
-        known = manifest.find(files)
-    if known.data is not None:
-        return Found(known.data, known.sources[0], True, known.extractors)
+        written = manifest.find(files)
+    if written.data is not None:
+        return Found(written.data, written.sources[0], True, written.extractors)
     for path in files[:_TRIED]:
         record = _first_record(path)
         format = None if record is None else of_record(record)
@@ -72,11 +72,11 @@ def of_record(record: Record) -> DataFormat | None:
     kinds = ("float", "bytes") if has_frames else ("float",)
     features = []
     for name, frames in sorted((record.lists or record.features()).items()):
-        found = {(one.kind, len(one.numbers())) for one in frames}
-        if found and not {kind for kind, _ in found} & {*kinds, ""}:
+        kinds_and_sizes = {(frame.kind, len(frame.numbers())) for frame in frames}
+        if kinds_and_sizes and not {kind for kind, _ in kinds_and_sizes} & {*kinds, ""}:
             continue  # not a feature, but timestamps, for example
-        kind, size = next(iter(found), ("", 0))
-        if len(found) != 1 or size == 0:
+        kind, size = next(iter(kinds_and_sizes), ("", 0))
+        if len(kinds_and_sizes) != 1 or size == 0:
             return None
         features.append(FeatureFormat(name, size, PUBLISHED if kind == "bytes" else None))
     level = "frame" if has_frames else "video"

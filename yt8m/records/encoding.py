@@ -92,12 +92,12 @@ class _Texts:
 def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of numbers from 0 as varints, one after the other, and how many bytes each has."""
     most = -(-int(numbers.max(initial=1)).bit_length() // 7)  # 7 bits in each byte
-    parts = numbers[:, None] >> 7 * np.arange(max(most, 1))
-    is_used = parts > 0
+    groups_of_bits = numbers[:, None] >> 7 * np.arange(max(most, 1))
+    is_used = groups_of_bits > 0
     is_used[:, 0] = True
     is_last = np.diff(is_used, axis=1, append=False)
-    found = (parts & 0x7F | np.where(is_last, 0, 0x80)).astype(np.uint8)
-    return found[is_used], is_used.sum(axis=1)
+    encoded = (groups_of_bits & 0x7F | np.where(is_last, 0, 0x80)).astype(np.uint8)
+    return encoded[is_used], is_used.sum(axis=1)
 
 
 @lru_cache(1 << 10)
@@ -137,28 +137,30 @@ class VideoRecords:
         features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
     ) -> None:
         self._contexts, self._features = contexts, features
-        one = _bytes_of_row(_feature_parts(features(places[:1])))
-        self._count = max(1, _BLOCK // one)
+        feature_bytes = _bytes_of_row(_feature_parts(features(places[:1])))
+        self._count = max(1, _BLOCK // feature_bytes)
         self._groups = list(contexts.equally_long(places))
-        self.size = sum(len(group) * _framed_size(contexts.entry_bytes(group[0]) + one) for group in self._groups)
+        self.size = sum(
+            len(group) * _framed_size(contexts.entry_bytes(group[0]) + feature_bytes) for group in self._groups
+        )
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         for group in self._groups:
             context = self._contexts.entries(group)
             for start in range(0, len(group), self._count):
                 some = slice(start, start + self._count)
-                parts = _example(
+                columns = _example(
                     [part[some] if part.ndim == 2 else part for part in context], self._features(group[some])
                 )
-                records = scratch("records", (len(group[some]), _width(parts)), np.uint8)
-                _frame(parts, records)
+                records = scratch("records", (len(group[some]), _width(columns)), np.uint8)
+                _frame(columns, records)
                 yield records
 
 
 def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
     """The parts of Examples whose entries have the same length."""
-    parts = [*context, *_feature_parts(features)]
-    return [np.frombuffer(shards.head(1, _bytes_of_row(parts)), np.uint8), *parts]
+    columns = [*context, *_feature_parts(features)]
+    return [np.frombuffer(shards.head(1, _bytes_of_row(columns)), np.uint8), *columns]
 
 
 def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
@@ -172,24 +174,24 @@ def _framed_size(entries: int) -> int:
     return _AROUND + len(shards.head(1, entries)) + entries + 4
 
 
-def _bytes_of_row(parts: Iterable[NDArray[np.uint8]]) -> int:
-    return sum(int(part.shape[-1]) for part in parts)
+def _bytes_of_row(columns: Iterable[NDArray[np.uint8]]) -> int:
+    return sum(int(part.shape[-1]) for part in columns)
 
 
 def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, "<f4").view(np.uint8)
 
 
-def _width(parts: Sequence[NDArray[np.uint8]]) -> int:
+def _width(columns: Sequence[NDArray[np.uint8]]) -> int:
     """Bytes of a framed record of these parts."""
-    return _AROUND + _bytes_of_row(parts) + 4
+    return _AROUND + _bytes_of_row(columns) + 4
 
 
-def _frame(parts: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:
+def _frame(columns: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:
     """Fills `records` with TFRecord frames around the joined parts; a part is [n, size], or [size] if constant."""
     length = struct.pack("<Q", records.shape[1] - _AROUND - 4)
     place = 0
-    for part in [np.frombuffer(length + shards.masked_crc(length), np.uint8), *parts]:
+    for part in [np.frombuffer(length + shards.masked_crc(length), np.uint8), *columns]:
         records[:, place : place + part.shape[-1]] = part
         place += part.shape[-1]
     sums = np.array([google_crc32c.value(payload) for payload in records[:, _AROUND:-4]], np.uint64)
@@ -206,9 +208,9 @@ def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray
     """
     context = b"".join(part.tobytes() for part in contexts.entries(np.array([place])))
     lists = shards.entries({name: _frame_list(frames) for name, frames in features.items()})
-    parts = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
-    record = np.empty((1, _width(parts)), np.uint8)
-    _frame(parts, record)
+    columns = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
+    record = np.empty((1, _width(columns)), np.uint8)
+    _frame(columns, record)
     return record
 
 

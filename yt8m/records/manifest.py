@@ -96,7 +96,7 @@ def read(path: str) -> Manifest:
             for name, values in written["shards"].items()
         }
         data = data_format.parse(written["data"]) if "data" in written else None
-        extractors = tuple(dict(one) for one in written.get("extractors", ()))
+        extractors = tuple(dict(extractor) for extractor in written.get("extractors", ()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
@@ -111,12 +111,16 @@ def find(files: Sequence[str]) -> Manifest:
     Raises:
       RunError: a file is not a valid manifest, or two contradict one another about the format of the records.
     """
-    found = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
-    parts = [read(path) for path in found if storage.exists(path)]
-    shards = {name: shard for part in parts for name, shard in part.shards.items()}
-    data = data_format.joined([(part.sources[0], part.data) for part in parts if part.data is not None])
-    extractors = parts[0].extractors if parts and all(one.extractors == parts[0].extractors for one in parts) else ()
-    return Manifest(tuple(source for part in parts for source in part.sources), shards, data, extractors)
+    paths = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
+    manifests = [read(path) for path in paths if storage.exists(path)]
+    shards = {name: shard for part in manifests for name, shard in part.shards.items()}
+    data = data_format.joined([(part.sources[0], part.data) for part in manifests if part.data is not None])
+    extractors = (
+        manifests[0].extractors
+        if manifests and all(other.extractors == manifests[0].extractors for other in manifests)
+        else ()
+    )
+    return Manifest(tuple(source for part in manifests for source in part.sources), shards, data, extractors)
 
 
 def write(
@@ -134,12 +138,14 @@ def write(
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
     """
     folder = os.path.dirname(storage.absolute(path))
-    named: dict[str, Any] = {}
+    shards_by_name: dict[str, Any] = {}
     for shard_path, shard in shards.items():
         if storage.is_remote(path) != storage.is_remote(shard_path):
             raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
-        named[os.path.relpath(storage.absolute(shard_path), folder)] = shard._asdict()
-    content: dict[str, Any] = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
+        shards_by_name[os.path.relpath(storage.absolute(shard_path), folder)] = shard._asdict()
+    content: dict[str, Any] = {"format": FORMAT, "shards": shards_by_name} | (
+        {} if data is None else {"data": data.as_json()}
+    )
     content |= {"extractors": list(extractors)} if extractors else {}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     storage.write(path, text + "\n")
@@ -168,10 +174,10 @@ def shards_among(paths: list[str]) -> list[str]:
 def patterns_in(folder: str) -> str:
     """Patterns of the shards in a folder, or else of those up to two folders deeper, as an error suggests them."""
     for deeper in ("", "*/", "*/*/"):
-        found = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
-        if found:
+        folders = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
+        if folders:
             break
-    return " or ".join(f"'{storage.join(place, '*.tfrecord')}'" for place in sorted(found or {folder})[:3])
+    return " or ".join(f"'{storage.join(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
 
 
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:

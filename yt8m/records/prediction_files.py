@@ -46,9 +46,9 @@ class TextLine(NamedTuple):
     number: int
     text: bytes
 
-    def refuse(self, what: str) -> NoReturn:
-        """Raises `RunError` with the file, the line number and `what`."""
-        raise RunError(f"{self.path}, line {self.number}: {what}")
+    def refuse(self, problem: str) -> NoReturn:
+        """Raises `RunError` with the file, the line number and `problem`."""
+        raise RunError(f"{self.path}, line {self.number}: {problem}")
 
 
 def read_lines(path: str) -> Iterator[TextLine]:
@@ -245,7 +245,7 @@ class ClassLine(NamedTuple):
 
 def video_name(video_id: bytes) -> bytes:
     """The part of a segment's name before `:start`: the id's text, with ` `, `,` and `"` as `\\xHH`."""
-    return _SEPARATOR.sub(lambda found: f"\\x{ord(found[0]):02x}", id_text(video_id)).encode()
+    return _SEPARATOR.sub(lambda match: f"\\x{ord(match[0]):02x}", id_text(video_id)).encode()
 
 
 def read_segments(path: str, classes: Collection[int], any_start: bool = False) -> Iterator[ClassLine]:
@@ -288,9 +288,9 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
     segments = text.split(b" ") if text else []
     bad = _first_bad(text, segments, any_start) if text else -1
     if bad >= 0:
-        what = f"{shown(segments[bad])} is not a segment" if segments[bad] else "two blanks in a row"
+        problem = f"{shown(segments[bad])} is not a segment" if segments[bad] else "two blanks in a row"
         line.refuse(
-            f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
+            f"{problem}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
             "between two segments."
         )
     ranks = dict(zip(segments, range(len(segments)), strict=True))
@@ -305,8 +305,8 @@ def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
 
     NumPy checks all words at once: a Python loop would take ten times as long, and a file has 100 million words.
     """
-    if any(one in text for one in _FORBIDDEN):
-        return next(at for at, name in enumerate(segments) if any(one in name for one in _FORBIDDEN))
+    if any(forbidden in text for forbidden in _FORBIDDEN):
+        return next(at for at, name in enumerate(segments) if any(forbidden in name for forbidden in _FORBIDDEN))
     letters = np.frombuffer(text, np.uint8)
     ends = np.append(np.flatnonzero(letters == _BLANK), len(letters))
     starts = np.append(0, ends[:-1] + 1)

@@ -89,18 +89,22 @@ class RecordParser:
         Raises:
           DamagedError: a record is damaged or not of the format; the message names file and record.
         """
-        found = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
-        for values in found.features.values():
+        videos = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
+        for values in videos.features.values():
             for row in _unfit_rows(values):
                 self.refuse_damage(raws[row])
-        ranges = {one.name: one.range for one in self.format.features if one.range and self.format.level == "frame"}
-        return NumpyBatch(_texts(found.ids), found.features, found.num_frames, self._labels(found, raws), ranges)
+        ranges = {
+            feature.name: feature.range
+            for feature in self.format.features
+            if feature.range and self.format.level == "frame"
+        }
+        return NumpyBatch(_texts(videos.ids), videos.features, videos.num_frames, self._labels(videos, raws), ranges)
 
-    def _labels(self, found: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
+    def _labels(self, videos: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
         """The labels, bool [B, C]."""
         if self.format.num_classes is None:
             return np.zeros((len(raws), 0), np.bool_)
-        rows, classes = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (found.rows, found.classes))
+        rows, classes = (np.concatenate([np.zeros(0, np.int64), *arrays]) for arrays in (videos.rows, videos.classes))
         for row in rows[(classes < 0) | (classes >= self._classes)]:
             self.refuse_damage(raws[row])
         labels = np.zeros((len(raws), self._classes), np.bool_)
@@ -233,7 +237,9 @@ class _Videos(_Parsed):
     def __init__(self, parser: RecordParser, raws: Sequence[Raw]) -> None:
         super().__init__(len(raws))
         self._parser, self._raws, formats = parser, raws, parser.format.features
-        self._stored = [np.empty((len(raws), one.size), np.uint8 if one.range else "<f4") for one in formats]
+        self._stored = [
+            np.empty((len(raws), feature.size), np.uint8 if feature.range else "<f4") for feature in formats
+        ]
         groups: dict[int, list[int]] = {}
         for row, (payload, _, _) in enumerate(raws):
             groups.setdefault(len(payload), []).append(row)
@@ -241,8 +247,8 @@ class _Videos(_Parsed):
             joined = b"".join([raws[row][0] for row in rows])
             self._group(np.frombuffer(joined, np.uint8).reshape(len(rows), size), np.array(rows))
         self.features = {
-            one.name: data_format.dequantized(values, one.range) if one.range else values
-            for one, values in zip(formats, self._stored, strict=True)
+            feature.name: data_format.dequantized(values, feature.range) if feature.range else values
+            for feature, values in zip(formats, self._stored, strict=True)
         }
 
     def _group(self, records: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
@@ -287,8 +293,8 @@ class _Frames(_Parsed):
         lengths = [len(example.values[0][:max_frames]) for example in examples]
         self.num_frames = np.array(lengths, np.int32)
         self.features = {
-            one.name: _padded([example.values[place] for example in examples], lengths)
-            for place, one in enumerate(parser.format.features)
+            feature.name: _padded([example.values[place] for example in examples], lengths)
+            for place, feature in enumerate(parser.format.features)
         }
 
 
@@ -315,4 +321,4 @@ def _texts(ids: Sequence[bytes]) -> list[str]:
     """The text of each id. One test of all ids together shows whether they are ordinary; then they are only decoded."""
     joined = b"\n".join(ids)
     texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
-    return texts if len(texts) == len(ids) else [id_text(one) for one in ids]
+    return texts if len(texts) == len(ids) else [id_text(video_id) for video_id in ids]

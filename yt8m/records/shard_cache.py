@@ -44,7 +44,7 @@ class ShardCache:
     def __init__(self, folder: str, data: DataFormat, skips_bad: bool = False) -> None:
         self._folder, self.data, self._skips_bad = folder, data, skips_bad
         self._parser = RecordParser(data, data.max_frames)
-        self.types = ["uint8" if one.range and data.level == "frame" else "float32" for one in data.features]
+        self.types = ["uint8" if declared.range and data.level == "frame" else "float32" for declared in data.features]
         self.frame_bytes = [
             feature.size * np.dtype(kind).itemsize for feature, kind in zip(data.features, self.types, strict=True)
         ]

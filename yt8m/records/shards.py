@@ -62,11 +62,11 @@ class DamagedError(RunError):
       what: what is wrong with the record.
     """
 
-    def __init__(self, path: str, record: int, what: str) -> None:
+    def __init__(self, path: str, record: int, problem: str) -> None:
         # A text that names a flag already says what to do.
-        remedy = "" if "--" in what else "; fetch the file again, or leave it out"
-        super().__init__(f"{path}: record {record}: {what}{remedy}.")
-        self.path, self.record, self.what = path, record, what
+        remedy = "" if "--" in problem else "; fetch the file again, or leave it out"
+        super().__init__(f"{path}: record {record}: {problem}{remedy}.")
+        self.path, self.record, self.what = path, record, problem
 
 
 class Feature(NamedTuple):
@@ -109,9 +109,9 @@ class Record(NamedTuple):
     def id(self) -> bytes:
         """The `id`, or the `video_id` in files of 2017; empty if the record has neither."""
         for name in ("id", "video_id"):
-            found = self.values(name)
-            if found and isinstance(found[0], bytes):
-                return found[0]
+            ids = self.values(name)
+            if ids and isinstance(ids[0], bytes):
+                return ids[0]
         return b""
 
     def features(self) -> dict[str, list[Feature]]:
@@ -136,13 +136,13 @@ def are_ordinary_ids(lines: bytes) -> bool:
     return _ORDINARY_IDS.fullmatch(lines) is not None
 
 
-def _escape(found: re.Match[str]) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def id_bytes(text: bytes) -> bytes:
     """The id whose `id_text` is `text` (UTF-8); a text without escapes is returned unchanged."""
-    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
+    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text)
 
 
 def read_shard(path: str) -> Iterator[bytes]:
@@ -203,8 +203,8 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
             if len(data) > 12 and len(records) < _FEW:
                 break  # long records, which are read without the copies made here, or a damaged one
         file.seek(begun)
-        rest = read_records(file, path, number)
-        while records := list(itertools.islice(rest, 1)):
+        long_records = read_records(file, path, number)
+        while records := list(itertools.islice(long_records, 1)):
             yield records
 
 
@@ -314,19 +314,19 @@ def _proto() -> Any:
 
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="yt8m/example.proto", package="yt8m", syntax="proto3")
-    for message_name, parts in _MESSAGES.items():
+    for message_name, declarations in _MESSAGES.items():
         message = file.message_type.add(name=message_name)
         if message_name == "Feature":
             message.oneof_decl.add(name="kind")
-        for number, (label, kind, name) in enumerate(map(str.split, parts), 1):
-            one = message.field.add(name=name, number=number)
-            one.label = field.LABEL_REPEATED if label == "repeated" else field.LABEL_OPTIONAL
+        for number, (label, kind, name) in enumerate(map(str.split, declarations), 1):
+            field_proto = message.field.add(name=name, number=number)
+            field_proto.label = field.LABEL_REPEATED if label == "repeated" else field.LABEL_OPTIONAL
             if label == "kind":
-                one.oneof_index = 0
+                field_proto.oneof_index = 0
             if kind in _MESSAGES:
-                one.type, one.type_name = field.TYPE_MESSAGE, f".yt8m.{kind}"
+                field_proto.type, field_proto.type_name = field.TYPE_MESSAGE, f".yt8m.{kind}"
             else:
-                one.type = getattr(field, f"TYPE_{kind.upper()}")
+                field_proto.type = getattr(field, f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("yt8m.SequenceExample"))
@@ -340,9 +340,9 @@ def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[in
     Raises:
       ValueError: `content` is not such a message; the error is raised when the iteration reaches the damage.
     """
-    parts = dict(enumerate(_MESSAGES.get(message, ()), 1))
+    declarations = dict(enumerate(_MESSAGES.get(message, ()), 1))
     for number, value in _fields(content):
-        kind = parts[number].split()[1] if number in parts else ""
+        kind = declarations[number].split()[1] if number in declarations else ""
         yield 1 if kind != "int64" else int(np.sum(np.frombuffer(value, np.uint8) < 0x80)) or 1
         if kind == "string":
             value.decode("utf-8")
@@ -408,19 +408,19 @@ def joined_crc(first: int, second: int, size: int) -> int:
     return _multiplied(power, first) ^ second
 
 
-def _multiplied(one: int, other: int) -> int:
+def _multiplied(factor: int, other: int) -> int:
     """The product of two polynomials modulo that of CRC-32C."""
     product = 0
     for bit in range(31, -1, -1):
-        if one >> bit & 1:
+        if factor >> bit & 1:
             product ^= other
         other = other >> 1 ^ (0x82F63B78 if other & 1 else 0)
     return product
 
 
 @functools.cache
-def _squared(one: int) -> int:
-    return _multiplied(one, one)
+def _squared(factor: int) -> int:
+    return _multiplied(factor, factor)
 
 
 def framed(payload: bytes) -> bytes:

@@ -74,9 +74,9 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
         lines.writerow(["index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step"])
         for index, (threshold, is_own, positives, *shares) in enumerate(zip(*points, strict=True)):
             # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
-            told = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
+            share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
             basis, name = "class" if is_own else "common", prediction_files.spreadsheet_text(names.name(index))
-            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *told, step])
+            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step])
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:
@@ -124,27 +124,27 @@ def _threshold(index: str | None, text: str | None, expected: int, line: int) ->
 HELP = "thresholds.csv of an evaluation with --report; by default the model's own, or that of its run"
 
 
-def find(model: str, named: str, num_classes: int | None, given: str = "") -> Tagger | None:
+def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") -> Tagger | None:
     """The thresholds that belong to a model; None if there are none. Raises like `read`.
 
     Args:
       model: the folder of its SavedModel, whose own file counts first.
-      named: the folder that the user named: of an export, or of a run, where the last evaluation's file counts.
+      run: the folder that the user named: of an export, or of a run, where the last evaluation's file counts.
       num_classes: number of classes of the model; None if it is not known.
-      given: the file that the user named by --thresholds, which counts alone; empty if none was named.
+      path_in_flag: the file that the user named by --thresholds, which counts alone; empty if none was named.
 
     Raises:
-      UsageError: there is no file `given`.
+      UsageError: there is no file `path_in_flag`.
     """
-    if given and not storage.exists(given):
-        raise UsageError(f"--thresholds={given}: there is no such file; `yt8m eval --report` writes it.")
-    usual = [storage.join(folder, NAME) for folder in (model, named, storage.join(named, EVALUATION))]
-    for path in [given] if given else usual:
+    if path_in_flag and not storage.exists(path_in_flag):
+        raise UsageError(f"--thresholds={path_in_flag}: there is no such file; `yt8m eval --report` writes it.")
+    usual = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
+    for path in [path_in_flag] if path_in_flag else usual:
         if storage.exists(path):
-            found = read(path, num_classes)
-            told = f", chosen on the checkpoint of step {found.step}" if found.step >= 0 else ""
-            logging.info("the thresholds of the tags come from %s%s", path, told)
-            return found
+            points = read(path, num_classes)
+            origin = f", chosen on the checkpoint of step {points.step}" if points.step >= 0 else ""
+            logging.info("the thresholds of the tags come from %s%s", path, origin)
+            return points
     return None
 
 

@@ -69,7 +69,7 @@ class Vocabulary:
     def first_difference(self, other: Vocabulary) -> int | None:
         """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
         pairs = enumerate(itertools.zip_longest(self.names, other.names))
-        return next((index for index, (own, its) in pairs if own != its), None)
+        return next((index for index, (name, its) in pairs if name != its), None)
 
 
 def of_names(names: Sequence[str]) -> Vocabulary:
@@ -131,8 +131,8 @@ def _of_folders(files: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_nearest, folders))))
 
 
-def of_data(named: str, files: Sequence[str] = ()) -> Vocabulary:
-    """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that `find` finds for `files`.
+def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
+    """The vocabulary in the file that --vocabulary names; without that flag, the one that `find` finds for `files`.
 
     It is empty if there is neither. A named file may call classes by other names than the one by the shards, but not
     number them differently.
@@ -141,91 +141,101 @@ def of_data(named: str, files: Sequence[str] = ()) -> Vocabulary:
       UsageError: the named file does not exist or numbers the classes differently, or for the reason of `find`.
       RunError: the file is not a vocabulary.
     """
-    if named and not storage.exists(named):
+    if path_in_flag and not storage.exists(path_in_flag):
         raise UsageError(
-            f"--vocabulary={named}: there is no such file; expected a CSV file with the columns index,name."
+            f"--vocabulary={path_in_flag}: there is no such file; expected a CSV file with the columns index,name."
         )
-    path = named or find(files)
-    found = read(path) if path else of_names(())
-    for there in _of_folders(files) if named else ():
-        _refuse_renumbering(found, read(there).names, there)
-    return found
+    path = path_in_flag or find(files)
+    vocabulary = read(path) if path else of_names(())
+    for file in _of_folders(files) if path_in_flag else ():
+        _refuse_renumbering(vocabulary, read(file).names, file)
+    return vocabulary
 
 
-def _refuse_renumbering(found: Vocabulary, numbered: Sequence[str], there: str) -> None:
+def _refuse_renumbering(vocabulary: Vocabulary, numbered: Sequence[str], numbering_file: str) -> None:
     """Refuses the vocabulary named by --vocabulary if a name has another index in `numbered`, the data's names."""
-    names = found.names
-    known = set(names)
+    names = vocabulary.names
+    known_names = set(names)
     for index, name in enumerate(numbered):
-        if name in known and names[index : index + 1] != (name,) and names.count(name) == numbered.count(name) == 1:
+        if (
+            name in known_names
+            and names[index : index + 1] != (name,)
+            and names.count(name) == numbered.count(name) == 1
+        ):
             raise UsageError(
-                f"--vocabulary={found.path}: {name!r} is class {names.index(name)} there, but class {index} in "
-                f"{there}, which numbers the labels of these data. Leave the flag out, or make the records anew."
+                f"--vocabulary={vocabulary.path}: {name!r} is class {names.index(name)} there, but class {index} "
+                f"in {numbering_file}, which numbers the labels of these data. Leave the flag out, or make the records "
+                "anew."
             )
 
 
-def class_count(given: int | None, found: Vocabulary) -> int | None:
+def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
     """The number of classes that --num_classes gives, or else the data's vocabulary; None if there is neither.
 
     Raises:
       UsageError: flag and vocabulary contradict each other.
     """
-    if given is not None and found and given != len(found):
+    if num_classes is not None and vocabulary and num_classes != len(vocabulary):
         raise UsageError(
-            f"--num_classes={given}, but {found.path} names {len(found)} classes; leave the flag out, "
+            f"--num_classes={num_classes}, but {vocabulary.path} names {len(vocabulary)} classes; leave the flag out, "
             "or name another file by --vocabulary."
         )
-    return len(found) or given
+    return len(vocabulary) or num_classes
 
 
-def log(found: Vocabulary) -> None:
+def log(vocabulary: Vocabulary) -> None:
     """Logs which file the names come from."""
-    logging.info("the names of the %d classes come from %s", len(found), found.path)
+    logging.info("the names of the %d classes come from %s", len(vocabulary), vocabulary.path)
 
 
 _REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
 
 
-def for_model(own: Vocabulary, num_classes: int | None, where: str, found: Vocabulary, remedy: str = "") -> Vocabulary:
+def for_model(
+    model_names: Vocabulary, num_classes: int | None, where: str, data_names: Vocabulary, remedy: str = ""
+) -> Vocabulary:
     """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
 
     Args:
-      own: the vocabulary of the model; empty if it has none.
+      model_names: the vocabulary of the model; empty if it has none.
       num_classes: number of classes of the model; None if it is not known.
       where: the folder of the model.
-      found: the vocabulary of the data; empty if they have none.
+      data_names: the vocabulary of the data; empty if they have none.
       remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
 
     Raises:
       UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
     """
-    if not found:
-        return own
-    known, remedy = of(num_classes, own), remedy or _REMEDY
-    if known:
-        refuse_difference(known, where, found, found.path, remedy)
-    elif num_classes not in (None, len(found)):
-        raise UsageError(f"{found.path} names {len(found)} classes, but {where} has {num_classes}. {remedy}")
-    return own or found
+    if not data_names:
+        return model_names
+    expected, remedy = of(num_classes, model_names), remedy or _REMEDY
+    if expected:
+        refuse_difference(expected, where, data_names, data_names.path, remedy)
+    elif num_classes not in (None, len(data_names)):
+        raise UsageError(f"{data_names.path} names {len(data_names)} classes, but {where} has {num_classes}. {remedy}")
+    return model_names or data_names
 
 
-def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str = _REMEDY) -> None:
+def refuse_difference(
+    expected: Vocabulary, where: str, other: Vocabulary, other_place: str, remedy: str = _REMEDY
+) -> None:
     """Refuses a vocabulary that differs from the expected one.
 
     Args:
       expected: the expected vocabulary.
       where: the file or the folder of the expected vocabulary.
-      found: the vocabulary to check.
-      there: the file or the folder of the vocabulary to check.
+      other: the vocabulary to check.
+      other_place: the file or the folder of the vocabulary to check.
       remedy: what the user can do, as a sentence.
 
     Raises:
       UsageError: they differ; the message names the first class that differs.
     """
-    index = expected.first_difference(found)
+    index = expected.first_difference(other)
     if index is not None:
         raise UsageError(
-            f"class {index} is {_told(expected, index)} in {where}, and {_told(found, index)} in {there}. {remedy}"
+            f"class {index} is {_told(expected, index)} in {where}, and {_told(other, index)} in {other_place}. "
+            f"{remedy}"
         )
 
 
@@ -254,8 +264,8 @@ class _Row(NamedTuple):
     line: int
     fields: Mapping[str, str]
 
-    def refuse(self, what: str) -> NoReturn:
-        raise RunError(f"{self.path}, line {self.line}: {what}")
+    def refuse(self, problem: str) -> NoReturn:
+        raise RunError(f"{self.path}, line {self.line}: {problem}")
 
 
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
@@ -268,10 +278,10 @@ _KEPT = 4
 def parse(content: bytes, path: str) -> Vocabulary:
     """The vocabulary in the content of a file; raises like `read`."""
     if content not in _parsed:
-        found = _parse_anew(content, path)
+        vocabulary = _parse_anew(content, path)
         if len(_parsed) >= _KEPT:
             _parsed.clear()
-        _parsed[content] = found
+        _parsed[content] = vocabulary
     return dataclasses.replace(_parsed[content], path=path)
 
 
@@ -330,10 +340,10 @@ def _check_header(row: _Row, header: Sequence[str]) -> None:
 def _refuse_index(row: _Row, expected: int) -> NoReturn:
     text = row.fields["index"]
     number = prediction_files.whole_number(text.encode())
-    what = f"{text[:40]!r} is not a class number" if number < 0 else f"the index is {text}"
+    problem = f"{text[:40]!r} is not a class number" if number < 0 else f"the index is {text}"
     if 0 <= number < expected:
-        what = f"the index {number} is in an earlier line already"
-    row.refuse(f"{what}; expected {expected}: indexes count from 0, without gaps and in order.")
+        problem = f"the index {number} is in an earlier line already"
+    row.refuse(f"{problem}; expected {expected}: indexes count from 0, without gaps and in order.")
 
 
 def _name(row: _Row) -> str:
@@ -359,14 +369,14 @@ def load() -> Vocabulary:
     return parse(_packaged(NAME), NAME)
 
 
-def of(num_classes: int | None, own: Vocabulary | None = None) -> Vocabulary:
-    """The names to show for data or a model with `num_classes` classes: its `own` vocabulary, if it has one.
+def of(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
+    """The names to show for data or a model with `num_classes` classes: its `vocabulary` vocabulary, if it has one.
 
     Without one, 3862 classes are YouTube-8M's. With another number the classes are the user's own, and YouTube-8M's
     names would be wrong. The vocabulary is then empty, and class 7 is called `class 7`. The same holds if the number
     is unknown (None).
     """
-    return own or (load() if num_classes == len(load()) else of_names(()))
+    return vocabulary or (load() if num_classes == len(load()) else of_names(()))
 
 
 @functools.cache
@@ -394,15 +404,15 @@ def read_segment_classes(path: str = "") -> set[int]:
     """
     if not path:
         return set(segment_classes().tolist())
-    found: set[int] = set()
+    classes: set[int] = set()
     line = prediction_files.TextLine(path, 1, b"")
     for line in prediction_files.read_lines(path):
         name = line.text.strip()
         number = prediction_files.whole_number(name)
         if number >= 0:
-            found.add(number)
+            classes.add(number)
         elif line.number > 1:
             line.refuse(f"{prediction_files.shown(name)} is not a class number; expected one per line under `Index`.")
-    if not found:
+    if not classes:
         line.refuse("there is no class; expected one number per line under the header `Index`.")
-    return found
+    return classes

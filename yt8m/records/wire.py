@@ -50,19 +50,19 @@ def entries(record: bytes) -> FeatureSpans:
 
 def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
     """The entries of a proto map, which are in field 1; each has its name in field 1 and its value in field 2."""
-    found: dict[bytes, Span] = {}
+    entries: dict[bytes, Span] = {}
     while place < end:
         (place, stop), after = _message(record, _IN_1, place)
         name, place = _message(record, _IN_1, place)
         value, place = _message(record, _IN_2, place)
         key = record[slice(*name)]
         # Names that are not ASCII are left to protobuf, which checks whether they are valid UTF-8.
-        if place != stop or key in found or not key.isascii():
+        if place != stop or key in entries or not key.isascii():
             raise OtherEncodingError
-        found[key], place = value, after
+        entries[key], place = value, after
     if place != end:
         raise OtherEncodingError
-    return found
+    return entries
 
 
 def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
@@ -154,8 +154,8 @@ def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[
     These bytes are the key and length of the frame's Feature, then `of_value`; `size` bytes of values follow them.
     """
     header = head(1, len(of_value) + size) + of_value
-    count, rest = divmod(frames[1] - frames[0], len(header) + size)
-    if rest:
+    count, remainder = divmod(frames[1] - frames[0], len(header) + size)
+    if remainder:
         raise OtherEncodingError
     rows = np.frombuffer(record, np.uint8)[slice(*frames)].reshape(count, len(header) + size)
     if not (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all():

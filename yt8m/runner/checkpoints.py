@@ -51,11 +51,11 @@ def step_of(checkpoint: str) -> int:
 
 def files_of(model_dir: str) -> dict[int, list[str]]:
     """The files of all checkpoints and positions, by step."""
-    found: dict[int, list[str]] = {}
+    files: dict[int, list[str]] = {}
     for name in storage.names_in(model_dir):
         if match := _FILE.fullmatch(name):
-            found.setdefault(int(match[2]), []).append(name)
-    return found
+            files.setdefault(int(match[2]), []).append(name)
+    return files
 
 
 def steps_in(model_dir: str) -> list[int]:
@@ -132,9 +132,9 @@ def pointed_to(model_dir: str) -> str | None:
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
     """Raises if the folder holds a run; a first save that was interrupted does not count as a run."""
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
-        what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
+        problem = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
         raise RunError(
-            f"{model_dir} holds checkpoints of a run and none can be read: {what}. "
+            f"{model_dir} holds checkpoints of a run and none can be read: {problem}. "
             "Restore one of them, or start again in another folder or with --start_new_model."
         )
 
@@ -147,13 +147,13 @@ def is_gone(checkpoint: str) -> bool:
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
-def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
-    """Returns `use(found)`, or `use(find())` if training deleted a checkpoint meanwhile and there is a newer one.
+def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
+    """Returns `use(model)`, or `use(find())` if training deleted a checkpoint meanwhile and there is a newer one.
 
     A local copy of the newer checkpoint is held while it is read, so `use` is repeated only once.
 
     Args:
-      found: an earlier result of `find`.
+      model: an earlier result of `find`.
       find: looks for checkpoints that can be read.
       paths: lists the checkpoints in a result of `find`; a newer one has the index of the one that it replaces.
       use: function that reads the found checkpoints; called again with newer ones.
@@ -162,9 +162,9 @@ def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
       The error of `use`, if its checkpoints still exist or there is no newer one; also the errors of `find`.
     """
     try:
-        return use(found)
+        return use(model)
     except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
-        before = paths(found)
+        before = paths(model)
         gone = [is_gone(path) for path in before]
         if not any(gone):
             raise
@@ -181,17 +181,17 @@ def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
     return _held(newer, find, paths, use)
 
 
-def _held(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
+def _held(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
     while True:
         with contextlib.ExitStack() as holding:
             try:
-                for path in paths(found):
+                for path in paths(model):
                     holding.enter_context(copies.hold(path))
             except storage.NotFoundError:
                 pass  # the newer checkpoint was deleted too, before it could be held
             else:
-                return use(found)
-        found = find()
+                return use(model)
+        model = find()
 
 
 def problem_of(checkpoint: str) -> str:
@@ -249,12 +249,12 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
 
 def _passed(times: Mapping[int, float]) -> dict[int, float]:
     """`times` made monotonic: each jump back counts as an interval of 0."""
-    found: dict[int, float] = {}
+    passed: dict[int, float] = {}
     before = now = times[min(times)]
     for step in sorted(times):
         now += max(0.0, times[step] - before)
-        found[step], before = now, times[step]
-    return found
+        passed[step], before = now, times[step]
+    return passed
 
 
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
@@ -269,23 +269,23 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
       elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock
         gives it, or 0 if the clock was put back.
     """
-    files, (known, preserved) = files_of(model_dir), _times_in_state(model_dir)
-    known = {found: when for found, when in known.items() if found < step}
-    newest = known[max(known)] if known else 0.0
-    known[step] = newest + elapsed if known and elapsed is not None else max(newest, time.time())
-    times = _times(model_dir, files, step, known)
+    files, (saved_times, preserved) = files_of(model_dir), _times_in_state(model_dir)
+    saved_times = {saved_step: when for saved_step, when in saved_times.items() if saved_step < step}
+    newest = saved_times[max(saved_times)] if saved_times else 0.0
+    saved_times[step] = newest + elapsed if saved_times and elapsed is not None else max(newest, time.time())
+    times = _times(model_dir, files, step, saved_times)
     doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
-    kept = sorted(set(times) - set(doomed))
+    kept_steps = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(
         ".",  # names without the folder, so that a run can be moved
         f"{NAME}-{step}",
-        [f"{NAME}-{found}" for found in kept],
-        [times[found] for found in kept],
+        [f"{NAME}-{saved_step}" for saved_step in kept_steps],
+        [times[saved_step] for saved_step in kept_steps],
         preserved,
     )
     storage.write(storage.join(model_dir, STATE), str(state))
-    for found in doomed:
-        _delete(model_dir, files[found])
+    for saved_step in doomed:
+        _delete(model_dir, files[saved_step])
 
 
 def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
@@ -298,14 +298,16 @@ def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
 
 
 def _times(
-    model_dir: str, files: Mapping[int, Sequence[str]], step: int, known: Mapping[int, float]
+    model_dir: str, files: Mapping[int, Sequence[str]], step: int, saved_times: Mapping[int, float]
 ) -> dict[int, float]:
     """When each checkpoint up to `step` was saved, from the state file, or else the file time of its index."""
-    steps = {found for found, names in files.items() if found < step and f"{NAME}-{found}.index" in names}
+    steps = {
+        saved_step for saved_step, names in files.items() if saved_step < step and f"{NAME}-{saved_step}.index" in names
+    }
     steps.add(step)
-    written = {} if known.keys() >= steps else storage.times(model_dir)
-    times = {found: known.get(found, written.get(f"{NAME}-{found}.index")) for found in steps}
-    return {found: when for found, when in times.items() if when is not None}
+    written = {} if saved_times.keys() >= steps else storage.times(model_dir)
+    times = {saved_step: saved_times.get(saved_step, written.get(f"{NAME}-{saved_step}.index")) for saved_step in steps}
+    return {saved_step: when for saved_step, when in times.items() if when is not None}
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:

@@ -85,11 +85,11 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
 
 def session_config(config: RunnerConfig) -> tf.ConfigProto:
     """The session configuration of a run."""
-    found = deployment_for(config, quiet=True).session_config()
-    found.log_device_placement = config.devices.log_device_placement
+    proto = deployment_for(config, quiet=True).session_config()
+    proto.log_device_placement = config.devices.log_device_placement
     if config.devices.xla:
-        found.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
-    return found
+        proto.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    return proto
 
 
 def replicate(

@@ -95,9 +95,9 @@ class CompileHook(Callback):
         """Starts the thread."""
         rows = self.context.config.batch_size_per_gpu or 0
         calls = [op for op in session.graph.get_operations() if _is_compiled(op)]
-        given = [(op, sizes) for op in calls if (sizes := _sizes_of_inputs(op, rows)) is not None]
-        if given:
-            self._thread = threading.Thread(target=_compile, args=(session, given), daemon=True)
+        calls_with_sizes = [(op, sizes) for op in calls if (sizes := _sizes_of_inputs(op, rows)) is not None]
+        if calls_with_sizes:
+            self._thread = threading.Thread(target=_compile, args=(session, calls_with_sizes), daemon=True)
             self._thread.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -118,13 +118,13 @@ def _is_compiled(op: tf.Operation) -> bool:
 
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
     """The shape of each input, with `rows` as its first size if that is unknown; None if others are unknown."""
-    found: list[list[int]] = []
+    sizes_of_inputs: list[list[int]] = []
     for tensor in call.inputs:
         if tensor.shape.rank is None or tensor.dtype in (tf.string, tf.resource, tf.variant):
             return None
         sizes = tensor.shape.as_list()
-        found.append([rows if at == 0 and size is None else size for at, size in enumerate(sizes)])
-    return found if all(None not in sizes for sizes in found) else None
+        sizes_of_inputs.append([rows if at == 0 and size is None else size for at, size in enumerate(sizes)])
+    return sizes_of_inputs if all(None not in sizes for sizes in sizes_of_inputs) else None
 
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
@@ -220,15 +220,15 @@ class SkippedHook(Callback):
         """Logs the summary."""
         self.after_run(None, None)
         skipped, zeroed = self._inputter.bad_records(), self._inputter.zeroed_values()
-        found = {"bad_records": len(skipped), "zeroed_values": zeroed}
-        self.context.results.update(found)
+        counts = {"bad_records": len(skipped), "zeroed_values": zeroed}
+        self.context.results.update(counts)
         if skipped:
             shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
             logging.warning("%d bad records: left out are %s", len(skipped), shards)
         if zeroed:
             logging.warning("%d values were NaN, infinite or too large, and were set to 0", zeroed)
         if skipped or zeroed:
-            self._write(found)
+            self._write(counts)
 
     def close(self) -> None:
         """Closes the inputter, which may hold a session for the inspection of records."""
@@ -299,12 +299,12 @@ class EpochHook(Callback):
         if sorted(wanted.values()) == sorted(self._counts.tolist()):
             return ""
         order = self._inputter.epoch_order(epoch)
-        found = [
+        differences = [
             f"{path}: {count} instead of {wanted.get(path, 0)}"
             for path, count in zip(order, self._counts.tolist(), strict=True)
             if count != wanted.get(path, 0)
         ]
-        return shortened(found)
+        return shortened(differences)
 
 
 class ReplicaHook(tf.train.SessionRunHook):

@@ -155,8 +155,8 @@ def _progress(values: StepValues) -> list[str]:
     if values.last_step is None:
         return []
     seconds = values.seconds_left
-    left = [] if seconds is None else [f"{datetime.timedelta(seconds=round(seconds))} left"]
-    return [f"step {values.step} of {values.last_step}", *left]
+    time_left = [] if seconds is None else [f"{datetime.timedelta(seconds=round(seconds))} left"]
+    return [f"step {values.step} of {values.last_step}", *time_left]
 
 
 def evaluation_line(values: StepValues) -> str:
@@ -164,13 +164,13 @@ def evaluation_line(values: StepValues) -> str:
 
     If the number of steps is known, ` | step N of M | 0:01:15 left` follows.
     """
-    parts = [f"examples_processed: {values.examples or 0}", f"global_step {values.global_step}"]
-    parts += [f"Batch {name}: {value:.3f}" for name, value in values.figures.items()]
+    texts = [f"examples_processed: {values.examples or 0}", f"global_step {values.global_step}"]
+    texts += [f"Batch {name}: {value:.3f}" for name, value in values.figures.items()]
     if values.loss is not None:
-        parts.append(f"Batch Loss: {values.loss:.3f}")
+        texts.append(f"Batch Loss: {values.loss:.3f}")
     if values.examples_per_second is not None:
-        parts.append(f"Examples_per_sec: {values.examples_per_second:.3f}")
-    return " | ".join([*parts, *_progress(values)])
+        texts.append(f"Examples_per_sec: {values.examples_per_second:.3f}")
+    return " | ".join([*texts, *_progress(values)])
 
 
 def inference_line(values: StepValues) -> str:

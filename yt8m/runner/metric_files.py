@@ -36,8 +36,8 @@ class QuietlyFailing:
     A training run must not fail because the disk is too full for its curves.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what, self._failed = what, False
+    def __init__(self, action: str) -> None:
+        self._what, self._failed = action, False
 
     def __call__(self, call: Callable[[], Any]) -> None:
         """Runs `call`, unless an earlier one failed."""
@@ -84,9 +84,9 @@ class MetricsFile:
     def add(self, values: StepValues) -> None:
         """Appends one line. A value that is not finite becomes null, since JSON has no NaN."""
         mode = {"mode": VALIDATE} if values.is_validation else {}
-        named = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
-        given = {key: value for key, value in named.items() if value is not None} | values.figures
-        line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()} | mode)
+        fields = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
+        row = {key: value for key, value in fields.items() if value is not None} | values.figures
+        line = json.dumps({key: value if math.isfinite(value) else None for key, value in row.items()} | mode)
         self._quietly(lambda: storage.append_line(self._file.local, line))
 
     def go_back_to(self, step: int) -> None:

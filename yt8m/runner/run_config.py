@@ -87,11 +87,12 @@ class RunnerConfig(EngineConfig):
           UsageError: a value is not valid.
         """
         values = {"mode": mode, "model_dir": model_dir, **_in_sections(settings)}
-        for one in dataclasses.fields(self):
-            default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
-            object.__setattr__(self, one.name, values.pop(one.name, default))
+        for attribute in dataclasses.fields(self):
+            factory = attribute.default_factory
+            default = attribute.default if factory is dataclasses.MISSING else factory()
+            object.__setattr__(self, attribute.name, values.pop(attribute.name, default))
         for name in values:
-            names = [one.name for one in dataclasses.fields(self)]
+            names = [attribute.name for attribute in dataclasses.fields(self)]
             raise TypeError(f"RunnerConfig has no keyword {name!r}{suggestion(name, names)}")
         self.__post_init__()
 

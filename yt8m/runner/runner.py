@@ -307,12 +307,12 @@ def run_steps(
     context = context or tf.train.SessionRunContext(tf.train.SessionRunArgs(fetch), session)
     try:
         while not coordinator.should_stop() and not context.stop_requested and not signals.requested:
-            given = [hook.before_run(context) or tf.train.SessionRunArgs(None) for hook in hooks]
-            options, metadata = _merged_options(given)
-            asked = [request.fetches for request in given if request.fetches is not None]
-            _, got = session.run((fetch, asked), _merged_feeds(given), options, metadata)
+            requests = [hook.before_run(context) or tf.train.SessionRunArgs(None) for hook in hooks]
+            options, metadata = _merged_options(requests)
+            fetches = [request.fetches for request in requests if request.fetches is not None]
+            _, got = session.run((fetch, fetches), _merged_feeds(requests), options, metadata)
             results = iter(got)
-            for hook, request in zip(hooks, given, strict=True):
+            for hook, request in zip(hooks, requests, strict=True):
                 result = None if request.fetches is None else next(results)
                 hook.after_run(context, tf.train.SessionRunValues(result, options, metadata))
     except tf.errors.OutOfRangeError as error:
@@ -349,10 +349,10 @@ def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]
 
 def _merged_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
     """The merged run options of all hooks, and the RunMetadata to fill; (None, None) if no hook has any."""
-    given = [request.options for request in requests if request.options is not None]
-    if not given:
+    run_options = [request.options for request in requests if request.options is not None]
+    if not run_options:
         return None, None
     merged = tf.RunOptions()
-    for options in given:
+    for options in run_options:
         merged.MergeFrom(options)
     return merged, tf.RunMetadata()

@@ -122,8 +122,8 @@ class RunSaver:
             storage.refuse_lost_lock(self._model_dir)
             sending.send_files(files, self._model_dir)
         except (RunError, UsageError) as error:
-            kept = copies.rescue(files, checkpoints.NAME)
-            raise RunError(f"{first_line(error)} (its files are kept in {kept})") from error
+            rescued_folder = copies.rescue(files, checkpoints.NAME)
+            raise RunError(f"{first_line(error)} (its files are kept in {rescued_folder})") from error
         weights = [path for path in files if os.path.basename(path).startswith(checkpoints.NAME)]
         copies.keep(checkpoints.path_of(self._model_dir, step), weights)
         for path in set(files) - set(weights):
@@ -163,7 +163,7 @@ def _check_finite(session: tf.Session, at_once: int) -> None:
     It reads the variables rather than add a check op to the graph, which is saved.
     """
     with session.graph.as_default():
-        variables = [one for one in tf.global_variables() if one.dtype.base_dtype.is_floating]
+        variables = [weight for weight in tf.global_variables() if weight.dtype.base_dtype.is_floating]
     for group in _groups(variables, at_once):
         for variable, value in zip(group, session.run(group), strict=True):
             # NumPy has no bfloat16
@@ -177,14 +177,14 @@ def _check_finite(session: tf.Session, at_once: int) -> None:
 def _groups(variables: Sequence[tf.Variable], at_once: int) -> Iterator[list[tf.Variable]]:
     """Groups of at most `at_once` bytes, or of one variable."""
     group: list[tf.Variable] = []
-    held = 0
+    group_size = 0
     for variable in variables:
         size = variable.shape.num_elements() * variable.dtype.base_dtype.size
-        if group and held + size > at_once:
+        if group and group_size + size > at_once:
             yield group
-            group, held = [], 0
+            group, group_size = [], 0
         group.append(variable)
-        held += size
+        group_size += size
     if group:
         yield group
 
@@ -229,10 +229,10 @@ class _PositionFile:
     def _checked(self, path: str) -> Mapping[str, Any]:
         """The content of the file, if it belongs to these data."""
         try:
-            found = json_text.parse(storage.read_text(path))
-            if "data" in found and found["data"] != self._digest:
+            position = json_text.parse(storage.read_text(path))
+            if "data" in position and position["data"] != self._digest:
                 raise RunError("it is of other files, another batch size, seed or shuffling")
-            return dict(found)
+            return dict(position)
         except (ValueError, TypeError) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
 
@@ -289,12 +289,12 @@ class ShardPosition(_PositionFile):
                 )
         return {self._ops.begun: self._begun}
 
-    def _restore(self, found: Mapping[str, Any]) -> None:
-        if "begun" not in found:
+    def _restore(self, position: Mapping[str, Any]) -> None:
+        if "begun" not in position:
             raise RunError("it belongs to --exact_resume")
-        if "data" not in found or not isinstance(found["begun"], int):
+        if "data" not in position or not isinstance(position["begun"], int):
             raise RunError("it is damaged: there is no number of shards that were begun")
-        self._begun = found["begun"]
+        self._begun = position["begun"]
 
 
 class Position(_PositionFile):
@@ -323,10 +323,10 @@ class Position(_PositionFile):
         """Starts the iterator, and restores `input-N`."""
         path, feed = self._path(model_dir, step), {self._ops.files: self._files}
 
-        def restore(found: Mapping[str, Any]) -> None:
-            if "data" not in found:
+        def restore(position: Mapping[str, Any]) -> None:
+            if "data" not in position:
                 raise RunError(f"{path}.json has no digest of the data that it belongs to")
-            if found.get("sizes") != self._sizes:
+            if position.get("sizes") != self._sizes:
                 raise RunError("a shard was rewritten since: it has another size")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")

@@ -92,8 +92,8 @@ class StopSignals:
 
     def _watch(self) -> None:
         while True:
-            left = None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
-            self._reader.settimeout(left)
+            seconds_left = None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
+            self._reader.settimeout(seconds_left)
             try:
                 message = self._reader.recv(1)
             except TimeoutError:

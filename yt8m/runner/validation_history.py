@@ -93,11 +93,11 @@ class History:
           RunError: the file is damaged.
         """
         try:
-            told = json_text.parse(storage.read_text(self._path))
-            self.rows = [dict(row) for row in told["validations"] if row["step"] <= step]
-            self._epochs, begun = [int(count) for count in told["epochs"]][: len(self.rows)], told["begun"]
-            self._first_compared = min(int(told["first_compared"]), len(self.rows))
-            former_data, former_metric = told["data"], told["metric"]
+            saved = json_text.parse(storage.read_text(self._path))
+            self.rows = [dict(row) for row in saved["validations"] if row["step"] <= step]
+            self._epochs, begun = [int(count) for count in saved["epochs"]][: len(self.rows)], saved["begun"]
+            self._first_compared = min(int(saved["first_compared"]), len(self.rows))
+            former_data, former_metric = saved["data"], saved["metric"]
             if begun is not None:
                 self.pending, self.pending_epochs = int(begun["step"]), int(begun["epochs"])
         except storage.NotFoundError:
@@ -186,7 +186,7 @@ class History:
 
     def _write(self) -> None:
         begun = None if self.pending is None else {"step": self.pending, "epochs": self.pending_epochs}
-        told: Mapping[str, Any] = {
+        history: Mapping[str, Any] = {
             "begun": begun,
             "metric": self._best.metric if self._best else None,
             "data": self._data,
@@ -194,7 +194,7 @@ class History:
             "epochs": self._epochs,
             "validations": self.rows,
         }
-        storage.write(self._path, json.dumps(told, indent=1))
+        storage.write(self._path, json.dumps(history, indent=1))
 
 
 _UNDEFINED = -math.inf

@@ -52,7 +52,7 @@ def expanded(path: str) -> str:
 
     The shell replaces `~` only at the start of a word, so not in `--train_dir=~/runs/a`.
     """
-    return _HOME.sub(lambda found: found[1] + os.path.expanduser(found[2]), path)
+    return _HOME.sub(lambda match: match[1] + os.path.expanduser(match[2]), path)
 
 
 _HOME = re.compile(r"(^|,)\s*(~[^/,]*)")
@@ -278,11 +278,11 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
 
     Files in buckets are listed folder by folder rather than asked for one by one.
     """
-    found: dict[str, Stamp] = {}
+    stamps_by_path: dict[str, Stamp] = {}
     for remote in (False, True):
         part = [path for path in paths if is_remote(path) == remote]
-        found |= _store(part[0]).stamps(part) if part else {}
-    return found
+        stamps_by_path |= _store(part[0]).stamps(part) if part else {}
+    return stamps_by_path
 
 
 def tree(folder: Path) -> dict[str, list[str]]:

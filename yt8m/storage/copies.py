@@ -74,10 +74,10 @@ def rescue(files: list[str], name: str) -> str:
     """Moves files from the workspace into a new folder that stays; returns that folder."""
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)
-    kept = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
+    rescued_folder = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
     for path in files:
-        os.replace(path, os.path.join(kept, os.path.basename(path)))
-    return kept
+        os.replace(path, os.path.join(rescued_folder, os.path.basename(path)))
+    return rescued_folder
 
 
 def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
@@ -128,10 +128,10 @@ def copy_of(prefix: str) -> str:
     if not is_remote(prefix):
         return prefix
     folder, _, name = prefix.rpartition("/")
-    there = _versions(folder, f"{name}.")
-    if not there:
+    versions = _versions(folder, f"{name}.")
+    if not versions:
         raise NotFoundError(f"cannot read {prefix}: there are no files {name}.* in {folder}")
-    return os.path.join(_newest(prefix, folder, there), name)
+    return os.path.join(_newest(prefix, folder, versions), name)
 
 
 @contextlib.contextmanager
@@ -166,9 +166,9 @@ def _hard_links(prefix: str) -> str:
     try:
         with named("keep a copy of", prefix):
             os.makedirs(here)
-            files = [one for one in os.listdir(folder or ".") if one.startswith(f"{name}.")]
-            for one in sorted({*files, f"{name}.index"}, key=lambda one: one.endswith(".index")):
-                _link(os.path.join(folder, one), os.path.join(here, one))
+            files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.")]
+            for file in sorted({*files, f"{name}.index"}, key=lambda file: file.endswith(".index")):
+                _link(os.path.join(folder, file), os.path.join(here, file))
     except RunError:
         shutil.rmtree(here, ignore_errors=True)
         raise
@@ -188,18 +188,18 @@ def folder_copy(folder: str) -> str:
     """A local folder with everything that lies in `folder`, at any depth; raises like `copy_of`."""
     if not is_remote(folder):
         return folder
-    there = _versions(folder, "", deep=True)
-    if not there:
+    versions = _versions(folder, "", deep=True)
+    if not versions:
         raise NotFoundError(f"cannot read {folder}: there is nothing under that name")
-    return _newest(folder, folder, there)
+    return _newest(folder, folder, versions)
 
 
-def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
+def _newest(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
     """The folder with a copy of these versions; fetches them and removes an older copy if they are not there."""
-    here = _place(what, there)
+    here = _place(copied_path, versions)
     if not os.path.isdir(here):
-        forget(what)
-        _fetch_all(folder, list(there), here)
+        forget(copied_path)
+        _fetch_all(folder, list(versions), here)
     return here
 
 

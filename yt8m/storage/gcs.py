@@ -43,10 +43,10 @@ class GcsStore:
         if self.exists(pattern):
             return [pattern]
         bucket, name = parse(pattern)
-        parts = name.rstrip("/").split("/")
-        literal = next((i for i, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
-        folder = "".join(part + "/" for part in parts[:literal])
-        return sorted({f"gs://{bucket}/{found}" for found in _matches(pattern, folder, parts[literal:])})
+        components = name.rstrip("/").split("/")
+        literal = next((i for i, part in enumerate(components) if WILD.search(part)), len(components) - 1)
+        folder = "".join(part + "/" for part in components[:literal])
+        return sorted({f"gs://{bucket}/{match}" for match in _matches(pattern, folder, components[literal:])})
 
     def exists(self, path: str) -> bool:
         if parse(path).name and with_retries("look up", path, lambda: blob_at(path).exists(retry=None)):
@@ -102,17 +102,17 @@ class GcsStore:
         return {name: blob.updated.timestamp() for name, blob in _children(path, _folder(path)) if blob}
 
     def tree(self, path: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        files: dict[str, list[str]] = {}
         for name in sorted(versions(path, "", deep=True)):
             inner, _, file = name.rpartition("/")
             if file and not any(part.startswith(".") for part in inner.split("/")):
-                found.setdefault(f"{path.rstrip('/')}/{inner}".rstrip("/"), []).append(file)
-        if not found:
+                files.setdefault(f"{path.rstrip('/')}/{inner}".rstrip("/"), []).append(file)
+        if not files:
             raise NotFoundError(f"cannot list {path}: there is no such folder")
-        return found
+        return files
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
-        found: dict[str, Stamp] = {}
+        stamps_by_path: dict[str, Stamp] = {}
         names_in: dict[str, list[str]] = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -121,8 +121,8 @@ class GcsStore:
             start = os.path.commonprefix(names)  # noqa: RUF071 - letters are what a listing begins with
             for name, blob in _children(folder, _folder(folder), start):
                 if blob:
-                    found[f"{folder}/{name}"] = Stamp(int(blob.size), int(blob.generation))
-        return {path: found[path] for path in paths if path in found}
+                    stamps_by_path[f"{folder}/{name}"] = Stamp(int(blob.size), int(blob.generation))
+        return {path: stamps_by_path[path] for path in paths if path in stamps_by_path}
 
     def remove(self, path: str) -> None:
         _remove("remove", path, blob_at(path))
@@ -210,8 +210,8 @@ def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
     def listed() -> list[tuple[str, Any]]:
         listing = client().list_blobs(parse(path).bucket, prefix=folder + start, delimiter="/", retry=None)
         # The web console makes an empty object with the name of the folder.
-        found = [(blob.name.removeprefix(folder), blob) for blob in listing if blob.name != folder]
-        return found + [(prefix.removeprefix(folder).rstrip("/"), None) for prefix in sorted(listing.prefixes)]
+        entries = [(blob.name.removeprefix(folder), blob) for blob in listing if blob.name != folder]
+        return entries + [(prefix.removeprefix(folder).rstrip("/"), None) for prefix in sorted(listing.prefixes)]
 
     return with_retries("list", path, listed)
 
@@ -224,17 +224,17 @@ def _below(path: str, most: int | None = None) -> list[Any]:
     )
 
 
-def _matches(path: str, folder: str, parts: list[str]) -> Iterator[str]:
+def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
     """Names under `folder` that match the remaining components of the pattern."""
-    part, rest = parts[0], parts[1:]
+    part, deeper = components[0], components[1:]
     for name, blob in _children(path, folder, WILD.split(part)[0]):
         hidden = name.startswith(".") and not part.startswith(".")
         if hidden or not fnmatch.fnmatchcase(name, part):
             continue
-        if not rest:
+        if not deeper:
             yield folder + name
         elif blob is None:
-            yield from _matches(path, f"{folder}{name}/", rest)
+            yield from _matches(path, f"{folder}{name}/", deeper)
 
 
 def _remove(action: str, path: str, blob: Any) -> None:
@@ -266,10 +266,10 @@ def _acquire(path: str, content: bytes) -> int:
     blob = blob_at(path)
     if blob.exists(retry=None):  # checked first, because some servers ignore the precondition below
         blob.reload(retry=None)
-        generation, found = int(blob.generation), blob.download_as_bytes(retry=None)
-        if found == content:  # the lock was made by an earlier attempt whose answer was lost
+        generation, former_content = int(blob.generation), blob.download_as_bytes(retry=None)
+        if former_content == content:  # the lock was made by an earlier attempt whose answer was lost
             return generation
-        holder = parse_holder(found)
+        holder = parse_holder(former_content)
         if not _is_dead(path, holder, blob):
             raise Locked(path, holder)
         with contextlib.suppress(api.NotFound):
@@ -277,9 +277,9 @@ def _acquire(path: str, content: bytes) -> int:
     try:
         blob.upload_from_string(content, if_generation_match=0, retry=None)
     except api.PreconditionFailed as error:
-        found = blob.download_as_bytes(retry=None)
-        if found != content:
-            raise Locked(path, parse_holder(found)) from error
+        former_content = blob.download_as_bytes(retry=None)
+        if former_content != content:
+            raise Locked(path, parse_holder(former_content)) from error
         blob.reload(retry=None)
     return int(blob.generation)
 

@@ -142,13 +142,13 @@ def named(action: str, path: str) -> Iterator[None]:
 
 def _gave_up(action: str, path: str, error: BaseException) -> RunError:
     if isinstance(error, _DAMAGED):
-        what = f"it arrives damaged ({_short(error)})"
+        problem = f"it arrives damaged ({_short(error)})"
     elif isinstance(error, _BROKEN_OFF):
-        what = f"the server cannot be reached ({_short(error)}); look at the network, a proxy or a firewall"
+        problem = f"the server cannot be reached ({_short(error)}); look at the network, a proxy or a firewall"
     else:
-        what = f"the server is busy or does not work ({_short(error)})"
+        problem = f"the server is busy or does not work ({_short(error)})"
     return RunError(
-        f"cannot {action} {path}: {what}. It was tried for up to {base.retry_seconds():g} s "
+        f"cannot {action} {path}: {problem}. It was tried for up to {base.retry_seconds():g} s "
         f"(--gs_retry_seconds, {base.GIVEN_RETRY}); start again later to go on."
     )
 

@@ -135,9 +135,9 @@ class LocalStore:
         with named("write", path), open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
             file.seek(place)
             for piece in data:
-                rest = memoryview(piece).cast("B")
-                while len(rest):  # one call writes at most 2 GiB
-                    rest = rest[file.write(rest) :]
+                unwritten = memoryview(piece).cast("B")
+                while len(unwritten):  # one call writes at most 2 GiB
+                    unwritten = unwritten[file.write(unwritten) :]
 
     def truncate(self, path: str, size: int) -> None:
         with named("truncate", path):
@@ -168,23 +168,23 @@ class LocalStore:
 
     def tree(self, path: str) -> dict[str, list[str]]:
         self.listdir(path)  # raises if it cannot be listed
-        found: dict[str, list[str]] = {}
+        files: dict[str, list[str]] = {}
         seen: set[str] = set()
         for folder, folders, names in os.walk(path, onerror=_log_unlisted, followlinks=True):
             real = os.path.realpath(folder)
             folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
             if real not in seen:
                 seen.add(real)
-                found[folder] = sorted(names)
-        return dict(sorted(found.items()))
+                files[folder] = sorted(names)
+        return dict(sorted(files.items()))
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
-        found: dict[str, Stamp] = {}
+        stamps_by_path: dict[str, Stamp] = {}
         for path in paths:
             with contextlib.suppress(RunError), named("read", path):  # a link may lead to itself
                 status = os.stat(path)
-                found[path] = Stamp(status.st_size, status.st_mtime_ns)
-        return found
+                stamps_by_path[path] = Stamp(status.st_size, status.st_mtime_ns)
+        return stamps_by_path
 
     def remove(self, path: str) -> None:
         with named("remove", path):
@@ -335,12 +335,12 @@ class PartialFile:
 
     def append(self, data: bytes) -> None:
         """Adds all of `data`."""
-        left = memoryview(data)
+        unwritten = memoryview(data)
         with named("write", self.path):
-            while left:
-                written = self._file.write(left) or 0
+            while unwritten:
+                written = self._file.write(unwritten) or 0
                 self.size += written
-                left = left[written:]
+                unwritten = unwritten[written:]
 
     def blocks(self, size: int = 1 << 20) -> Iterator[bytes]:
         """Yields all bytes written so far, from the start, in blocks of `size` bytes."""

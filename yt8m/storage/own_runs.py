@@ -48,8 +48,8 @@ def is_noted(content: str | bytes) -> bool:
 
 def _folder() -> str:
     """The folder of the notes. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    base = given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".local", "state")
+    state_home = os.environ.get("XDG_STATE_HOME", "")
+    base = state_home if os.path.isabs(state_home) else os.path.join(os.path.expanduser("~"), ".local", "state")
     # A relative path would lie in the current folder, which may have been downloaded together with the run.
     if not os.path.isabs(base):
         raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
@@ -62,17 +62,17 @@ def _hash(content: str | bytes) -> str:
 
 def _is_private(path: str) -> bool:
     """Whether `path` is a file or folder (no link) of this user, to which nobody else may write."""
-    found = os.lstat(path)
-    is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    return is_plain and found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    status = os.lstat(path)
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return is_plain and status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _drop_oldest(folder: str, kept: str) -> None:
-    """Removes all notes except the newest `MOST`; `kept` always stays. Other processes may remove some meanwhile."""
+def _drop_oldest(folder: str, newest_note: str) -> None:
+    """Removes all notes except the newest `MOST`, and never `newest_note`. Other processes may remove some too."""
     notes: list[tuple[float, str]] = []
-    for one in os.scandir(folder):
+    for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):
-            notes.append((one.stat(follow_symlinks=False).st_mtime, one.path))
-    for path in [path for _, path in sorted(notes) if path != kept][: max(len(notes) - MOST, 0)]:
+            notes.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
+    for path in [path for _, path in sorted(notes) if path != newest_note][: max(len(notes) - MOST, 0)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

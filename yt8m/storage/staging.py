@@ -117,18 +117,18 @@ class Stage:
 
     def _hold(self, path: str, shard: _Shard) -> str:
         """Gives the file a second name of this process, and releases the file that was taken longest ago."""
-        own = self._own_name(path)
+        second_name = self._own_name(path)
         with self._changed:
-            makedirs(os.path.dirname(own))
+            makedirs(os.path.dirname(second_name))
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(own)
-            os.link(shard.path, own)
+                os.unlink(second_name)
+            os.link(shard.path, second_name)
             self._reading.pop(path, None)
             self._reading[path] = shard
             while len(self._reading) > 2 * self._in_use:
                 self._let_go()
             self._changed.notify_all()
-        return own
+        return second_name
 
     def _let_go(self) -> None:
         """Removes the second name of the file that was taken longest ago."""
@@ -176,7 +176,7 @@ class Stage:
                 if self._held() + size > self._most:
                     raise self._too_small(path, size)
                 self._evict(self._most - sum(self._reserved.values()) - size, path in self._demanded)
-                used = sum(found for _, found, _ in self._cached())
+                used = sum(file_size for _, file_size, _ in self._cached())
                 if used + sum(self._reserved.values()) + size <= self._most:
                     self._reserved[path] = size
                     return
@@ -196,10 +196,10 @@ class Stage:
             for name in names:
                 path = os.path.join(here, name)
                 with contextlib.suppress(FileNotFoundError):
-                    found = os.stat(path)
-                    is_young = time.time() - found.st_mtime < _ORPHANED_SECONDS
+                    status = os.stat(path)
+                    is_young = time.time() - status.st_mtime < _ORPHANED_SECONDS
                     if path not in fetched and not (name.startswith(".") and is_young):
-                        yield path, found.st_size, found.st_atime
+                        yield path, status.st_size, status.st_atime
 
     def _evict(self, most: int, ahead_too: bool) -> None:
         """Removes files, the longest unused first, until `most` bytes are left.
@@ -208,16 +208,16 @@ class Stage:
           most: number of bytes that may stay.
           ahead_too: whether announced files may be removed too, the last announced first; `take` fetches them again.
         """
-        kept = {shard.path for shard in self._reading.values()}
-        kept |= {self._targets[path] for path in self._demanded if path in self._targets}
+        protected = {shard.path for shard in self._reading.values()}
+        protected |= {self._targets[path] for path in self._demanded if path in self._targets}
         ahead = {target: path for path, target in self._targets.items()}
         turns = {target: -turn for turn, target in enumerate(ahead)}
-        cached = sorted(self._cached(), key=lambda found: (found[0] in ahead, turns.get(found[0], found[2])))
+        cached = sorted(self._cached(), key=lambda file: (file[0] in ahead, turns.get(file[0], file[2])))
         total = sum(size for _, size, _ in cached)
         for path, size, _ in cached:
             if total <= most:
                 return
-            if path not in kept and (ahead_too or path not in ahead):
+            if path not in protected and (ahead_too or path not in ahead):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
                 self._forget(ahead.get(path, ""))
@@ -229,9 +229,9 @@ class Stage:
         self._targets.pop(path, None)
 
     def _too_small(self, path: str, size: int) -> RunError:
-        held = self._held()
+        bytes_in_use = self._held()
         return RunError(
             f"--stage_cache_bytes={self._most} has no room for {path}: that file has {size} bytes, and the "
-            f"{len(self._reading)} shards that are being read have {held}. Give at least {held + size}, or "
-            "read fewer files in parallel (--num_readers)."
+            f"{len(self._reading)} shards that are being read have {bytes_in_use}. Give at least "
+            f"{bytes_in_use + size}, or read fewer files in parallel (--num_readers)."
         )

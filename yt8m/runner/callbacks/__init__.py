@@ -60,10 +60,10 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
         if ":" not in plain and other in DEFAULTS and other != mode:
             raise UsageError(f"the callback {plain!r} is for {other}, and this run is for {mode}")
         if name != plain and (plain not in usual or plain == f"{mode}_basic"):
-            removable = ", ".join(one for one in usual if one != f"{mode}_basic")
+            removable = ", ".join(usual_name for usual_name in usual if usual_name != f"{mode}_basic")
             raise UsageError(f"the callback {plain!r} cannot be removed; these can: {removable or 'none'}")
-    kept = [name for name in usual if f"-{name}" not in names]
-    return [*kept, *(name for name in names if name not in usual and not name.startswith("-"))]
+    remaining = [name for name in usual if f"-{name}" not in names]
+    return [*remaining, *(name for name in names if name not in usual and not name.startswith("-"))]
 
 
 def build(config: CallbackConfig, context: Context) -> list[Any]:
@@ -94,22 +94,22 @@ def check(mode: str, names: Sequence[str]) -> None:
       UsageError: for the reasons of `names_for`, or a callback does not exist or is not a SessionRunHook.
     """
     for name in names_for(mode, names):
-        found = callbacks.get(name)
-        if isinstance(found, type) and not issubclass(found, tf.train.SessionRunHook):
-            raise UsageError(_NO_HOOK.format(name, found.__name__))
+        callback = callbacks.get(name)
+        if isinstance(callback, type) and not issubclass(callback, tf.train.SessionRunHook):
+            raise UsageError(_NO_HOOK.format(name, callback.__name__))
 
 
 def _make(name: str, context: Context, options: dict[str, Any]) -> Any:
-    found = callbacks.get(name)
-    if isinstance(found, str):
-        found = callbacks.get(found)
+    factory = callbacks.get(name)
+    if isinstance(factory, str):
+        factory = callbacks.get(factory)
     try:
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(factory).parameters
         arguments = [context] if parameters else []
-        inspect.signature(found).bind(*arguments, **options)
+        inspect.signature(factory).bind(*arguments, **options)
     except TypeError as error:
         raise UsageError(f"the callback {name!r} cannot be made: {error}") from error
-    hook = found(*arguments, **options)
+    hook = factory(*arguments, **options)
     if not isinstance(hook, tf.train.SessionRunHook):
         raise UsageError(_NO_HOOK.format(name, type(hook).__name__))
     return hook

@@ -38,10 +38,10 @@ class OneStepBehind:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="behind-the-steps")
         self._last: Future[Any] | None = None
 
-    def put(self, *given: Any) -> None:
+    def put(self, *arguments: Any) -> None:
         """Waits for the previous call and raises its error if there was one; then starts the next call."""
         self.wait()
-        self._last = self._executor.submit(self._work, *given)
+        self._last = self._executor.submit(self._work, *arguments)
 
     def wait(self) -> Any:
         """Waits for the last call; returns its result (None if there was no call) or raises its error."""
@@ -164,7 +164,7 @@ class _InBackground(Callback):
         super().__init__(context)
         self.thread = OneStepBehind(self.work)
 
-    def work(self, *given: Any) -> Any:
+    def work(self, *arguments: Any) -> Any:
         """Processes one step; called in the thread."""
 
     def end(self, session: tf.Session) -> None:

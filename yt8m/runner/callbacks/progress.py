@@ -59,8 +59,8 @@ class Progress(Callback):
         room = self._room(self._bar.tasks[0])
         # The values of a validation stay until the next one, and come first, because they matter most.
         taken = len(self._validated) + 2 if self._validated else 0
-        own = "" if values.is_validation else _figures(values, room - taken)
-        shown = "  ".join(filter(None, [self._validated, own]))
+        step_figures = "" if values.is_validation else _figures(values, room - taken)
+        shown = "  ".join(filter(None, [self._validated, step_figures]))
         self._bar.update(self._task, figures=shown if len(shown) <= room else _figures(values, room))
 
     def _room(self, task: bars.Task) -> int:
@@ -90,18 +90,18 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
 
 def _figures(values: StepValues, room: int) -> str:
     """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: the parts that the line has and that fit."""
-    parts = [] if values.examples is None else [f"{values.examples} examples"]
+    texts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
-        parts.append(f"loss {values.loss:.2f}")
+        texts.append(f"loss {values.loss:.2f}")
     figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
     # GAP is first, because it matters most if the bar is narrow
-    parts += [figures.pop("GAP")] if "GAP" in figures else []
+    texts += [figures.pop("GAP")] if "GAP" in figures else []
     rate = _rate(values)
-    parts += [] if rate is None else [f"{rate:.0f} examples/s"]
-    parts += figures.values()
-    while len("  ".join(parts)) > room and parts:
-        parts.pop()
-    return "  ".join(parts)
+    texts += [] if rate is None else [f"{rate:.0f} examples/s"]
+    texts += figures.values()
+    while len("  ".join(texts)) > room and texts:
+        texts.pop()
+    return "  ".join(texts)
 
 
 def _validated(values: StepValues) -> str:

@@ -141,10 +141,10 @@ class TrainValidation(Callback):
 
     def _refuse_missing_metric(self, values: StepValues) -> None:
         """Raises `RunError` if the data do not give the metric that chooses the best checkpoint."""
-        if self._best and self._best.metric not in (found := row_of(values)):
+        if self._best and self._best.metric not in (row := row_of(values)):
             raise RunError(
                 f"--best_metric={self._best.metric}: the validation data do not give this metric. Give one of "
-                f"{', '.join(found)}, and start again to go on from step {values.step}."
+                f"{', '.join(row)}, and start again to go on from step {values.step}."
             )
 
     def _is_out_of_patience(self) -> bool:

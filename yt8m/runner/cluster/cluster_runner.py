@@ -185,11 +185,11 @@ class ClusterRunner(ReplicaRunner):
         return LAST_STEP_SECONDS if is_last else self.config.distributed.stall_timeout
 
 
-def without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
-    """The callbacks of a worker: `given` without those whose files only the chief writes."""
+def without_the_chiefs(callbacks: CallbackConfig) -> CallbackConfig:
+    """The callbacks of a worker: `callbacks` without those whose files only the chief writes."""
     from yt8m.runner.callbacks import DEFAULTS
 
-    names = [name for name in given.names if name.removeprefix("-") not in _CHIEFS_OWN]
+    names = [name for name in callbacks.names if name.removeprefix("-") not in _CHIEFS_OWN]
     names += [f"-{name}" for name in _CHIEFS_OWN if name in DEFAULTS["train"]]
-    options = {name: values for name, values in given.options.items() if name not in _CHIEFS_OWN}
+    options = {name: values for name, values in callbacks.options.items() if name not in _CHIEFS_OWN}
     return CallbackConfig(tuple(names), options)

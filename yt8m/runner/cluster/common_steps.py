@@ -57,15 +57,15 @@ class Rounds:
         Raises:
           UsageError: a replica has other settings, or other variables.
         """
-        told = [_number_of([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
-        found = session.run(self._greeting, {self._values: told}, Round.GREETING.options())
-        others = [config.members.replica_name(int(r)) for r in np.flatnonzero(found[:, 0] != found[0, 0])]
+        greeting = [_number_of([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
+        greetings = session.run(self._greeting, {self._values: greeting}, Round.GREETING.options())
+        others = [config.members.replica_name(int(r)) for r in np.flatnonzero(greetings[:, 0] != greetings[0, 0])]
         if others:
             raise UsageError(
                 f"{', '.join(others)} and the chief differ in the model, or in flags that all processes must share "
                 "(such as --batch_size, --max_steps, --label_loss, the optimizer's); start all with the same flags."
             )
-        return bool(found[0, 1])
+        return bool(greetings[0, 1])
 
     def broadcast(self, session: tf.Session) -> None:
         """Gives every variable the chief's value."""
@@ -88,8 +88,8 @@ class Rounds:
         Raises:
           RunError: a variable differs; the message names it and the replica.
         """
-        found = session.run(self._digests, options=Round.CHECK.options())
-        bad = np.argwhere(found != found[0])
+        digests = session.run(self._digests, options=Round.CHECK.options())
+        bad = np.argwhere(digests != digests[0])
         if len(bad):
             replica, variable = int(bad[0][0]), self._names[int(bad[0][1])]
             raise RunError(

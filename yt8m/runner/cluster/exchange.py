@@ -64,8 +64,8 @@ class SharedState:
         with tf.device(device):
             self.table = raw.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="shared_state")
             self._key = tf.placeholder(tf.string, [None], name="shared_state_key")
-            one = tf.ones_like(self._key, tf.int64)
-            self._insert = raw.LookupTableInsertV2(table_handle=self.table, keys=self._key, values=one)
+            ones = tf.ones_like(self._key, tf.int64)
+            self._insert = raw.LookupTableInsertV2(table_handle=self.table, keys=self._key, values=ones)
             self._remove = raw.LookupTableRemoveV2(table_handle=self.table, keys=self._key)
             self._keys, _ = raw.LookupTableExportV2(table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64)
 
@@ -79,9 +79,9 @@ class SharedState:
 
     def clear(self, session: tf.Session, run: str) -> None:
         """Records that the variables have no values, and removes the messages of all runs but `run`."""
-        found = self._all(session)
-        is_ours = f"{_RUN}{run}" in found
-        self._change(session, self._remove, *(key for key in found if key.startswith(_RUN) or not is_ours))
+        keys = self._all(session)
+        is_ours = f"{_RUN}{run}" in keys
+        self._change(session, self._remove, *(key for key in keys if key.startswith(_RUN) or not is_ours))
 
     def ended(self, session: tf.Session) -> set[int]:
         """The indices of the replicas that have read all their data."""
@@ -118,11 +118,11 @@ def say_done(cluster: ClusterConfig, runtime: Any) -> None:
       cluster: all processes, and which one this is.
       runtime: the TensorFlow server of this process, from `servers.start`.
     """
-    own = f"/job:{WORKER_JOB}/task:{cluster.replica}"
+    own_device = f"/job:{WORKER_JOB}/task:{cluster.replica}"
     with tf.Graph().as_default():
         states = [SharedState(server_device(index)) for index in range(len(cluster.servers))]
         # Without device filters, the session would wait for workers that have already ended.
-        filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own])
+        filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own_device])
         with tf.Session(runtime.target, config=filters) as session:
             for state in states:
                 state.set_done(session, cluster.replica_name(cluster.replica))
@@ -143,16 +143,16 @@ class RunMarker(NamedTuple):
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The marker in a run's folder; None if it is missing or cannot be read."""
     try:
-        found = json_text.parse(storage.read_text(storage.join(model_dir, MARKER_NAME)))
-        return RunMarker(str(found["run"]), found.get("ended"))
+        values = json_text.parse(storage.read_text(storage.join(model_dir, MARKER_NAME)))
+        return RunMarker(str(values["run"]), values.get("ended"))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
     """Writes and returns the marker of a run that has begun: the run in the folder, or a new one."""
-    found = read_run_marker(model_dir)
-    marker = RunMarker(found.run if found is not None else uuid.uuid4().hex)
+    former = read_run_marker(model_dir)
+    marker = RunMarker(former.run if former is not None else uuid.uuid4().hex)
     _write(model_dir, marker)
     return marker
 

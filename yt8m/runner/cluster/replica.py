@@ -188,16 +188,16 @@ class WorkerCreator(_Creator):
             session = self._opened_if(self._is_ready)
             if session is not None:
                 return session
-            told = "waiting for the chief to give the variables their values"
-            logging.log_every_n_seconds(logging.INFO, told, REMIND_SECONDS)
+            message = "waiting for the chief to give the variables their values"
+            logging.log_every_n_seconds(logging.INFO, message, REMIND_SECONDS)
             time.sleep(POLL_SECONDS)
         raise StoppedWaiting
 
     def _is_ready(self, session: tf.Session) -> bool:
-        found = exchange.read_run_marker(self._context.config.model_dir)
+        marker = exchange.read_run_marker(self._context.config.model_dir)
         self._context.is_resumed = True  # a worker gives no variable its first value
-        if found is None or not self._is_live(session, found.run):
+        if marker is None or not self._is_live(session, marker.run):
             return False
-        if found.ended is not None:  # without a chief, no work of the worker would be saved
-            raise StoppedWaiting(f"training had ended at step {found.ended} before this worker came")
+        if marker.ended is not None:  # without a chief, no work of the worker would be saved
+            raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker came")
         return True

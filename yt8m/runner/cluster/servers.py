@@ -104,9 +104,9 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         runtime = start(cluster, {"GPU": 0})
         logging.info("%s serves on %s", cluster.name, cluster.address)
         state = exchange.SharedState(exchange.server_device(cluster.index))
-        own = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
+        own_device_alone = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
         awaited, status = _Awaited(cluster, grace_seconds, stall_timeout), None
-        with tf.Session(runtime.target, config=own) as session:
+        with tf.Session(runtime.target, config=own_device_alone) as session:
             while status is None and not signals.requested:
                 time.sleep(POLL_SECONDS)
                 status = awaited.end_status(state.done(session))
