@@ -108,6 +108,9 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
         for g, h, m in itertools.product((0.0, 0.5, 1.0), (0.0, 0.5, 4.0), (0.0, 0.05))
     ],
     "LogitAdjustmentLoss": [{"class_counts": (1, 5, 0, 3, 100, 2)}],
+    "HillLoss": [{"hill_gamma": gamma, "hill_margin": -2.0} for gamma in (0.0, 0.5, 1.0)],
+    "SPLCLoss": [{"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)],
+    "TwoWayLoss": [{"two_way_positive_temperature": 0.01, "two_way_negative_temperature": 0.01}],
 }
 
 

@@ -85,7 +85,15 @@ def test_a_loss_of_ones_own_is_called_as_it_is() -> None:
     assert found == pytest.approx([expected, expected], rel=1e-5)
 
 
-OF_PAIRS = ("CrossEntropyLoss", "WeightedCrossEntropyLoss", "FocalLoss", "AsymmetricLoss", "HingeLoss")
+OF_PAIRS = (
+    "CrossEntropyLoss",
+    "WeightedCrossEntropyLoss",
+    "FocalLoss",
+    "AsymmetricLoss",
+    "HingeLoss",
+    "HillLoss",
+    "SPLCLoss",
+)
 
 
 @pytest.mark.parametrize("name", OF_PAIRS)

@@ -211,7 +211,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
         return weighted((1.0 - labels) * tf.sigmoid(logits) - hits, weights)
 
 
-def _power(base: tf.Tensor, exponent: float) -> tf.Tensor:
+def power(base: tf.Tensor, exponent: float) -> tf.Tensor:
     """base^exponent, for a base of at least `EPSILON`: the slope of a power below 1 is infinite or NaN at base 0."""
     return tf.pow(tf.maximum(base, EPSILON), exponent)
 
@@ -230,8 +230,8 @@ class FocalLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
-        hits = _power(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
-        passes = _power(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
+        hits = power(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
+        passes = power(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
         return -labels * hits - (1.0 - labels) * passes
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -274,7 +274,7 @@ class AsymmetricLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
-        hits = _power(1.0 - predictions, self.asymmetric_positive_gamma) * tf.math.log(predictions + EPSILON)
+        hits = power(1.0 - predictions, self.asymmetric_positive_gamma) * tf.math.log(predictions + EPSILON)
         costs = -tf.math.log(1.0 - tf.nn.relu(predictions - self.asymmetric_margin) + EPSILON)
         return -labels * hits + (1.0 - labels) * self._focused(predictions, costs)
 
@@ -302,7 +302,7 @@ class AsymmetricLoss(ClassLoss):
 
     def _focused(self, predictions: tf.Tensor, costs: tf.Tensor) -> tf.Tensor:
         """r^h times the costs above the margin, else 0."""
-        powers = _power(predictions - self.asymmetric_margin, self.asymmetric_negative_gamma)
+        powers = power(predictions - self.asymmetric_margin, self.asymmetric_negative_gamma)
         return tf.where(predictions > self.asymmetric_margin, powers * costs, tf.zeros_like(costs))
 
     def _log_miss(self, logits: tf.Tensor) -> tf.Tensor:

@@ -40,6 +40,12 @@ def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[
     return within(_current, _Scope(seed, step, tower, itertools.count()))
 
 
+def current_step() -> tf.Tensor:
+    """int64 scalar, the step of the scope; 0 outside of any scope."""
+    current = _current.get()
+    return tf.zeros([], tf.int64) if current is None else tf.cast(current.step, tf.int64)
+
+
 def next_seed() -> tf.Tensor:
     """int64 [2], the `seed` argument of `tf.random.stateless_*` for one more random op.
 

@@ -1,0 +1,71 @@
+"""A loss that compares labels with other classes in two directions: within a video, and within a class."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from yt8m import options
+from yt8m.lazy import tf
+from yt8m.losses.base import BaseLoss, register
+from yt8m.losses.label_losses import EPSILON
+
+option = functools.partial(options.option, shapes="graph")
+
+_ABSENT = -1e30  # the logarithm of the weight of a pair that does not count; finite, so that gradients are too
+
+
+@register
+@dataclass(frozen=True)
+class TwoWayLoss(BaseLoss):
+    """The mean over videos plus the mean over classes of softplus(N + P).
+
+    N is a soft maximum of the logits that are no labels, S log sum exp(z / S), and P one of the negative logits of the
+    labels, T log sum exp(-z / T): of a video over its classes, and of a class over the videos of the batch. So each
+    label should rank above the other classes of its video, and above the other videos in its class. Videos and classes
+    without a label are left out. Source: Kobayashi, Two-way Multi-Label Loss (CVPR 2023).
+
+    Label weights multiply the exponentials; a video whose weights are all 0 is left out. Each tower compares the videos
+    of its own part of the batch. The loss only depends on differences of logits, so predictions rank classes and videos
+    but are no probabilities. Logits of the probability form are log-odds, with `EPSILON` added inside the logarithms.
+    """
+
+    two_way_positive_temperature: float = option(
+        4.0, "T: the lower, the more the label with the lowest score counts", minimum=0.01
+    )
+    two_way_negative_temperature: float = option(
+        1.0, "S: the lower, the more the other class with the highest score counts", minimum=0.01
+    )
+
+    def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """The loss of each row, float32 [B], from the log-odds of predictions."""
+        logits = tf.math.log(predictions + EPSILON) - tf.math.log(1.0 - predictions + EPSILON)
+        return self.rows_from_logits(logits, labels, weights)
+
+    def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """The loss of each row, float32 [B]: its video's part, and an equal share of the classes' part."""
+        weights = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
+        is_rated = tf.cast(tf.reduce_any(weights > 0.0, axis=1), tf.float32)
+        of_videos, videos = self._compared(logits, labels, weights, axis=1)
+        of_classes, classes = self._compared(logits, labels, weights, axis=0)
+        rows = tf.cast(tf.shape(logits)[0], tf.float32)
+        class_mean = tf.reduce_sum(of_classes) / classes
+        return rows * (of_videos / videos + is_rated * class_mean / tf.maximum(tf.reduce_sum(is_rated), 1.0))
+
+    def _compared(
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, axis: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """softplus(N + P) along an axis, 0 without a label; and the number of lines that have a label, at least 1."""
+        positive, negative = weights * labels, weights * (1.0 - labels)
+        highest = _soft_maximum(logits, negative, self.two_way_negative_temperature, axis)
+        lowest = _soft_maximum(-logits, positive, self.two_way_positive_temperature, axis)
+        has_label = tf.cast(tf.reduce_any(positive > 0.0, axis=axis), tf.float32)
+        return has_label * tf.math.softplus(highest + lowest), tf.maximum(tf.reduce_sum(has_label), 1.0)
+
+
+def _soft_maximum(values: tf.Tensor, weights: tf.Tensor, temperature: float, axis: int) -> tf.Tensor:
+    """temperature * log(sum(weights * exp(values / temperature))) along an axis; -1e30 or less if no pair counts."""
+    counts = weights > 0.0
+    logs = tf.math.log(tf.where_v2(counts, weights, 1.0))
+    scaled = tf.where_v2(counts, values / temperature + logs, _ABSENT)
+    return temperature * tf.reduce_logsumexp(scaled, axis=axis)
