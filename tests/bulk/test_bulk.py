@@ -116,5 +116,5 @@ def test_settings_reach_the_reader_of_a_run() -> None:
     assert (config.nan_policy, config.max_bad_records, config.top_k) == ("zero", 3, 7)
     assert (config.segment_labels, config.segment_context) == (True, 2)
     plain = bulk_config.InferBulk(model="m", data="i", out="o").inference_config()
-    assert (plain.segment_labels, plain.batch_size) == (False, 512)
+    assert (plain.segment_labels, plain.batch_size, plain.most_in_batch) == (False, None, 512)
     assert json.dumps(bulk_config.COMMANDS["eval"].result) == '"report.json"'

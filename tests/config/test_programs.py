@@ -23,17 +23,30 @@ SEGMENTS = {"segment_context": 3, "candidates_from": "a.csv", "segment_label_ids
 
 
 def test_an_option_of_training_keeps_its_help_bounds_and_default() -> None:
-    for cls, name, origin in (
-        (PassConfig, "batch_size", DataConfig),
-        (PassConfig, "callbacks", TrainConfig),
-        (EvalConfig, "num_gpu", DeviceConfig),
-    ):
+    for cls, name, origin in ((PassConfig, "callbacks", TrainConfig), (EvalConfig, "num_gpu", DeviceConfig)):
         mine, declared = (kind.__dataclass_fields__[name] for kind in (cls, origin))
         assert (mine.default, mine.metadata) == (declared.default, declared.metadata)
     assert InferenceConfig.__dataclass_fields__["num_readers"].metadata["help"]
     assert InferenceConfig().num_readers == 1
     with pytest.raises(UsageError, match="batch_size must be at least 1"):
         EvalConfig(batch_size=0)
+
+
+@pytest.mark.promise("I7")
+def test_the_default_batch_counts_bytes_up_to_a_number_of_examples() -> None:
+    assert (PassConfig().batch_size, ExportConfig.most_in_batch) == (None, 1024)
+    frames = DataConfig(frame_features=True, feature_names=("rgb", "audio"))
+    sizes = {
+        "videos": DataConfig(),
+        "frames": frames,
+        "many frames": dataclasses.replace(frames, max_frames=1000),
+        "few values": dataclasses.replace(frames, feature_names=("rgb",), feature_sizes=(16,)),
+        "segments": dataclasses.replace(frames, segment_labels=True),
+    }
+    found = {name: data.examples_in_batch(EvalConfig.most_in_batch) for name, data in sizes.items()}
+    assert found == {"videos": 1024, "frames": 256, "many frames": 64, "few values": 1024, "segments": 1024}
+    assert sizes["videos"].examples_in_batch(InferenceConfig.most_in_batch) == 512
+    assert sizes["segments"].examples_in_batch(512, context=300) == 128
 
 
 def test_a_model_is_named_once() -> None:

@@ -275,9 +275,10 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
     with caplog.at_level(logging.INFO, logger="absl"):
         chosen = BatchQueue.for_config(data, "train")
         given = BatchQueue.for_config(dataclasses.replace(data, parse_threads=3, prefetch=4), "train")
-        chosen.threads.log(8)
-        given.threads.log(8)
+        chosen.log_settings()
+        given.log_settings()
     usual = batch_queue.threads_for(chosen.reader, shuffle=True)
+    assert "--batch_size=4 " in caplog.messages[0]
     assert f"--parse_threads={usual.parse_calls} --prefetch={usual.prefetch} " in caplog.messages[0]
     assert "--parse_threads=3 --prefetch=4" in caplog.messages[1]
     found = batches(chosen)

@@ -76,6 +76,14 @@ def test_a_contradiction_is_refused(other: DataFormat, difference: str) -> None:
     assert difference in str(refusal.value)
 
 
+@given(st.integers(1, 1 << 30), st.integers(1, 5000))
+def test_a_default_batch_takes_at_most_512_mib_as_floats(values: int, most: int) -> None:
+    count = data_format.videos_in_batch(values, most)
+    assert 1 <= count <= most
+    assert count * values * 4 <= 2**29 or count == 1
+    assert count == most or (count.bit_count() == 1 and 2 * count * values * 4 > 2**29)
+
+
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_bytes_stand_for_the_nearest_of_256_values(low: float, span: float, shares: list[float]) -> None:
     bounds: Range = (low, low + span)

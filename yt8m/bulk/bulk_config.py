@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from yt8m import options, storage
 from yt8m.catalogue import reserve_flags
-from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, same_as
+from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, batch_option, same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
@@ -21,7 +21,13 @@ from yt8m.options import option
 
 @dataclass(frozen=True)
 class BulkConfig(DamagePolicy):
-    """The flags that the commands of `yt8m bulk` share."""
+    """The flags that the commands of `yt8m bulk` share.
+
+    Attributes:
+      most_in_batch: the largest default batch size.
+    """
+
+    most_in_batch: ClassVar[int] = InferenceConfig.most_in_batch
 
     model: str = option(
         "",
@@ -51,7 +57,7 @@ class BulkConfig(DamagePolicy):
         "DirectRunner", "the Beam runner; DirectRunner starts worker processes on this machine", shapes="nothing"
     )
     workers: int = option(2, "worker processes of DirectRunner", shapes="nothing", minimum=1, maximum=1024)
-    batch_size: int = option(512, "examples per step; a smaller batch is padded to this size", minimum=1)
+    batch_size: int | None = batch_option(most_in_batch, "; a smaller batch is padded to this size")
     top_k: int = option(20, "number of best predictions of each video that are listed or judged", minimum=1)
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 
@@ -85,8 +91,10 @@ class RankBulk(BulkConfig):
 class EvalBulk(BulkConfig):
     """The flags of `yt8m bulk eval`."""
 
+    most_in_batch: ClassVar[int] = EvalConfig.most_in_batch
+
     segment_labels: bool = same_as(EvalConfig, "segment_labels")
-    batch_size: int = same_as(EvalConfig, "batch_size")
+    batch_size: int | None = batch_option(most_in_batch)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from absl import logging
 
 from yt8m import scoring, storage
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
@@ -73,6 +74,11 @@ class _Loaded:
 
     Args:
       config: the settings of the job.
+
+    Attributes:
+      config: as given.
+      model: the model.
+      batch_size: records of a batch.
     """
 
     def __init__(self, config: Any) -> None:
@@ -81,14 +87,16 @@ class _Loaded:
         self.model = self._stack.enter_context(
             scoring.open(config.model, config.checkpoint, trust_code=True, config=config.inference_config())
         )
+        self.batch_size = config.batch_size or self.model.videos_in_batch(config.most_in_batch)
+        logging.info("input: --batch_size=%d", self.batch_size)
         self._candidates: segment_inference.Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
         if not self.config.max_bad_records:
-            return iter(self.model.batches(path, self.config.batch_size))
+            return iter(self.model.batches(path, self.batch_size))
         self.run("--max_bad_records").refuse_other_data(read_records(path))
-        return _grouped(_sound(self._check, path, bad), self.config.batch_size)
+        return _grouped(_sound(self._check, path, bad), self.batch_size)
 
     @functools.cached_property
     def _check(self) -> RecordCheck:
@@ -105,7 +113,7 @@ class _Loaded:
         """The model that scores segments."""
         run, config = self.run("rank"), self.config
         data = run.trained.run.data_for(config.inference_config(), "", True)
-        model = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
+        model = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context), data.batch_size)
         return self._stack.enter_context(contextlib.closing(model))
 
     def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
@@ -153,7 +161,7 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
     loaded, bad = _model_of(config), list[DamagedError]()
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
-        write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), config.batch_size)
+        write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
         done = Done(shard.number, writer.count, _told(bad))
         # before the predictions appear
         storage.write(_note(config, shard), json.dumps(done))
@@ -180,7 +188,7 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     candidates = loaded.candidates(ranking.classes)
     for videos in loaded.batches(shard.path, bad):
         count += len(videos)
-        for segments, scores in model.scores(videos, config.batch_size):
+        for segments, scores in model.scores(videos):
             listed = scores[:, ranking.classes]
             ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
     lists = ((number, RankedSegments.of(keys, shard.number, found)) for number, found, keys in ranking.scored_lines())
@@ -192,7 +200,7 @@ def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationM
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     whole = Evaluation(loaded.model, EvaluationSettings(config.top_k, config.segment_labels))
     for videos in loaded.batches(shard.path, bad):
-        whole.add(videos, config.batch_size)
+        whole.add(videos, loaded.batch_size)
         count += len(videos)
     if not count:
         raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
@@ -205,10 +213,11 @@ class _SegmentModel:
     Args:
       run: the model.
       reader: cuts records into segments.
+      size: number of segments of a step.
     """
 
-    def __init__(self, run: GraphScorer, reader: EverySegmentReader) -> None:
-        self._run, self._reader = run, reader
+    def __init__(self, run: GraphScorer, reader: EverySegmentReader, size: int) -> None:
+        self._run, self._reader, self._size = run, reader, size
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self._records = tf.placeholder(tf.string, [None])
             batch = reader.prepare_serialized_examples(self._records)
@@ -220,7 +229,7 @@ class _SegmentModel:
             }
         self._session = cpu_session(graph)
 
-    def scores(self, videos: Videos, size: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    def scores(self, videos: Videos) -> Iterator[tuple[list[bytes], np.ndarray]]:
         """Yields the names of segments, and their scores float32 [B, C]."""
         if isinstance(videos, NumpyBatch):
             raise RunError(OTHER_RANGES)
@@ -229,12 +238,12 @@ class _SegmentModel:
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             refuse_damage(self._reader, videos)
             raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
-        for start in range(0, len(cut["names"]), size):
-            rows = slice(start, start + size)
+        for start in range(0, len(cut["names"]), self._size):
+            rows = slice(start, start + self._size)
             names = cut["names"][rows].tolist()
             features = dict(zip(self._run.data.feature_names, [one[rows] for one in cut["features"]], strict=True))
             batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
-            yield names, self._run.scores(batch, size)[1]
+            yield names, self._run.scores(batch, self._size)[1]
 
     def close(self) -> None:
         """Closes the session."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from yt8m.catalogue import reserve_flags
 from yt8m.config.run_options import DamagePolicy, StorageConfig
@@ -53,16 +53,28 @@ class StartFlags(Checked):
     trust_code: bool = option(False, TRUST_HELP)
 
 
+def batch_option(most: int, more: str = "", **arguments: Any) -> Any:
+    """The option `batch_size` of a pass over files: by default as `DataConfig.examples_in_batch` says."""
+    text = f"examples per step{more} [{most}, or fewer if these take more than 512 MiB: 256 videos of 300 x 1,152]"
+    return option(None, text, minimum=1, **arguments)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PassConfig(DamagePolicy):
-    """One pass over files with a model: what evaluation and inference share."""
+    """One pass over files with a model: what evaluation and inference share.
+
+    Attributes:
+      most_in_batch: the largest default batch size.
+    """
+
+    most_in_batch: ClassVar[int] = 1024
 
     num_classes: int | None = option(
         None, "number of classes, if the run does not say it", minimum=1, maximum=MOST_CLASSES
     )
     vocabulary: str = same_as(DataConfig, "vocabulary")
     max_frames: int | None = option(None, "frames of a video that are read; by default as in training", minimum=1)
-    batch_size: int = same_as(DataConfig, "batch_size")
+    batch_size: int | None = batch_option(most_in_batch, is_common=True)
     num_readers: int = same_as(DataConfig, "num_readers")
     cache: str = same_as(DataConfig, "cache")
     segment_labels: bool = False
@@ -115,6 +127,8 @@ class EvalConfig(PassConfig, OfCheckpoint):
 class InferenceConfig(PassConfig, OfCheckpoint):
     """Predictions for files, by a run or by a model packed into a .tgz."""
 
+    most_in_batch: ClassVar[int] = 512
+
     input_data_pattern: str = same_as(DataConfig, "data_pattern")
     output_file: str = option(
         "",
@@ -156,7 +170,7 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         is_path=True,
     )
     top_k: int = option(20, "number of predictions listed per video", minimum=1, is_common=True)
-    batch_size: int = option(512, "examples per step", minimum=1, is_common=True)
+    batch_size: int | None = batch_option(most_in_batch, is_common=True)
     num_readers: int = same_as(DataConfig, "num_readers", default=1)
 
     def __post_init__(self) -> None:
@@ -168,6 +182,8 @@ class InferenceConfig(PassConfig, OfCheckpoint):
 @dataclass(frozen=True)
 class ExportConfig(OfCheckpoint):
     """Export of a model from a run's checkpoint."""
+
+    most_in_batch: ClassVar[int] = PassConfig.most_in_batch
 
     train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir", "run"))
     format: str = option(
@@ -197,7 +213,7 @@ class ExportConfig(OfCheckpoint):
         aliases=("eval_data_pattern",),
         is_path=True,
     )
-    batch_size: int = option(1024, "examples per step of the evaluations on --data", minimum=1)
+    batch_size: int | None = batch_option(most_in_batch, " of the evaluations on --data")
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
 

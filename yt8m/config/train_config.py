@@ -22,7 +22,7 @@ from yt8m.config.run_options import (
 )
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
-from yt8m.records.data_format import usual_range
+from yt8m.records.data_format import usual_range, videos_in_batch
 
 MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 
@@ -173,6 +173,17 @@ class DataConfig(DamagePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
+
+    def examples_in_batch(self, most: int, context: int = 0) -> int:
+        """The default batch size of an evaluation or inference: at most `most`, and less of many frames.
+
+        Args:
+          most: the largest number.
+          context: frames before and after each segment.
+        """
+        of_segment = self.segment_size + 2 * context
+        frames = 1 if not self.frame_features else of_segment if self.segment_labels else self.max_frames
+        return videos_in_batch(frames * sum(self.feature_sizes), most)
 
     def check_cache(self) -> None:
         """Refuses a cache together with an option that it cannot serve."""

@@ -127,6 +127,13 @@ class BatchQueue(Inputter):
         queue.example_order = options.order_of_examples(options.shaping(data))
         return queue
 
+    def log_settings(self) -> None:
+        """Logs the size of a batch and the numbers of threads, with the flags that change them."""
+        logging.info(
+            "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
+            *(cores(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
+        )
+
     def files(self) -> list[str]:
         """The paths that match, sorted, each once; UsageError if a pattern matches nothing."""
         return self.matching_files() if self._files is None else list(self._files)
@@ -362,13 +369,6 @@ class Threads(NamedTuple):
 
     parse_calls: int
     prefetch: int
-
-    def log(self, num_readers: int) -> None:
-        """Logs the numbers, and the flags that change them."""
-        logging.info(
-            "input on %d cores: --parse_threads=%d --prefetch=%d --num_readers=%d",
-            *(cores(), self.parse_calls, self.prefetch, num_readers),
-        )
 
 
 def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, prefetch: int | None = None) -> Threads:

@@ -22,6 +22,7 @@ LEVELS = ("video", "frame")
 
 Range = tuple[float, float]
 PUBLISHED: Range = (-2.0, 2.0)  # the range of YouTube-8M's features
+_BATCH_BYTES = 1 << 29  # of float32 values: 256 videos of 300 frames of 1,152 values take 354 MB
 
 
 def usual_range(level: str, name: str) -> Range | None:
@@ -160,6 +161,20 @@ def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
     for pair in itertools.zip_longest(first.features, other.features):
         if pair[0] != pair[1]:
             yield f"the features ({pair[0] or 'none'} and {pair[1] or 'none'})"
+
+
+def videos_in_batch(values: int, most: int) -> int:
+    """The default number of videos in a batch of an evaluation or inference.
+
+    Args:
+      values: the number of values of a video, over all of its frames.
+      most: the largest number.
+
+    Returns:
+      `most`, or if so many videos take more than 512 MiB as float32, the largest power of two that does not.
+    """
+    fitting = _BATCH_BYTES // (values * np.dtype(np.float32).itemsize)
+    return most if fitting >= most else 1 << max(0, fitting.bit_length() - 1)
 
 
 def quantized(values: NDArray[Any], bounds: Range) -> NDArray[np.uint8]:

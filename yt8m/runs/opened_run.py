@@ -114,12 +114,12 @@ class OpenedRun:
             vocabulary=getattr(config, "vocabulary", ""),
             max_frames=getattr(config, "max_frames", None) or data.max_frames,
             cache=getattr(config, "cache", ""),
-            batch_size=config.batch_size,
             num_readers=config.num_readers,
             **{field.name: getattr(config, field.name) for field in of_damage},
         )
         fitted.check_cache()
-        return fitted
+        usual = fitted.examples_in_batch(config.most_in_batch, getattr(config, "segment_context", 0))
+        return dataclasses.replace(fitted, batch_size=config.batch_size or usual)
 
     def names_for(self, data: DataConfig, where: str = "", remedy: str = "") -> Vocabulary:
         """The run's own vocabulary, or else that of the data; empty if there is neither.

@@ -78,7 +78,7 @@ def of_training(config: TrainConfig) -> EvalConfig:
     return EvalConfig(
         train_dir=config.train_dir,
         eval_data_pattern=config.validation.eval_data_pattern,
-        batch_size=data.batch_size,
+        batch_size=data.examples_in_batch(data.batch_size),
         num_readers=data.num_readers,
         max_bad_records=data.max_bad_records,
         nan_policy=data.nan_policy,
@@ -139,7 +139,9 @@ def _evaluate_export(config: EvalConfig) -> int:
         scoring.open(config.train_dir, config.checkpoint) as scorer,
         contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
     ):
-        batches = scorer.batches(config.eval_data_pattern, config.batch_size)
+        size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
+        logging.info("input: --batch_size=%d", size)
+        batches = scorer.batches(config.eval_data_pattern, size)
         done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
         write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, scorer.model)
         _add_to_history(folder, done)
@@ -230,7 +232,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     _refuse_read_only(config.eval_dir or train_dir)
     run = open_run(train_dir, config, trust_code=config.trust_code)
     task = task_for(config, run)
-    task.inputter.threads.log(config.num_readers)
+    task.inputter.log_settings()
     task.modeler.keeps_videos, task.modeler.metric_classes = config.report, metric_classes
     return run, task
 

@@ -64,7 +64,9 @@ def _infer_with_export(config: InferenceConfig) -> int:
     storage.discard_orphans(config.output_file)
     _announce_replacement(config.output_file)
     with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
-        batches = scorer.batches(config.input_data_pattern, config.batch_size)
+        size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
+        logging.info("input: --batch_size=%d", size)
+        batches = scorer.batches(config.input_data_pattern, size)
         with storage.write_atomic(config.output_file, "w") as file:
             writer = PredictionWriter(file, config.top_k)
             write_predictions(writer, scorer, progress_bar.with_bar(batches, "predicting"))
@@ -181,7 +183,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     """
     config = task.config
     walked = input_check.check_input(inputter, task.data)
-    inputter.threads.log(task.data.num_readers)
+    inputter.log_settings()
     task.model.log()
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(task.model.runner_config("infer", config), inputter, task.modeler, callbacks).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -66,7 +67,13 @@ class Scorer(Closing, abc.ABC):
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary) -> None:
         self.path, self.takes, self.names = path, takes, names
-        self.training_data = DataConfig(num_classes=takes.num_classes)
+        sizes = takes.format.sizes()
+        self.training_data = DataConfig(
+            frame_features=takes.has_frames,
+            feature_names=tuple(sizes),
+            feature_sizes=tuple(sizes.values()),
+            num_classes=takes.num_classes,
+        )
 
     @property
     def num_classes(self) -> int:
@@ -93,12 +100,16 @@ class Scorer(Closing, abc.ABC):
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
 
-    def batches(self, data: Data, batch_size: int = 1024) -> Iterator[Videos]:
+    def videos_in_batch(self, most: int = 1024) -> int:
+        """The default number of whole videos in a batch: at most `most`, and less of many frames."""
+        return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
+
+    def batches(self, data: Data, batch_size: int | None = None) -> Iterator[Videos]:
         """The data in batches; records stay as they are if the model can read them so.
 
         Args:
           data: a file pattern, the result of `read_records`, batches, or arrays by the names of the features.
-          batch_size: that of files that are named.
+          batch_size: that of files that are named; None for `videos_in_batch`.
 
         Raises:
           UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
@@ -115,9 +126,9 @@ class Scorer(Closing, abc.ABC):
         self.check(data)
         return raws if self.reads(data) else self.takes.arranged(data.parsed(raws))
 
-    def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int = 1024) -> Records:
+    def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int | None = None) -> Records:
         """The records of files; raises `UsageError` if no file matches."""
-        files = manifest.shards_at(pattern)
+        files, batch_size = manifest.shards_at(pattern), batch_size or self.videos_in_batch()
         if self.takes.has_own_reader or discovery.find(files) is None:  # the model's reader names what is damaged
             return Records(files, self.takes.format, batch_size)
         return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes)

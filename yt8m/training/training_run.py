@@ -113,7 +113,7 @@ def train(
     parts = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
-    parts.inputter.threads.log(config.data.num_readers)
+    parts.inputter.log_settings()
     start = initial_weights.find_checkpoint(config.init_from) if config.init_from else ""
     classes = initial_weights.map_classes(config, parts) if start else None
     with contextlib.ExitStack() as held:
