@@ -12,6 +12,8 @@ INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
+# The extras that `make test` needs.
+TESTED := reports,test,serve,data,video,onnx,onnx-export,examples
 PYTEST_ARGS ?=
 # Options of pip for this step, such as an index that has the build of torch without CUDA, which is much smaller.
 TORCH_ARGS ?=
@@ -26,13 +28,14 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
+.PHONY: help venv demo test test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
 	@echo 'make demo    sample data, a model trained on two towers, its figures, predictions and report, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
+	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed, and 20 times as many new examples of every law'
@@ -64,7 +67,7 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,serve,data,video,onnx,onnx-export,examples]'
+	$(PIP_INSTALL) -e '.[$(TESTED)]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
@@ -103,6 +106,14 @@ test: lint
 
 test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS)
+
+# No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run.
+newest: | $(BIN)/python
+	rm -rf build/newest
+	$(BIN)/python -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[$(TESTED)]'
+	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - | grep -ivxFf constraints.txt || true
+	build/newest/bin/pytest $(TWO) -m 'not heavy' $(PYTEST_ARGS)
 
 soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)

@@ -7,8 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
-import tarfile
 import tomllib
 
 import pytest
@@ -87,14 +85,3 @@ def test_the_image_builds_and_runs_without_root(tmp_path):
     image = (tmp_path / "id").read_text()
     shown = docker("run", "--rm", "--entrypoint", "sh", image, "-c", "id -u && yt8m --version")
     assert shown.stdout.split()[0] == "1000", shown.stderr
-
-
-@pytest.mark.long
-def test_a_source_distribution_carries_its_data(tmp_path):
-    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT]
-    done = subprocess.run(build, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = tmp_path.glob("yt8m-*.tar.gz")
-    with tarfile.open(path) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"yt8m/train.py", "yt8m/data/vocabulary.csv", "pyproject.toml"} <= names

@@ -1,0 +1,94 @@
+"""The wheel and the source distribution, as users get them: what they hold, and that they work elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(*words: object, cwd: pathlib.Path, environment: dict[str, str] | None = None) -> str:
+    """What the program prints; fails if it does not end with 0."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, cwd=cwd, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Holds the source distribution, and the wheel that was built from it rather than from the checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tracked() -> set[str]:
+    """The files that git knows."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(folder: pathlib.Path, tracked: set[str]) -> None:
+    (wheel,) = folder.glob("yt8m-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        described = archive.read(metadata).decode()
+        licences = {name.rpartition("/")[2] for name in archive.namelist() if "/licenses/" in name}
+    assert names == {name for name in tracked if name.startswith("yt8m/")}
+    assert licences == {"LICENSE", "NOTICE"}
+    assert "\n# yt8m\n" in described  # the README
+
+
+MADE_BY_SETUPTOOLS = {"PKG-INFO", "setup.cfg"}
+
+
+def test_the_source_distribution_holds_what_builds_the_wheel(folder: pathlib.Path, tracked: set[str]) -> None:
+    (path,) = folder.glob("yt8m-*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    names = {name for name in names if not name.startswith("yt8m.egg-info/")} - MADE_BY_SETUPTOOLS
+    assert names - tracked == set()
+    assert names >= {name for name in tracked if name.startswith("yt8m/")}
+    assert names >= {"pyproject.toml", "README.md", "LICENSE", "NOTICE"}
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+def test_a_fresh_environment_trains_evaluates_and_predicts(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (wheel,) = folder.glob("yt8m-*.whl")
+    run(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
+    programs = tmp_path / "fresh" / "bin"
+    options = ("--disable-pip-version-check", "--no-compile", "-c", ROOT / "constraints.txt")
+    installed = [programs / "python", "-m", "pip", "install", "--quiet", *options, wheel]
+    # With the checkout on Python's path pip would take yt8m as installed already.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(installed, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    if "No matching distribution" in done.stderr or "Failed to establish a new connection" in done.stderr:
+        pytest.skip(f"no index of packages is reached: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+    def yt8m(*words: str) -> str:
+        return run(programs / "yt8m", *words, cwd=tmp_path, environment=environment)
+
+    place = run(programs / "python", "-c", "import yt8m; print(yt8m.__file__)", cwd=tmp_path, environment=environment)
+    assert pathlib.Path(place.strip()).is_relative_to(tmp_path / "fresh")
+    yt8m("sample-data", "--out=data", "--train=64", "--validate=16", "--test=8", "--shards=1")
+    data = ["--train_data_pattern=data/video/train/*.tfrecord", "--batch_size=16", "--max_steps=3"]
+    yt8m("train", *data, "--train_dir=run")
+    yt8m("eval", "--train_dir=run", "--eval_data_pattern=data/video/validate/*.tfrecord", "--run_once")
+    assert json.loads((tmp_path / "run/eval/report.json").read_text())["num_examples"] == 16
+    names = yt8m("predict", "--model=run", "data/video/test/test0000.tfrecord", "--count=1", "--top_k=20")
+    classes = (ROOT / "yt8m/data/vocabulary.csv").read_text()
+    assert sum(f",{line.split('  ')[-1].strip()}," in classes for line in names.splitlines()) >= 1, names
