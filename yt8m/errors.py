@@ -22,17 +22,17 @@ class RunError(Exception):
     exit_code = 1
 
 
-def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
+def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
     """An error that says how to install an optional dependency (from a checkout, since no package is published).
 
     Args:
-      what: the feature that needs the dependency.
+      purpose: the feature that needs the dependency.
       needs: name of the dependency.
       extra: the extra of pyproject.toml that installs it.
       otherwise: what the user can do instead, such as `, or leave out --report`.
     """
     install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
-    return UsageError(f"{what} needs {needs}, which is not installed: {install}.")
+    return UsageError(f"{purpose} needs {needs}, which is not installed: {install}.")
 
 
 def first_line(error: Exception | str) -> str:
@@ -58,10 +58,10 @@ _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{
 _SHOWN = 3  # largest number of problems that one message or log line lists
 
 
-def shortened(found: Sequence[str]) -> str:
+def shortened(problems: Sequence[str]) -> str:
     """The first problems, separated by semicolons, and how many more there are."""
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(found[:_SHOWN]) + more
+    rest_text = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return "; ".join(problems[:_SHOWN]) + rest_text
 
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:

@@ -219,7 +219,11 @@ def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
 
     The name is the flag's. Hyper-parameters keep their section, because a model and a loss may use the same name.
     """
-    return {short_name(one.name): one.value for one in shapings if one.shapes != "nothing"}
+    return {
+        short_name(option_value.name): option_value.value
+        for option_value in shapings
+        if option_value.shapes != "nothing"
+    }
 
 
 def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
@@ -227,7 +231,11 @@ def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
 
     Defaults are left out, so that an option that a later version adds does not change the order.
     """
-    return {short_name(one.name): one.value for one in shapings if one.shapes == "input" and one.value != one.default}
+    return {
+        short_name(option_value.name): option_value.value
+        for option_value in shapings
+        if option_value.shapes == "input" and option_value.value != option_value.default
+    }
 
 
 def short_name(path: str) -> str:
@@ -263,8 +271,8 @@ def expand_home(instance: Any) -> None:
         value = getattr(instance, field.name)
         texts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(text, str) and "~" in text for text in texts):
-            found = tuple(storage.expanded(text) if isinstance(text, str) else text for text in texts)
-            object.__setattr__(instance, field.name, found if isinstance(value, tuple) else found[0])
+            expanded = tuple(storage.expanded(text) if isinstance(text, str) else text for text in texts)
+            object.__setattr__(instance, field.name, expanded if isinstance(value, tuple) else expanded[0])
 
 
 def check(instance: Any) -> None:

@@ -100,8 +100,8 @@ class CountedWork:
             self._bar.update(self._task, completed=done, speed=speed)
         elif done > self._before and now > self._told + LINE_SECONDS:
             self._told = now
-            left = (now - self._began) / (done - self._before) * (self._total - done)
-            self._tell(f"{done} of {self._total} {self._unit}, {detail}{speed}, {left / 60:.1f} minutes left")
+            seconds_left = (now - self._began) / (done - self._before) * (self._total - done)
+            self._tell(f"{done} of {self._total} {self._unit}, {detail}{speed}, {seconds_left / 60:.1f} minutes left")
 
 
 def counted(

@@ -158,12 +158,12 @@ class Model(Closing):
         takes, whole = self._scorer.takes, storage.expanded(os.fspath(path))
         is_trusted = trust_code or self._trusts_code
         with _python_call(), video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source:
-            (found,) = video_predictions.predict(self._scorer, source, [whole])
-        if found.bad:
-            raise RunError(f"{whole}: {found.bad}.")
-        best = best_of.top_k(found.scores[np.newaxis], top_k)
+            (scored,) = video_predictions.predict(self._scorer, source, [whole])
+        if scored.bad:
+            raise RunError(f"{whole}: {scored.bad}.")
+        best = best_of.top_k(scored.scores[np.newaxis], top_k)
         prediction = self._prediction(whole, best.classes[0].tolist(), best.scores[0].tolist())
-        return dataclasses.replace(prediction, seconds=found.seconds)
+        return dataclasses.replace(prediction, seconds=scored.seconds)
 
     def _refuse_closed(self) -> None:
         if not self._close.alive:
@@ -231,10 +231,10 @@ def extract(
     whole = storage.expanded(os.fspath(path))
     with _python_call():
         registry.set_command_line_names(extractors)
-        ((_, found, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
-    if found.bad:
-        raise RunError(f"{whole}: {found.bad}.")
-    return dict(zip(names, found.arrays, strict=True))
+        ((_, features, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
+    if features.bad:
+        raise RunError(f"{whole}: {features.bad}.")
+    return dict(zip(names, features.arrays, strict=True))
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class FittedRun:
     validations: tuple[Mapping[str, float | None], ...] = ()
 
 
-def fit(**given: Any) -> FittedRun:
+def fit(**flag_values: Any) -> FittedRun:
     """Trains a model in this process, as train.py does.
 
     Args:
@@ -274,7 +274,7 @@ def fit(**given: Any) -> FittedRun:
     if here is not None and here.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
     with _python_call(), program.shown_log():
-        config, outcome = training_run.train(flags.train_config(_words(given)))
+        config, outcome = training_run.train(flags.train_config(_words(flag_values)))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))
@@ -282,12 +282,12 @@ def fit(**given: Any) -> FittedRun:
     return FittedRun(config.train_dir, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
-def _words(given: Mapping[str, Any]) -> list[str]:
+def _words(flag_values: Mapping[str, Any]) -> list[str]:
     """The command line of train.py with these flags."""
-    for name in given:
+    for name in flag_values:
         if name in flag_parsing.HELP:
             raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
-    return [f"--{name}={_word(name, value)}" for name, value in given.items() if value is not None]
+    return [f"--{name}={_word(name, value)}" for name, value in flag_values.items() if value is not None]
 
 
 def _word(name: str, value: Any) -> str:
@@ -295,8 +295,8 @@ def _word(name: str, value: Any) -> str:
         return str(os.fspath(value))
     if isinstance(value, np.generic):
         value = value.item()
-    parts = value if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(part, str | bool | int | float) for part in parts):
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(part, str | bool | int | float) for part in items):
         raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
     return options.shown(value)
 

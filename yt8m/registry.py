@@ -140,9 +140,9 @@ class Registry(Generic[T]):
         # A user's module may import TensorFlow itself, before yt8m.lazy silences TensorFlow's messages.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
-            found: Any = importlib.import_module(module_name)
+            loaded: Any = importlib.import_module(module_name)
             for part in attribute.split("."):
-                found = getattr(found, part)
+                loaded = getattr(loaded, part)
         except (ImportError, AttributeError, ValueError) as error:
             raise UsageError(f"cannot load {self.kind} {path!r} (package.module:Name): {error}") from error
-        return found  # type: ignore[no-any-return]
+        return loaded  # type: ignore[no-any-return]

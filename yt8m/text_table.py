@@ -35,4 +35,4 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 def printable(text: str) -> str:
     """The text with control characters escaped. Otherwise a file from somebody else could control the terminal."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

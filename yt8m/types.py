@@ -77,22 +77,22 @@ class ModelOutput:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: ModelOutput | Mapping[str, Any]) -> ModelOutput:
+    def of(cls, output: ModelOutput | Mapping[str, Any]) -> ModelOutput:
         """Accepts the plain dict that YouTube-8M models return; unknown keys go to `extras`.
 
         Raises:
           ValueError: there are no `predictions`.
         """
-        if isinstance(given, ModelOutput):
-            return given
-        if "predictions" not in given:
-            raise ValueError(f"a model must return predictions; it returned the keys {sorted(given)}")
-        known = {name for name in cls.__dataclass_fields__ if name != "extras"}
-        values = {key: value for key, value in given.items() if key in known}
+        if isinstance(output, ModelOutput):
+            return output
+        if "predictions" not in output:
+            raise ValueError(f"a model must return predictions; it returned the keys {sorted(output)}")
+        field_names = {name for name in cls.__dataclass_fields__ if name != "extras"}
+        values = {key: value for key, value in output.items() if key in field_names}
         for name in ("update_ops", "side_outputs", "loss_gradients"):
             if name in values:
                 values[name] = tuple(values[name] or ())
-        return cls(**values, extras={key: value for key, value in given.items() if key not in known})
+        return cls(**values, extras={key: value for key, value in output.items() if key not in field_names})
 
 
 class Closing:

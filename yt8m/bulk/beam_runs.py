@@ -88,34 +88,34 @@ def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
     Raises:
       UsageError: there is no such runner, it is not installed, or an option is wrong.
     """
-    options, told = _options(BeamJob(runner, workers, words, "", "")), io.StringIO()
+    options, stderr = _options(BeamJob(runner, workers, words, "", "")), io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):  # the list of all options of Beam, and then the error
-            unknown, known = _unknown_words(options, words)
+        with contextlib.redirect_stderr(stderr):  # the list of all options of Beam, and then the error
+            unknown, beam_options = _unknown_words(options, words)
         create_runner(runner)
     except SystemExit as error:
-        reason = told.getvalue().rstrip().rpartition("error: ")[2]
+        reason = stderr.getvalue().rstrip().rpartition("error: ")[2]
         raise UsageError(f"an option of Beam is wrong: {reason or ' '.join(words)}") from error
     except (ValueError, ImportError) as error:
         hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
         raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
     if unknown and runner not in _WITH_A_JOB_SERVER:  # a job server may have options that only it knows
         name = unknown[0].partition("=")[0]
-        hint = suggestion(name, known, otherwise=".")
+        hint = suggestion(name, beam_options, otherwise=".")
         raise UsageError(f"Beam has no option {name}{hint} Its options follow after --, those of yt8m bulk before it.")
 
 
 def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words that are no options of Beam, flags first, and all options that Beam has."""
-    unknown, known = list[str](), list[str]()
+    unknown, beam_options = list[str](), list[str]()
 
     def note(parser: Any) -> None:
         unknown.extend(parser.parse_known_args(list(words))[1])
-        known.extend(name for action in parser._actions for name in action.option_strings)
+        beam_options.extend(name for action in parser._actions for name in action.option_strings)
 
     # If unknown words were not retained, Beam would log a line on them.
     options.get_all_options(add_extra_args_fn=note, retain_unknown_options=True)
-    return sorted(unknown, key=lambda word: not word.startswith("-")), known
+    return sorted(unknown, key=lambda word: not word.startswith("-")), beam_options
 
 
 def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
@@ -129,7 +129,7 @@ def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
         result = pipeline.run()
         result.wait_until_finish()
     _log_sizes(result)
-    return [Done(*one) for one in json_text.parse(storage.read_text(job.note))]
+    return [Done(*values) for values in json_text.parse(storage.read_text(job.note))]
 
 
 def _options(job: BeamJob) -> PipelineOptions:
@@ -173,7 +173,7 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
     try:
         os.dup2(number, 1)
         os.dup2(number, 2)
-        sys.stdout, sys.stderr = (os.fdopen(os.dup(one), "w", buffering=1) for one in saved)
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(saved_descriptor), "w", buffering=1) for saved_descriptor in saved)
         yield
     except BaseException:
         logging.warning("what the workers printed is in %s", path)
@@ -225,6 +225,8 @@ def note_size(count: int) -> None:
 
 def _log_sizes(result: Any) -> None:
     """Logs the size of the largest element that was joined, which bounds the memory of a worker."""
-    found = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
-    if found:
-        logging.info("the largest joined part has %d bytes", max(one.result.max for one in found))
+    distributions = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
+    if distributions:
+        logging.info(
+            "the largest joined part has %d bytes", max(distribution.result.max for distribution in distributions)
+        )

@@ -52,43 +52,43 @@ class _Settings(NamedTuple):
     most_bad: int
 
 
-def run(config: ExtractBulk, given: Mapping[str, Any], beam_words: Sequence[str]) -> int:
+def run(config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: Sequence[str]) -> int:
     """Extracts the features; returns the exit status.
 
     Args:
       config: the flags.
-      given: the settings of the extractors that the user gave.
+      extractor_settings: the settings of the extractors that the user gave.
       beam_words: options of Beam.
 
     Raises:
       UsageError, RunError: see `extract.make` and `run_tasks`.
     """
     check_options(config.runner, config.workers, beam_words)
-    _Distributed(config, given, beam_words).run()
+    _Distributed(config, extractor_settings, beam_words).run()
     return 0
 
 
 class _Distributed(Extraction):
     """An extraction whose missing shards are made by the workers of a pipeline."""
 
-    def __init__(self, config: ExtractBulk, given: Mapping[str, Any], beam_words: Sequence[str]) -> None:
-        super().__init__(config, extract.choose(config.extractors, given))
-        self._bulk, self._given, self._words = config, given, beam_words
+    def __init__(self, config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: Sequence[str]) -> None:
+        super().__init__(config, extract.choose(config.extractors, extractor_settings))
+        self._bulk, self._given, self._words = config, extractor_settings, beam_words
 
-    def _fill(self, left: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
+    def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         extractor.close()  # the workers open their own
-        sums = [one.sha256 for one in self._weights]
+        sums = [weights_of_extractor.sha256 for weights_of_extractor in self._weights]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
         settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
-        tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(left.items())]
+        tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(unfinished.items())]
         job = BeamJob(
             self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
         )
-        done = run_tasks(job, tasks, lambda found: found | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
+        done = run_tasks(job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
         for task in tasks:
             journal.find(task.shard, task.newest)
         self._refuse_many_bad(journal)
-        failed = [one.error for one in done if one.error]
+        failed = [weights_of_extractor.error for weights_of_extractor in done if weights_of_extractor.error]
         if failed:
             raise RunError(f"{failed[0]} ({len(failed)} of {len(tasks)} shards failed; finished shards are kept)")
 
@@ -101,14 +101,14 @@ class _Worker:
         config = settings.config
         self._journal = Journal(config.out, settings.inputs, list(settings.making))
         chosen = extract.choose(config.extractors, settings.given)
-        found = [weights.find(one.extractor, one.name) for one in chosen]
-        for one, own, expected in zip(chosen, found, settings.sums, strict=True):
-            if own.sha256 != expected:
+        weights_here = [weights.find(choice.extractor, choice.name) for choice in chosen]
+        for choice, own_weights, expected in zip(chosen, weights_here, settings.sums, strict=True):
+            if own_weights.sha256 != expected:
                 raise RunError(
-                    f"the weights of the extractor {one.name} have the sha256 {own.sha256} on a worker, and {expected} "
+                    f"the weights of the extractor {choice.name} have the sha256 {own_weights.sha256} on a worker, and {expected} "
                     "on the machine that started the job; give all of them the same files."
                 )
-        self._extractor = ShardExtractor(config, chosen, found, settings.making)
+        self._extractor = ShardExtractor(config, chosen, weights_here, settings.making)
 
     def extract(self, task: VideosTask) -> Done:
         """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""

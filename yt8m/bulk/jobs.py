@@ -55,15 +55,15 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, LOCK)):
         _claim(config, _described(name, config, shards, weights))
-        there = [shard for shard in shards if shard.output and storage.exists(shard.output)]
-        if there:
-            logging.info("%d of %d shards are done already", len(there), len(shards))
-        done = pipelines.run(name, config, [shard for shard in shards if shard not in there], beam_words)
-        records = sum(one.records for one in done)
-        done += [shard_work.noted(config, shard) for shard in there]
+        finished = [shard for shard in shards if shard.output and storage.exists(shard.output)]
+        if finished:
+            logging.info("%d of %d shards are done already", len(finished), len(shards))
+        done = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
+        records = sum(outcome.records for outcome in done)
+        done += [shard_work.noted(config, shard) for shard in finished]
         _check(config, shards, done)
-        _check_counts(config, shards, [one for one in done if one.records and not one.bad])
-        logging.info("%d records of %d shards were read", records, len(shards) - len(there))
+        _check_counts(config, shards, [outcome for outcome in done if outcome.records and not outcome.bad])
+        logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
         if storage.exists(parts := storage.join(config.out, PARTS)):  # not if no shard was left to do
@@ -104,7 +104,7 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     ]
 
 
-def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
+def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
     """Notes the job in the output folder. With --resume the folder must hold the same job.
 
     Raises:
@@ -112,33 +112,33 @@ def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
     """
     note = storage.join(config.out, JOB)
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
-        _refuse_other(config.out, told, json_text.parse(storage.read_text(note)))
+        _refuse_other(config.out, description, json_text.parse(storage.read_text(note)))
         return
     # Hidden files are the lock, and what a job that died at its start has left.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
-    storage.write(note, json.dumps(told, indent=2))
+    storage.write(note, json.dumps(description, indent=2))
 
 
 def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
     for key in now:
         if key != "files" and now[key] != begun.get(key):
-            told = f"({begun.get(key)!r}, and now {now[key]!r})"
-            raise UsageError(f"--resume: {output} holds a job with another {key} {told}; name another folder.")
+            difference = f"({begun.get(key)!r}, and now {now[key]!r})"
+            raise UsageError(f"--resume: {output} holds a job with another {key} {difference}; name another folder.")
     files, before = now["files"], begun.get("files", {})
     for path in sorted({*files, *before}):
         if files.get(path) != before.get(path):
-            what = (
+            change = (
                 "is new in" if path not in before else "is missing in" if path not in files else "was rewritten since"
             )
-            raise UsageError(f"--resume: {path} {what} the job that began in {output}; name another folder.")
+            raise UsageError(f"--resume: {path} {change} the job that began in {output}; name another folder.")
 
 
 def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
     """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
     if storage.is_dir(weights):
-        of_model = [storage.join(folder, one) for folder, names in storage.tree(weights).items() for one in names]
+        of_model = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
     else:
         of_model = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
     files = storage.stamps([*(shard.path for shard in shards), *of_model])
@@ -151,11 +151,11 @@ def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weigh
 
 def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
     """Raises `RunError` if a shard failed, or if more records are bad than the job tolerates."""
-    failed = [one for one in done if one.error]
+    failed = [outcome for outcome in done if outcome.error]
     if failed:
-        more = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
-        raise RunError(f"{failed[0].error}{more}")
-    bad = [one.bad for one in done if one.bad]
+        failed_count = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
+        raise RunError(f"{failed[0].error}{failed_count}")
+    bad = [outcome.bad for outcome in done if outcome.bad]
     for each in bad:
         logging.warning("skipped the rest of a shard: %s", each)
     if len(bad) > config.max_bad_records:
@@ -168,14 +168,14 @@ def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequenc
     """Raises `RunError` if a shard that was read to its end holds another number of records than the manifest says."""
     if not config.manifest:
         return  # the manifests beside the shards were compared while they were read
-    known = manifest.read(config.manifest)
+    expected_shards = manifest.read(config.manifest)
     paths = {shard.number: shard.path for shard in shards}
-    for one in done:
-        expected = known.expected(paths[one.number])
-        if expected is not None and expected.records != one.records:
+    for outcome in done:
+        expected = expected_shards.expected(paths[outcome.number])
+        if expected is not None and expected.records != outcome.records:
             raise RunError(
-                f"{paths[one.number]} holds {one.records} records, but {config.manifest} says {expected.records}. "
-                "Fetch the shard again, or write the manifest anew (yt8m verify --update)."
+                f"{paths[outcome.number]} holds {outcome.records} records, but {config.manifest} says "
+                f"{expected.records}. Fetch the shard again, or write the manifest anew (yt8m verify --update)."
             )
 
 
@@ -183,45 +183,45 @@ def _finish_predictions(job: FinishedJob) -> None:
     """Writes the list of the prediction files, as the last file of the job."""
     output = job.config.out
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
-    found = {"model": job.config.model, "global_step": job.step, "files": files}
-    storage.write(_result("infer", job.config), json.dumps(found, indent=2))
+    index = {"model": job.config.model, "global_step": job.step, "files": files}
+    storage.write(_result("infer", job.config), json.dumps(index, indent=2))
     logging.info("the predictions are in %s, %d files", output, len(files))
 
 
 def _finish_ranking(job: FinishedJob) -> None:
     """Joins the lines of the classes, one file each, into the file of the ranking."""
     config = job.config
-    parts = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
-    if not parts:
+    line_files = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
+    if not line_files:
         raise RunError(NO_SEGMENT)
     with storage.write_atomic(_result("rank", config)) as whole:
         whole.write(SEGMENTS_HEADER + b"\n")
-        for part in parts:
+        for part in line_files:
             whole.write(storage.read_bytes(part))
-    logging.info("the lists of %d classes are in %s", len(parts), _result("rank", config))
+    logging.info("the lists of %d classes are in %s", len(line_files), _result("rank", config))
 
 
 def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the figures and writes report.json, as eval.py does."""
     config = job.config
-    found = json_text.parse(storage.read_text(storage.join(config.out, PARTS, pipelines.FIGURES)))
-    names = _names(config, found["num_classes"])
-    figures = pipelines.with_arrays(found["figures"])
+    saved = json_text.parse(storage.read_text(storage.join(config.out, PARTS, pipelines.FIGURES)))
+    names = _names(config, saved["num_classes"])
+    figures = pipelines.with_arrays(saved["figures"])
     evaluated = evaluation.Evaluated(
         job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
     )
-    evaluation.write_report(_result("eval", config), evaluated, found["model"])
+    evaluation.write_report(_result("eval", config), evaluated, saved["model"])
 
 
 def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
     """The names of the classes: those of the model, or else those of the data."""
     if run_dir.is_run(config.model):
-        own = run_dir.own_names(config.model, num_classes)
+        names_of_model = run_dir.own_names(config.model, num_classes)
     else:
         with scoring.open(config.model, trust_code=config.trust_code) as scorer:
-            own = scorer.names
+            names_of_model = scorer.names
     data = vocabulary.of_data("", _files(config))
-    return vocabulary.of(num_classes, vocabulary.for_model(own, num_classes, config.model, data))
+    return vocabulary.of(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
 
 
 def _files(config: BulkConfig) -> list[str]:

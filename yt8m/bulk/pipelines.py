@@ -44,10 +44,10 @@ def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
 
 
 def _rank(config: RankBulk, tasks: Any) -> Any:
-    found = tasks | "rank" >> beam.ParDo(ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
-    joined = found[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
+    outputs = tasks | "rank" >> beam.ParDo(ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
+    joined = outputs[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
     joined | "write the lines" >> beam.Map(_write_line, config.out)
-    return found[_JOINED]
+    return outputs[_JOINED]
 
 
 def _lists_of(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
@@ -67,33 +67,33 @@ class _BestSegments(beam.CombineFn):
         """An accumulator without segments."""
         return []
 
-    def add_input(self, held: list[RankedSegments], added: RankedSegments) -> list[RankedSegments]:
+    def add_input(self, accumulator: list[RankedSegments], added: RankedSegments) -> list[RankedSegments]:
         """Adds the list of a shard."""
-        return self.merge_accumulators([held, [added]])
+        return self.merge_accumulators([accumulator, [added]])
 
     def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
         """Joins several lists into one."""
-        found = [one for each in lists for one in each]
-        return [RankedSegments.joined(found, self._most)] if found else []
+        joined_lists = [segments for each in lists for segments in each]
+        return [RankedSegments.joined(joined_lists, self._most)] if joined_lists else []
 
-    def extract_output(self, held: list[RankedSegments]) -> list[bytes]:
+    def extract_output(self, accumulator: list[RankedSegments]) -> list[bytes]:
         """The names in order, each once."""
-        return list(dict.fromkeys(held[0].names.tolist())) if held else []
+        return list(dict.fromkeys(accumulator[0].names.tolist())) if accumulator else []
 
 
-def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
-    number, names = found
+def _write_line(class_and_names: tuple[int, list[bytes]], output: str) -> None:
+    number, names = class_and_names
     line = line_of(number, names)
     note_size(len(line))
     storage.write(storage.join(output, PARTS, f"class{number:09d}"), line)
 
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
-    found = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _metrics_of)).with_outputs(_METRICS, main=_JOINED)
+    outputs = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _metrics_of)).with_outputs(_METRICS, main=_JOINED)
     path = storage.join(config.out, PARTS, FIGURES)
     once = tasks.pipeline | "once" >> beam.Create([path])
-    once | "figures" >> beam.Map(_write_figures, beam.pvalue.AsList(found[_METRICS]))
-    return found[_JOINED]
+    once | "figures" >> beam.Map(_write_figures, beam.pvalue.AsList(outputs[_METRICS]))
+    return outputs[_JOINED]
 
 
 class _ShardMetrics(NamedTuple):

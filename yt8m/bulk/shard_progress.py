@@ -71,6 +71,6 @@ class ShardProgress:
         except RunError as error:  # a bucket that does not answer now shall not end the job
             logging.debug("cannot see how far the job is: %s", error)
             return 0, 0
-        found = [re.fullmatch(r"(\d+)-(\d+)", name) for name in names]
-        counts = {int(one[1]): int(one[2]) for one in found if one}
+        matches = [re.fullmatch(r"(\d+)-(\d+)", name) for name in names]
+        counts = {int(match[1]): int(match[2]) for match in matches if match}
         return len(counts), sum(counts.values())

@@ -57,9 +57,9 @@ class RankedSegments(NamedTuple):
     @classmethod
     def of(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
         """The best segments of one class in one shard; `keys` and `names` are in the order of the shard's list."""
-        held = np.empty(len(names), object)
-        held[:] = names
-        return cls(keys, np.full(len(names), shard), np.arange(len(names)), held)
+        name_array = np.empty(len(names), object)
+        name_array[:] = names
+        return cls(keys, np.full(len(names), shard), np.arange(len(names)), name_array)
 
     @classmethod
     def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
@@ -102,10 +102,10 @@ class _Loaded:
     def _check(self) -> RecordCheck:
         return self._stack.enter_context(contextlib.closing(RecordCheck(self.run("--max_bad_records").reader())))
 
-    def run(self, what: str) -> GraphScorer:
+    def run(self, purpose: str) -> GraphScorer:
         """The model, if it is that of a run."""
         if not isinstance(self.model, GraphScorer):
-            raise UsageError(f"{what} needs the folder of a run or its archive; {self.config.model} is an export.")
+            raise UsageError(f"{purpose} needs the folder of a run or its archive; {self.config.model} is an export.")
         return self.model
 
     @functools.cached_property
@@ -191,7 +191,10 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
         for segments, scores in model.scores(videos):
             listed = scores[:, ranking.classes]
             ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
-    lists = ((number, RankedSegments.of(keys, shard.number, found)) for number, found, keys in ranking.scored_lines())
+    lists = (
+        (number, RankedSegments.of(keys, shard.number, segment_names))
+        for number, segment_names, keys in ranking.scored_lines()
+    )
     return Done(shard.number, count, _told(bad)), lists
 
 
@@ -241,7 +244,9 @@ class _SegmentModel:
         for start in range(0, len(cut["names"]), self._size):
             rows = slice(start, start + self._size)
             names = cut["names"][rows].tolist()
-            features = dict(zip(self._run.data.feature_names, [one[rows] for one in cut["features"]], strict=True))
+            features = dict(
+                zip(self._run.data.feature_names, [values[rows] for values in cut["features"]], strict=True)
+            )
             batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
             yield names, self._run.scores(batch, self._size)[1]
 

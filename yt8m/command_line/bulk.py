@@ -27,20 +27,20 @@ def main(argv: list[str]) -> int:
         print(_overview(), end="")
         return 0 if name else 2
     if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise UsageError(f"unknown command yt8m bulk {name}{suggestion(name, COMMANDS)} (known: {known})")
+        command_names = ", ".join(COMMANDS)
+        raise UsageError(f"unknown command yt8m bulk {name}{suggestion(name, COMMANDS)} (known: {command_names})")
     command = COMMANDS[name]
     config: Any
-    given: dict[str, Any] = {}
-    told = (f"yt8m bulk {name}", command.purpose, words[1:])
+    settings: dict[str, Any] = {}
+    program = (f"yt8m bulk {name}", command.purpose, words[1:])
     if command.config is ExtractBulk:
-        config, given = flags.read_with(ExtractBulk, *told, extractors, "extractors")
+        config, settings = flags.read_with(ExtractBulk, *program, extractors, "extractors")
     else:
-        config = flags.read(command.config, *told)
+        config = flags.read(command.config, *program)
     if importlib.util.find_spec("apache_beam") is None:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
     if isinstance(config, ExtractBulk):
-        return int(_loaded("extraction").run(config, given, beam_words))
+        return int(_loaded("extraction").run(config, settings, beam_words))
     return int(_loaded("jobs").run(name, with_absolute_paths(config), beam_words))
 
 

@@ -99,15 +99,15 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("--help", "--help=all", "-h", "help"):
         print(overview(), end="")
         return 0
-    name, rest = words[0], words[1:]
+    name, arguments = words[0], words[1:]
     if name == "--version":
         print(importlib.import_module("yt8m").__version__)
         return 0
     if name not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        raise UsageError(f"unknown command {name!r}{suggestion(name, COMMANDS)} (known: {known})")
+        command_names = ", ".join(COMMANDS)
+        raise UsageError(f"unknown command {name!r}{suggestion(name, COMMANDS)} (known: {command_names})")
     with calling(f"yt8m {name}"):
-        return run_main(name, importlib.import_module(COMMANDS[name].module).main, rest)
+        return run_main(name, importlib.import_module(COMMANDS[name].module).main, arguments)
 
 
 def overview() -> str:
@@ -115,8 +115,8 @@ def overview() -> str:
     width = max(map(len, COMMANDS)) + 2
     lines = ["usage: yt8m COMMAND [--flag=value ...]", ""]
     for title, group in _GROUPS.items():
-        told = [f"  {name:<{width}}{command.purpose}" for name, command in group.items()]
-        lines += [f"{title}:", *told, ""]
+        entries = [f"  {name:<{width}}{command.purpose}" for name, command in group.items()]
+        lines += [f"{title}:", *entries, ""]
     return "\n".join([*lines, _EXAMPLES])
 
 

@@ -51,21 +51,23 @@ def main(argv: list[str]) -> int:
             )
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:
-        known = flag_parsing.training_flags()
-        own = flag_parsing.hyper_parameters(known, find_word("model", words), find_word("label_loss", words))
-        given = parse([*job_flags, *known, *own], words)
+        train_flags = flag_parsing.training_flags()
+        model_flags = flag_parsing.hyper_parameters(
+            train_flags, find_word("model", words), find_word("label_loss", words)
+        )
+        values = parse([*job_flags, *train_flags, *model_flags], words)
     except HelpAsked:
         print(usage(Program("yt8m cloud-job train", _PURPOSE, job_flags), {}), end="")
         return 0
     with about_flags():
-        job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})
+        job = CloudJobConfig(**{flag.name: values.pop(flag.name) for flag in job_flags if flag.name in values})
     # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
-    args = [f"--{name}={options.shown(value)}" for name, value in {**towers, **exchange, **given}.items()]
+    args = [f"--{name}={options.shown(value)}" for name, value in {**towers, **exchange, **values}.items()]
     run = flags.train_config(args, files_are_here=False)
     _check_exchange(job, run)
-    _refuse_local_paths(job, run, given.get("config", ""))
+    _refuse_local_paths(job, run, values.get("config", ""))
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
     return _submit(job, args, name) if job.submit else _show(job, args, name)
 
@@ -131,12 +133,12 @@ class CloudJobConfig(options.Checked):
         trains: dict[str, Any] = {"machineType": self.machine}
         if self.accelerator:
             trains |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
-        found = [{"machineSpec": trains, "replicaCount": 1}]
+        machine_pools = [{"machineSpec": trains, "replicaCount": 1}]
         if self.workers or self.ps:
-            found.append({"machineSpec": trains, "replicaCount": self.workers} if self.workers else {})
+            machine_pools.append({"machineSpec": trains, "replicaCount": self.workers} if self.workers else {})
         if self.ps:
-            found.append({"machineSpec": {"machineType": self.ps_machine}, "replicaCount": self.ps})
-        return found
+            machine_pools.append({"machineSpec": {"machineType": self.ps_machine}, "replicaCount": self.ps})
+        return machine_pools
 
 
 def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
@@ -157,12 +159,12 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
     """Refuses paths of this machine, which the job cannot read, and a run folder that ends with the job's machine."""
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
-    named = {
+    paths_by_flag = {
         options.flag_of(field): options.value_at(run, path)
         for path, field in options.fields_of(run)
         if field.metadata["is_path"] and field.metadata["belongs_to"] != "machine"
     }
-    for name, paths in {"config": start, **named}.items():
+    for name, paths in {"config": start, **paths_by_flag}.items():
         for path in filter(None, paths.split(",")):
             if not path.strip().startswith(("gs://", "/gcs/")):
                 raise UsageError(f"--{name}={paths}: the job cannot see this machine's files; expected gs://...")
@@ -232,8 +234,8 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
         # Only the first pool names the code; gcloud uses it for all pools.
         code = [f"executor-image-uri={config.executor_image}", "local-package-path=.", f"python-module={_MODULE}"]
         for number, pool in enumerate(config.pools()):
-            parts = [*_as_flag(pool), *([] if number else code)]
-            words.append(f"--worker-pool-spec={','.join(parts)}")
+            fields = [*_as_flag(pool), *([] if number else code)]
+            words.append(f"--worker-pool-spec={','.join(fields)}")
         words += [f"--args={_escaped(args)}"] if args else []
     return words
 
@@ -241,13 +243,13 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
 def _as_flag(pool: dict[str, Any]) -> list[str]:
     """The machine fields of a pool as key=value words of `--worker-pool-spec`."""
     machine = pool.get("machineSpec", {})
-    found = {
+    fields = {
         "machine-type": machine.get("machineType"),
         "replica-count": pool.get("replicaCount"),
         "accelerator-type": machine.get("acceleratorType"),
         "accelerator-count": machine.get("acceleratorCount"),
     }
-    return [f"{name}={value}" for name, value in found.items() if value is not None]
+    return [f"{name}={value}" for name, value in fields.items() if value is not None]
 
 
 def _escaped(args: Sequence[str]) -> str:

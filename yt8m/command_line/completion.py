@@ -82,23 +82,23 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     if equals:
         head = f"--{name}=" if is_whole else ""
         return [head + choice + end for choice in flags.get(name) or () if choice.startswith(value)]
-    found = {flag: end if choices is None else "=" for flag, choices in flags.items() if flag.startswith(name)}
-    return [f"--{flag}{mark}" for flag, mark in found.items()]
+    endings = {flag: end if choices is None else "=" for flag, choices in flags.items() if flag.startswith(name)}
+    return [f"--{flag}{mark}" for flag, mark in endings.items()]
 
 
 @functools.cache
 def _flags(command: str) -> dict[str, list[str] | None]:
     """{flag: the values to complete it with}; an empty list if none are known, None for a flag without a value."""
     text = _help(command)
-    found: dict[str, list[str] | None] = {}
-    _, *parts = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
-    for switch, flag, description in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+    choices_of: dict[str, list[str] | None] = {}
+    _, *pieces = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
+    for switch, flag, description in zip(pieces[0::3], pieces[1::3], pieces[2::3], strict=True):
         choices = _CHOICES.search(description)
-        found[flag] = None if switch else choices.group(1).split()[::2] if choices else []
+        choices_of[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
-        if CHOOSE[kind] in found:
-            found[CHOOSE[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
-    return found
+        if CHOOSE[kind] in choices_of:
+            choices_of[CHOOSE[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
+    return choices_of
 
 
 def _help(command: str) -> str:

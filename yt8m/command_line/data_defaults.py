@@ -24,53 +24,53 @@ from yt8m.records.vocabulary import Vocabulary
 
 
 def complete(
-    given: Mapping[str, Any], files: Sequence[str], named: Vocabulary | None = None
+    flags: Mapping[str, Any], files: Sequence[str], names: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:
     """Adds the flags that describe the records to the flags given for a training; logs in one line what was found.
 
     Args:
-      given: {flag: value}.
+      flags: {flag: value}.
       files: the shards; empty if this machine cannot see them, or if they are the sample data.
-      named: the vocabulary of the shards, which gives the class count; None if there is none.
+      names: the vocabulary of the shards, which gives the class count; None if there is none.
 
     Returns:
-      ({option: value}, including `given`; whether the level and the features were taken from the data).
+      ({option: value}, including `flags`; whether the level and the features were taken from the data).
 
     Raises:
       UsageError: a flag contradicts the data, or a size is missing; the message names the flag to give.
       RunError: a manifest is damaged, or two contradict one another.
     """
     # A custom reader may read records of another layout, which cannot be checked here.
-    found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
-    of_names = dict(vocabulary=named.path, num_classes=len(named)) if named else {}
-    if found is None:
-        return _with_sizes({"feature_names": _published_names(given), **given, **of_names}, {}, ""), False
-    _refuse_more_classes(named, found)
-    is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
-    is_taken = is_own and not any(name in given for name in DESCRIBING)
-    taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
-    values = {"frame_features": False, **taken, **given, **of_names}
-    if is_own and found.format.num_classes is not None:
-        values.setdefault("num_classes", found.format.num_classes)
-    if found.is_declared or not given.get("max_bad_records"):  # otherwise the first record may be a bad one
+    discovered = discovery.find(files, flags.get("manifest", "")) if files and "reader" not in flags else None
+    of_names = dict(vocabulary=names.path, num_classes=len(names)) if names else {}
+    if discovered is None:
+        return _with_sizes({"feature_names": _published_names(flags), **flags, **of_names}, {}, ""), False
+    _refuse_more_classes(names, discovered)
+    is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
+    is_taken = is_own and not any(name in flags for name in DESCRIBING)
+    taken: dict[str, Any] = _taken(discovered.format) if is_taken else {"feature_names": _published_names(flags)}
+    values = {"frame_features": False, **taken, **flags, **of_names}
+    if is_own and discovered.format.num_classes is not None:
+        values.setdefault("num_classes", discovered.format.num_classes)
+    if discovered.is_declared or not flags.get("max_bad_records"):  # otherwise the first record may be a bad one
         # The vocabulary has at least the classes of the data; more of them were appended after the data were made.
-        of_records = {name: value for name, value in given.items() if not named or name != "num_classes"}
-        refuse_contradiction(of_records, found, values, is_own)
+        of_records = {name: value for name, value in flags.items() if not names or name != "num_classes"}
+        refuse_contradiction(of_records, discovered, values, is_own)
     if is_taken:
-        _log_taken(values, found)
+        _log_taken(values, discovered)
     else:
-        _log_unused(values, found)
-    values["feature_ranges"] = feature_ranges(values["feature_names"], found.format)
-    values["extractors"] = options.with_tuples(found.extractors)
-    return _with_sizes(values, found.format.sizes(), str(found)), is_taken
+        _log_unused(values, discovered)
+    values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
+    values["extractors"] = options.with_tuples(discovered.extractors)
+    return _with_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
 
 
-def _refuse_more_classes(named: Vocabulary | None, found: Found) -> None:
+def _refuse_more_classes(names: Vocabulary | None, discovered: Found) -> None:
     """Refuses records with more classes than their vocabulary names. Fewer are fine: classes may have been appended."""
-    if named and (found.format.num_classes or 0) > len(named):
+    if names and (discovered.format.num_classes or 0) > len(names):
         raise UsageError(
-            f"{named.path} names {len(named)} classes, but according to {found} the data have "
-            f"{found.format.num_classes}; name their own vocabulary by --vocabulary."
+            f"{names.path} names {len(names)} classes, but according to {discovered} the data have "
+            f"{discovered.format.num_classes}; name their own vocabulary by --vocabulary."
         )
 
 
@@ -86,10 +86,10 @@ def _taken(format: DataFormat) -> dict[str, Any]:
     )
 
 
-def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
+def _published_names(flags: Mapping[str, Any]) -> tuple[str, ...]:
     """The features that are read by default: only rgb, as in the published code; for the sample data, rgb and audio."""
-    names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
-    return names[:1] if "train_data_pattern" in given else names
+    names = ("rgb", "audio") if flags.get("frame_features") else ("mean_rgb", "mean_audio")
+    return names[:1] if "train_data_pattern" in flags else names
 
 
 def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
@@ -98,21 +98,23 @@ def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) ->
     if "feature_sizes" in values:
         return values
     if not set(names) <= KNOWN_SIZES.keys() and set(names) <= sizes.keys():
-        given = f"--feature_names={shown(names)}"
-        raise UsageError(f"{given} needs --feature_sizes={shown(tuple(sizes[name] for name in names))} too ({where}).")
+        flag_text = f"--feature_names={shown(names)}"
+        raise UsageError(
+            f"{flag_text} needs --feature_sizes={shown(tuple(sizes[name] for name in names))} too ({where})."
+        )
     return {**values, "feature_sizes": known_sizes(names)}
 
 
-def _log_taken(values: Mapping[str, Any], found: Found) -> None:
+def _log_taken(values: Mapping[str, Any], discovered: Found) -> None:
     unknown = (
         "" if "num_classes" in values else f"; they do not give the class count, so {DataConfig.num_classes} is assumed"
     )
-    logging.info("taken from the data: %s (%s)%s", found.format, found, unknown)
+    logging.info("taken from the data: %s (%s)%s", discovered.format, discovered, unknown)
 
 
-def _log_unused(values: Mapping[str, Any], found: Found) -> None:
+def _log_unused(values: Mapping[str, Any], discovered: Found) -> None:
     read = values["feature_names"]
-    unused = [name for name in found.format.sizes() if name not in read]
-    if unused and set(read) <= found.format.sizes().keys():
+    unused = [name for name in discovered.format.sizes() if name not in read]
+    if unused and set(read) <= discovered.format.sizes().keys():
         names = shown((*read, *unused))
-        logging.info("not used: %s of the data (%s); --feature_names=%s uses all", shown(unused), found, names)
+        logging.info("not used: %s of the data (%s); --feature_names=%s uses all", shown(unused), discovered, names)

@@ -32,11 +32,11 @@ def _with_commas(words: Sequence[str]) -> list[str]:
     """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
     declared = flag_parsing.flags_of(ensembles.EnsembleConfig, "Flags")
     lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
-    found: list[str] = []
+    joined: list[str] = []
     for word in words:
-        name, equals, text = found[-1].lstrip("-").partition("=") if found else ("", "", "")
+        name, equals, text = joined[-1].lstrip("-").partition("=") if joined else ("", "", "")
         if word.startswith("-") or name not in lists:
-            found.append(word)
+            joined.append(word)
         else:
-            found[-1] = f"{found[-1]},{word}" if equals and text else f"--{name}={word}"
-    return found
+            joined[-1] = f"{joined[-1]},{word}" if equals and text else f"--{name}={word}"
+    return joined

@@ -74,10 +74,10 @@ def training_flags() -> list[Flag]:
 
 def import_flags() -> list[Flag]:
     """The flags of `yt8m import-checkpoint`: its own, and those that shape the variables and name the classes."""
-    own = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
+    of_import = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
     shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
-    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in own}
-    return [*own, *(flag for flag in training_flags() if flag.name in names)]
+    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
+    return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
@@ -99,12 +99,12 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
         `package.module:Class` adds its flags.
       of_losses: False for a program that has no loss.
     """
-    found: list[Flag] = []
+    flags: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]
     for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
-        names = {flag.name for flag in (*taken, *found)}
-        found += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
-    return found
+        names = {flag.name for flag in (*taken, *flags)}
+        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
+    return flags
 
 
 def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str]) -> list[Flag]:
@@ -120,18 +120,20 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
     fields: dict[str, list[tuple[str, options.Option]]] = {}
     for part in chosen or [""]:
         fields = fields | {
-            name: found for name, found in owners(catalogue, part).items() if name not in {*fields, *taken}
+            name: declarations
+            for name, declarations in owners(catalogue, part).items()
+            if name not in {*fields, *taken}
         }
     made = []
     for name, declared in fields.items():
-        told = [one for one in declared if one[0] in chosen] or declared
-        made.append(Flag(name, _plain(told[0][1].type), None, _shared_help(told), group))
+        shown_declarations = [declaration for declaration in declared if declaration[0] in chosen] or declared
+        made.append(Flag(name, _plain(shown_declarations[0][1].type), None, _shared_help(shown_declarations), group))
     return made
 
 
 def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
     """The hyper-parameters of the class called `chosen`; none if there is no such class."""
-    return {name for name, found in owners(catalogue, chosen).items() if found[0][0] == chosen}
+    return {name for name, declarations in owners(catalogue, chosen).items() if declarations[0][0] == chosen}
 
 
 def flags_of(cls: type, group: str) -> list[Flag]:
@@ -161,10 +163,10 @@ def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
     return option.help + (f" ({' or '.join(metadata['choices'])})" if metadata["choices"] else "")
 
 
-def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
+def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
     """The help, with the default of each class unless it is empty."""
-    defaults = [f"{model}: {text}" for model, option in found if (text := shown(option.default))]
-    return found[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
+    defaults = [f"{model}: {text}" for model, option in declarations if (text := shown(option.default))]
+    return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
 
 def usage(
@@ -179,19 +181,19 @@ def usage(
       show_all: list all flags.
     """
     show_all = show_all or len(program.flags) <= _FEW
-    told = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
-    names = {kind: names[kind] for kind in names if show_all or CHOOSE[kind] in [flag.name for flag in told]}
+    shown_flags = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
+    names = {kind: names[kind] for kind in names if show_all or CHOOSE[kind] in [flag.name for flag in shown_flags]}
     lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrapped(program.purpose, 0)]
-    for group, of_group in itertools.groupby(told, key=lambda flag: flag.group):
+    for group, of_group in itertools.groupby(shown_flags, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
         for flag in of_group:
             lines += _entry(flag)
     lines += ["", "Names:"] if names else []
     for kind, members in names.items():
         lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
-    rest = len(program.flags) - len(told)
-    more = f"--help=all lists {rest} more flags. " if rest else ""
-    return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
+    hidden = len(program.flags) - len(shown_flags)
+    hint = f"--help=all lists {hidden} more flags. " if hidden else ""
+    return "\n".join([*lines, "", *_wrapped(f"{hint}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
 CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
@@ -202,10 +204,10 @@ def _entry(flag: Flag) -> list[str]:
     head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={_placeholder(flag)}"
     has_default = flag.default not in (None, "", ()) and flag.default is not False and not flag.help.endswith("]")
     default = f" [{shown(flag.default)}]" if has_default else ""
-    first, *more = _wrapped(flag.help + default, _COLUMN)
+    first, *lines = _wrapped(flag.help + default, _COLUMN)
     if len(head) > _COLUMN - 2:
-        return [head, first, *more]
-    return [head.ljust(_COLUMN) + first.lstrip(), *more]
+        return [head, first, *lines]
+    return [head.ljust(_COLUMN) + first.lstrip(), *lines]
 
 
 def _placeholder(flag: Flag) -> str:
@@ -248,14 +250,14 @@ class _Given(NamedTuple):
 
 
 def parse(
-    known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None, only_in_files: Sequence[Flag] = ()
+    flags: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None, only_in_files: Sequence[Flag] = ()
 ) -> dict[str, Any]:
     """The values of the flags that were given, and of no others.
 
     A flag may be given once on the command line and once in all flagfiles; the command line wins.
 
     Args:
-      known: the flags of the program.
+      flags: the flags of the program.
       words: the command line without the program's name.
       operands: receives the words that are not flags, in order; if None, such words are refused.
       only_in_files: more flags, which flagfiles may have.
@@ -266,11 +268,11 @@ def parse(
     """
     by_name, of_files = (
         {name: flag for flag in members for name in (flag.name, *flag.aliases)}
-        for members in (known, [*known, *only_in_files])
+        for members in (flags, [*flags, *only_in_files])
     )
     typed, files = _split_flagfiles(words)
-    given = {**_once(files, of_files, " in the flagfiles"), **_once(typed, by_name, "", operands)}
-    return {name: _value(of_files[name], one) for name, one in given.items()}
+    texts = {**_once(files, of_files, " in the flagfiles"), **_once(typed, by_name, "", operands)}
+    return {name: _value(of_files[name], text) for name, text in texts.items()}
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
@@ -290,18 +292,18 @@ def find_word(name: str, words: Sequence[str]) -> str:
 def find_switch(name: str, words: Sequence[str]) -> bool:
     """Whether an on-or-off flag is on, before the flags are known; raises like `parse`."""
     typed, files = _split_flagfiles(words)
-    own = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
-    return bool(parse([Flag(name, bool, False, "", "")], own[-1:]).get(name))
+    matching = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
+    return bool(parse([Flag(name, bool, False, "", "")], matching[-1:]).get(name))
 
 
 def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """(words of the command line, words of the files that `--flagfile` names)."""
-    typed, files, rest = [], [], iter(words)
-    for word in rest:
+    typed, files, remaining = [], [], iter(words)
+    for word in remaining:
         if word.lstrip("-").partition("=")[0] != "flagfile" or not word.startswith("-"):
             typed.append(word)
             continue
-        path = word.partition("=")[2] or next(rest, "")
+        path = word.partition("=")[2] or next(remaining, "")
         try:
             files += flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
         except flags.Error as error:
@@ -311,21 +313,21 @@ def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _once(
-    words: Sequence[str], known: Mapping[str, Flag], where: str, operands: list[str] | None = None
+    words: Sequence[str], flags: Mapping[str, Flag], where: str, operands: list[str] | None = None
 ) -> dict[str, _Given]:
-    found: dict[str, _Given] = {}
-    for one in _read(words, known, operands):
-        if one.name in found:
-            raise UsageError(f"--{one.name} is given twice{where}: {found[one.name].written} and {one.written}.")
-        found[one.name] = one
-    return found
+    values: dict[str, _Given] = {}
+    for value in _read(words, flags, operands):
+        if value.name in values:
+            raise UsageError(f"--{value.name} is given twice{where}: {values[value.name].written} and {value.written}.")
+        values[value.name] = value
+    return values
 
 
-def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
+def _read(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
     """Cuts the words into flags with their values."""
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         name, equals, text = word.lstrip("-").partition("=")
         if operands is not None and not word.startswith("-"):
             operands.append(word)
@@ -334,53 +336,53 @@ def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] |
             raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
         if name in HELP:
             raise HelpAsked(name == "helpfull" or text == "all")
-        flag = known.get(name) or _negated(name, equals, known)
+        flag = flags.get(name) or _negated(name, equals, flags)
         if flag is None:
-            raise UsageError(_unknown(name, known))
+            raise UsageError(_unknown(name, flags))
         if equals:
             yield _Given(flag.name, text, word)
         elif flag.kind is bool:
-            _refuse_word_after_switch(flag.name, rest, takes_files=operands is not None)
+            _refuse_word_after_switch(flag.name, remaining, takes_files=operands is not None)
             yield _Given(flag.name, None, word)
-        elif not rest or rest[0].startswith("--"):
+        elif not remaining or remaining[0].startswith("--"):
             raise UsageError(f"--{name} has no value; write --{name}=...")
         else:
-            yield _Given(flag.name, rest[0], f"{word} {rest.pop(0)}")
+            yield _Given(flag.name, remaining[0], f"{word} {remaining.pop(0)}")
 
 
-def _negated(name: str, equals: str, known: Mapping[str, Flag]) -> Flag | None:
-    flag = known.get(name[2:]) if name.startswith("no") and not equals else None
+def _negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | None:
+    flag = flags.get(name[2:]) if name.startswith("no") and not equals else None
     return flag if flag and flag.kind is bool else None
 
 
-def _unknown(name: str, known: Mapping[str, Flag]) -> str:
-    close = suggestion(name, known).replace("mean ", "mean --")
+def _unknown(name: str, flags: Mapping[str, Flag]) -> str:
+    close = suggestion(name, flags).replace("mean ", "mean --")
     return f"unknown flag --{name}{close or '; --help=all lists all flags'}"
 
 
-def _refuse_word_after_switch(name: str, rest: Sequence[str], takes_files: bool) -> None:
-    word = rest[0] if rest else "-"
+def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: bool) -> None:
+    word = remaining[0] if remaining else "-"
     is_file = takes_files and word.lower() not in _TRUTHS
     if not word.startswith("-") and not is_file:
         raise UsageError(
-            f"--{name} {rest[0]}: a flag that is on or off takes no word after a blank; "
-            f"write --{name}={rest[0]}, --{name} or --no{name}."
+            f"--{name} {remaining[0]}: a flag that is on or off takes no word after a blank; "
+            f"write --{name}={remaining[0]}, --{name} or --no{name}."
         )
 
 
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
-def _value(flag: Flag, given: _Given) -> Any:
+def _value(flag: Flag, argument: _Given) -> Any:
     """The given text, converted to the flag's type."""
-    if given.text is None:
-        return not given.written.lstrip("-").startswith("no") or given.written.lstrip("-") == flag.name
-    if not given.text:
+    if argument.text is None:
+        return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
+    if not argument.text:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
     try:
-        return _converted(flag.kind, given.text)
+        return _converted(flag.kind, argument.text)
     except ValueError as error:
-        raise UsageError(f"--{flag.name}={given.text}: expected {_EXPECTED[flag.kind]} ({flag.help}).") from error
+        raise UsageError(f"--{flag.name}={argument.text}: expected {_EXPECTED[flag.kind]} ({flag.help}).") from error
 
 
 def _converted(kind: Any, text: str) -> Any:
@@ -393,5 +395,5 @@ def _converted(kind: Any, text: str) -> Any:
     if kind is str:
         return text
     (item, _) = typing.get_args(kind)
-    parts = [part.strip() for part in text.split(",")]
-    return tuple(item(part) for part in parts if part or item is not str)
+    items = [part.strip() for part in text.split(",")]
+    return tuple(item(part) for part in items if part or item is not str)

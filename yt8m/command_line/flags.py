@@ -77,8 +77,8 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     """
     begun = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
-    typed, own = _given(program, words, TRAIN, begun)
-    return _training(begun, begun.values(typed), own, files_are_here)
+    typed, hyper_parameter_values = _given(program, words, TRAIN, begun)
+    return _training(begun, begun.values(typed), hyper_parameter_values, files_are_here)
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
@@ -94,22 +94,30 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     listed = import_flags()
     names = {flag.name for flag in listed}
     # The recipe of a network has flags for training too. The run saves them.
-    more = [flag for flag in training_flags() if flag.name not in names]
-    typed, own = _given(Program("yt8m import-checkpoint", purpose, listed, more), words, {}, begun)
-    asked = _section(ImportConfig, typed)
-    given = {**begun.values(typed), "train_dir": asked.out}
-    network = published.find(asked.source, given.get("model", ModelConfig.model))
-    config = _training(begun, given, published.options(network, own, usual=not begun.path))
-    return asked, config, {*own, *begun.hyper_parameters_for(config.model).hyper_parameters}
+    training_only = [flag for flag in training_flags() if flag.name not in names]
+    typed, hyper_parameter_values = _given(
+        Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, begun
+    )
+    config_of_import = _section(ImportConfig, typed)
+    values = {**begun.values(typed), "train_dir": config_of_import.out}
+    network = published.find(config_of_import.source, values.get("model", ModelConfig.model))
+    config = _training(begun, values, published.options(network, hyper_parameter_values, usual=not begun.path))
+    return (
+        config_of_import,
+        config,
+        {*hyper_parameter_values, *begun.hyper_parameters_for(config.model).hyper_parameters},
+    )
 
 
-def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files_are_here: bool = True) -> TrainConfig:
-    """The config of a training from its flags and the hyper-parameters `own`; see `train_config`."""
-    pattern = given.get("train_data_pattern", "")
-    _section(StorageConfig, given).use()
+def _training(
+    begun: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
+) -> TrainConfig:
+    """The config of a training from its flags and the hyper-parameters `hyper_parameter_values`; see `train_config`."""
+    pattern = flags.get("train_data_pattern", "")
+    _section(StorageConfig, flags).use()
     files = check_files("train_data_pattern", pattern) if files_are_here else []
-    named = _vocabulary(given, files, begun.vocabulary) if files_are_here else None
-    values, are_taken = data_defaults.complete(given, files, named)
+    names = _vocabulary(flags, files, begun.vocabulary) if files_are_here else None
+    values, are_taken = data_defaults.complete(flags, files, names)
     values.setdefault("num_classes", begun.config.data.num_classes)
     config = _config(TrainConfig, values)
     check_names(config.model, config.optimizer)
@@ -117,11 +125,15 @@ def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files
         readers.own_reader_class(config.data.reader)
     with about_flags(f"--best_metric={config.validation.best_metric}: "):
         metrics.find(config.validation.best_metric)
-    model = with_hyper_parameters(begun.hyper_parameters_for(config.model), own)
+    model = with_hyper_parameters(begun.hyper_parameters_for(config.model), hyper_parameter_values)
     check_model_takes(config.data, model, are_taken)
     config = dataclasses.replace(config, model=model)
     if begun.path:
-        changed = [str(one) for one in resume.changes(SavedRun(begun.config, False), config) if one.name != "train_dir"]
+        changed = [
+            str(change)
+            for change in resume.changes(SavedRun(begun.config, False), config)
+            if change.name != "train_dir"
+        ]
         logging.info("the options are those of %s, except: %s", begun.path, "; ".join(changed) or "nothing")
     return config
 
@@ -133,10 +145,10 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     `with_hyper_parameters` checks that its model has them.
     """
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
-    given, own = _given(program, words, EVALUATION)
-    config = _config(EvalConfig, given)
+    values, hyper_parameter_values = _given(program, words, EVALUATION)
+    config = _config(EvalConfig, values)
     check_files("eval_data_pattern", config.eval_data_pattern)
-    return dataclasses.replace(config, hyper_parameters=own)
+    return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
@@ -144,23 +156,25 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 
     Hyper-parameters are treated as in `eval_config`.
     """
-    known = program_flags(InferenceConfig, "Inference")
-    program = Program("inference.py", "Writes predictions for TFRecord files.", known)
-    given, own = _given(program, words, INFERENCE, of_losses=False)
-    config = _config(InferenceConfig, given)
+    of_inference = program_flags(InferenceConfig, "Inference")
+    program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
+    values, hyper_parameter_values = _given(program, words, INFERENCE, of_losses=False)
+    config = _config(InferenceConfig, values)
     check_files("input_data_pattern", config.input_data_pattern)
-    return dataclasses.replace(config, hyper_parameters=own)
+    return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     """What `yt8m cache WORDS` asks for, and the data as a training with the same flags reads them; raises like it."""
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
-    asked, given = _read(CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None)
-    files = check_files("data", asked.data)
-    described = {name: given[name] for name in given if name in DataConfig.__dataclass_fields__}
-    described["train_data_pattern"] = asked.data
+    config, flag_values = _read(
+        CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
+    )
+    files = check_files("data", config.data)
+    described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
+    described["train_data_pattern"] = config.data
     values, _ = data_defaults.complete(described, files, _vocabulary(described, files, ""))
-    return asked, _section(DataConfig, dict(values, data_pattern=asked.data, cache=asked.out))
+    return config, _section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:
@@ -204,26 +218,32 @@ def read_with(
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
     _load_own_classes(*((flag, catalogue, name) for name in chosen))
-    known = flags_of(cls, "Flags")
-    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
-    config, given = _read(cls, Program(program, purpose, [*known, *added]), words, operands)
-    return config, {one.name: given[one.name] for one in added if one.name in given}
+    of_program = flags_of(cls, "Flags")
+    added = flags_of_parts(
+        catalogue, chosen, f"Settings of {flag}", {flag_of_program.name for flag_of_program in of_program}
+    )
+    config, values = _read(cls, Program(program, purpose, [*of_program, *added]), words, operands)
+    return config, {
+        flag_of_program.name: values[flag_of_program.name]
+        for flag_of_program in added
+        if flag_of_program.name in values
+    }
 
 
 def _read(cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None) -> tuple[C, dict[str, Any]]:
     """The config, and {flag: value} of all flags that were given."""
-    given = _parsed(program, words, {}, {one.name for one in program.flags}, operands)
-    config = _section(cls, given)
+    values = _parsed(program, words, {}, {flag.name for flag in program.flags}, operands)
+    config = _section(cls, values)
     if operands is not None:
         by_flag = (getattr(config, name) for name in options.paths_where(cls, is_operand=True))
         operands[:] = map(storage.expanded, itertools.chain(list(operands), *by_flag))
-    return config, given
+    return config, values
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """{flag: value} from the environment variables that are set; a slash at the end of a folder is removed."""
-    found = {flag: environment.get(variable, "").strip() for variable, flag in variables.items()}
-    return {flag: value.rstrip("/") for flag, value in found.items() if value}
+    values = {flag: environment.get(variable, "").strip() for variable, flag in variables.items()}
+    return {flag: value.rstrip("/") for flag, value in values.items() if value}
 
 
 def _given(
@@ -246,12 +266,12 @@ def _given(
     )
     names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    given = _parsed(program, words, names, chosen)
+    values = _parsed(program, words, names, chosen)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
-    own = {flag.name: given[flag.name] for flag in added if flag.name in given}
-    code = [given[flag.name] for flag in program.flags if flag.is_code and flag.name in given]
-    registry.set_command_line_names(registry.names_of_code([*code, own]))
-    return environment_defaults(variables) | given, own
+    hyper_parameter_values = {flag.name: values[flag.name] for flag in added if flag.name in values}
+    code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
+    registry.set_command_line_names(registry.names_of_code([*code, hyper_parameter_values]))
+    return environment_defaults(variables) | values, hyper_parameter_values
 
 
 def _load_own_classes(*chosen: tuple[str, Any, str]) -> None:
@@ -284,37 +304,37 @@ def _parsed(
         raise SystemExit(0) from None
 
 
-def _config(cls: type[C], given: Mapping[str, Any]) -> C:
+def _config(cls: type[C], values: Mapping[str, Any]) -> C:
     """A program's config with its sections. Applies its storage settings at once, since checks of files use them."""
-    config = _section(cls, given, cls(**{name: _section(kind, given) for name, kind in sections_of(cls).items()}))
+    config = _section(cls, values, cls(**{name: _section(kind, values) for name, kind in sections_of(cls).items()}))
     config.storage.use()  # type: ignore[attr-defined]
     return config
 
 
-def _section(cls: type[C], given: Mapping[str, Any], base: C | None = None) -> C:
+def _section(cls: type[C], flags: Mapping[str, Any], base: C | None = None) -> C:
     """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults.
 
-    `given` has the names of the flags, and those of options that have no flag.
+    `flags` has the names of the flags, and those of options that have no flag.
     """
     # Nested sections have no metadata: the flag --model is a field of ModelConfig, not TrainConfig.model.
     names = {options.flag_of(field): field.name for field in dataclasses.fields(cls) if field.metadata}  # type: ignore[arg-type]
-    values = {names[flag]: value for flag, value in given.items() if flag in names}
+    values = {names[flag]: value for flag, value in flags.items() if flag in names}
     with about_flags():
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
 
 
-def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:
+def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:
     """The vocabulary of a training's data, or else that of the run to resume, or else the one at `of_start`.
 
     Raises:
       UsageError: the vocabulary has another number of classes than --num_classes.
     """
-    found = vocabulary.of_data(given.get("vocabulary", ""), files)
-    if not found and files and "train_dir" in given and not given.get("start_new_model"):
-        found = run_dir.own_names(given["train_dir"], None)
-    found = found or vocabulary.of_data(of_start)
-    vocabulary.class_count(given.get("num_classes"), found)
-    return found
+    names = vocabulary.of_data(flags.get("vocabulary", ""), files)
+    if not names and files and "train_dir" in flags and not flags.get("start_new_model"):
+        names = run_dir.own_names(flags["train_dir"], None)
+    names = names or vocabulary.of_data(of_start)
+    vocabulary.class_count(flags.get("num_classes"), names)
+    return names
 
 
 def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
@@ -324,9 +344,9 @@ def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
         ("label_loss", losses.get, model.label_loss, "calculate_loss"),
     ):
         with about_flags(f"--{flag}={name}: "):
-            found = get(name)
-        if not (isinstance(found, type) and callable(getattr(found, method, None))):
-            raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {found!r}.")
+            cls = get(name)
+        if not (isinstance(cls, type) and callable(getattr(cls, method, None))):
+            raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {cls!r}.")
     with about_flags(f"--optimizer={optimizer.optimizer}: "):
         check_optimizer(optimizer.optimizer, optimizer.weight_decay)
 

@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     """
     patterns: list[str] = []
     purpose = "Shows the best classes of records or of videos: name TFRecord files or video files after the flags."
-    config, given = flags.read_with(
+    config, settings = flags.read_with(
         PredictConfig, "yt8m predict", purpose, argv, extractors, "extractors", operands=patterns
     )
     files = manifest.shards_at(patterns)
@@ -29,8 +29,8 @@ def main(argv: list[str]) -> int:
     if _are_videos(files):
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
-        return video_predictions.run(config, given, files)
-    for name, value in (*given.items(), ("timeline", config.timeline), ("out", config.csv)):
+        return video_predictions.run(config, settings, files)
+    for name, value in (*settings.items(), ("timeline", config.timeline), ("out", config.csv)):
         if value:
             raise UsageError(f"--{name} is for video files; these are records.")
     from yt8m.scoring import record_predictions  # loads the graph code, which flag errors do not need
@@ -44,8 +44,8 @@ def _are_videos(paths: Sequence[str]) -> bool:
     Raises:
       UsageError: only some of them are.
     """
-    found = [path for path in paths if path.lower().endswith(ENDINGS)]
-    if found and len(found) < len(paths):
-        other = next(path for path in paths if path not in found)
-        raise UsageError(f"{found[0]} is a video and {other} is not: name videos only, or records only.")
-    return bool(found)
+    videos = [path for path in paths if path.lower().endswith(ENDINGS)]
+    if videos and len(videos) < len(paths):
+        other = next(path for path in paths if path not in videos)
+        raise UsageError(f"{videos[0]} is a video and {other} is not: name videos only, or records only.")
+    return bool(videos)

@@ -71,13 +71,13 @@ def make(config: CacheConfig, data: DataConfig) -> None:
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.room(files), file=sys.stderr)
-    found = {shard: parsed for shard in files if (parsed := cache.opened(shard)) is not None}
-    there = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in found.items()]
-    missing = [shard for shard in files if shard not in found]
-    for made in progress_bar.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(there)):
-        there.append(made)
-        _refuse_damage(there, data.max_bad_records)
-    records = sum(made.records for made in there)
+    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(shard)) is not None}
+    made_shards = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
+    missing = [shard for shard in files if shard not in parsed_shards]
+    for made in progress_bar.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
+        made_shards.append(made)
+        _refuse_damage(made_shards, data.max_bad_records)
+    records = sum(made.records for made in made_shards)
     print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
 
 
@@ -125,8 +125,8 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait_and_end, daemon=True).start()
 
 
-def _refuse_damage(there: Sequence[_Made], limit: int) -> None:
-    bad = [made for made in there if made.damage]
+def _refuse_damage(made_shards: Sequence[_Made], limit: int) -> None:
+    bad = [made for made in made_shards if made.damage]
     if len(bad) > limit and bad[-1].damage:
         error = DamagedError(bad[-1].shard, *bad[-1].damage)
         raise RunError(f"{error} It is bad record {len(bad)}; --max_bad_records={limit} tolerates no more.")

@@ -64,14 +64,14 @@ def contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
             yield where, record
 
 
-def class_count(given: int | None, pattern: str) -> int:
-    """The number of classes: `given` by --num_classes, or that of the records' vocabulary, or YouTube-8M's.
+def class_count(num_classes: int | None, pattern: str) -> int:
+    """The number of classes: `num_classes` by --num_classes, or that of the records' vocabulary, or YouTube-8M's.
 
     Raises:
       UsageError: the flag and the vocabulary contradict each other.
     """
-    found = vocabulary.of_data("", storage.glob(pattern) if pattern else ())
-    return vocabulary.class_count(given, found) or len(vocabulary.load())
+    names = vocabulary.of_data("", storage.glob(pattern) if pattern else ())
+    return vocabulary.class_count(num_classes, names) or len(vocabulary.load())
 
 
 def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLabels:
@@ -95,12 +95,12 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
 
 
 def _labels(values: shards.Values, num_classes: int, where: str) -> Ints64:
-    found = np.unique(np.array(values, np.int64))
-    if len(found) and not 0 <= found[0] <= found[-1] < num_classes:
+    classes = np.unique(np.array(values, np.int64))
+    if len(classes) and not 0 <= classes[0] <= classes[-1] < num_classes:
         raise RunError(
-            f"{where} has a label outside of 0..{num_classes - 1} ({found[0]} to {found[-1]}); check --num_classes."
+            f"{where} has a label outside of 0..{num_classes - 1} ({classes[0]} to {classes[-1]}); check --num_classes."
         )
-    return found
+    return classes
 
 
 def ratings(pattern: str) -> Ratings:
@@ -141,10 +141,12 @@ def _check_ratings(starts: shards.Values, classes: shards.Values, scores: shards
                 raise RunError(f"{where}: a segment {name} is {value!r}; expected {expected}.")
 
 
-def write(path: str, found: Ratings) -> None:
+def write(path: str, ratings: Ratings) -> None:
     """Writes a cache file, whole or not at all."""
     with storage.write_atomic(path) as file:
-        for segment, number, score in zip(found.segments, found.classes.tolist(), found.scores.tolist(), strict=True):
+        for segment, number, score in zip(
+            ratings.segments, ratings.classes.tolist(), ratings.scores.tolist(), strict=True
+        ):
             file.write(b"%s,%d,%s\n" % (_marked(segment), number, str(score).encode()))
 
 
@@ -168,10 +170,10 @@ def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
         value = float(score)
     except ValueError:
         value = -1.0
-    found = prediction_files.whole_number(number)
-    if not (video and prediction_files.whole_number(start) >= 0 and found >= 0 and 0 <= value <= 1):
+    class_number = prediction_files.whole_number(number)
+    if not (video and prediction_files.whole_number(start) >= 0 and class_number >= 0 and 0 <= value <= 1):
         line.refuse(f"{prediction_files.shown(line.text)} is not a rating; expected `video:start,class,score`.")
-    return b"%s:%s" % (prediction_files.video_name(id_bytes(_bare(video))), start), found, value
+    return b"%s:%s" % (prediction_files.video_name(id_bytes(_bare(video))), start), class_number, value
 
 
 def _bare(video: bytes) -> bytes:

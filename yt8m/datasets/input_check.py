@@ -30,10 +30,10 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
             f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
             "reads them: name the files to read."
         )
-    named = vocabulary.of_data(data.vocabulary)
-    if named:
+    names = vocabulary.of_data(data.vocabulary)
+    if names:
         remedy = "No data were named: name the files to read, or leave out --vocabulary."
-        vocabulary.refuse_difference(vocabulary.load(), "the sample data", named, named.path, remedy)
+        vocabulary.refuse_difference(vocabulary.load(), "the sample data", names, names.path, remedy)
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
@@ -64,13 +64,13 @@ class Walked:
         self,
         inputter: readers.BatchQueue,
         data: DataConfig,
-        known: Manifest,
+        expected: Manifest,
         counts: Mapping[str, int],
         stamps: Mapping[str, Stamp],
     ) -> None:
-        self._inputter, self._data, self._known = inputter, data, known
+        self._inputter, self._data, self._known = inputter, data, expected
         self._files, self._stamps, self._newer = inputter.files(), dict(stamps), 0
-        self._held = _with_manifest(counts, self._files, known)
+        self._held = _with_manifest(counts, self._files, expected)
 
     def check_unchanged(self) -> None:
         """Call before another pass: recounts the records of shards whose size or time of change differs.
@@ -80,13 +80,13 @@ class Walked:
         """
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
-        there = [path for path in changed if path in stamps]
-        counts = _counts(there, self._data.max_bad_records > 0)
-        found = [f"{path} is gone" for path in changed if path not in stamps]
-        found += [text for path in there if (text := self._change(path, counts))]
-        found += _differences(there, counts, self._known, False)
-        _refuse(found, "The shards changed after the first look at them: make them whole, and start again.")
-        self._held = {path: n for path, n in self._held.items() if path not in there} | counts
+        still_existing = [path for path in changed if path in stamps]
+        counts = _counts(still_existing, self._data.max_bad_records > 0)
+        differences = [f"{path} is gone" for path in changed if path not in stamps]
+        differences += [text for path in still_existing if (text := self._change(path, counts))]
+        differences += _differences(still_existing, counts, self._known, False)
+        _refuse(differences, "The shards changed after the first look at them: make them whole, and start again.")
+        self._held = {path: n for path, n in self._held.items() if path not in still_existing} | counts
         self._stamps = stamps
         self._log_new_shards()
 
@@ -102,13 +102,13 @@ class Walked:
         read, wanted = inputter.reads(), inputter.reads_of(self._held)
         unknown = [path for path, count in wanted.items() if count is None]
         now = storage.stamps(unknown)
-        found = [
+        differences = [
             f"{path} should give {wanted[path]} records, but {count} were read"
             for path, count in read.items()
             if wanted[path] not in (None, count)
         ]
-        found += [f"{path} has changed" for path in unknown if now.get(path) != self._stamps.get(path)]
-        _refuse(found, "The shards changed while they were read: make them whole, and start again.")
+        differences += [f"{path} has changed" for path in unknown if now.get(path) != self._stamps.get(path)]
+        _refuse(differences, "The shards changed while they were read: make them whole, and start again.")
         if inputter.reads_whole_files:
             self._held.update({path: read[path] for path in unknown})
 
@@ -155,23 +155,23 @@ def check_input(
     files = inputter.keep_files()
     stamps = {} if is_training else storage.stamps(files)  # taken before counting, to notice changes during it
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
-    known = _manifest(files, data)
-    if not known.shards and not are_copies:
+    expected = _manifest(files, data)
+    if not expected.shards and not are_copies:
         logging.info(
             "counts not checked: there is no manifest of %s (yt8m verify FILES --manifest=... writes one)",
             data.data_pattern,
         )
-    different = _differences(files, counts, known, bool(data.manifest)) + _gone(files, known, data)
+    different = _differences(files, counts, expected, bool(data.manifest)) + _gone(files, expected, data)
     if not is_training:
         _refuse(different, "Fetch the shards again, or rewrite the manifest (yt8m verify --update).")
         inputter.count_reads()
     elif different:
         logging.warning("%s", shortened(different))
-    _pass_counts(inputter, data, counts, known)
-    return Walked(inputter, data, known, counts, stamps)
+    _pass_counts(inputter, data, counts, expected)
+    return Walked(inputter, data, expected, counts, stamps)
 
 
-def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
+def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
     """Sets the counted and the expected records of an epoch on the inputter.
 
     Does nothing for segment data, or if the record count of a shard is unknown.
@@ -179,22 +179,22 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
     files = inputter.files()
     if data.segment_labels or counts.keys() != set(files):
         return
-    shards = {path: known.expected(path) for path in files}
+    shards = {path: expected.expected(path) for path in files}
     inputter.records = sum(counts.values())
     inputter.expected_records = {
         path: counts[path] if shard is None else shard.records for path, shard in shards.items()
     }
 
 
-def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:
+def _with_manifest(counts: Mapping[str, int], files: Sequence[str], expected: Manifest) -> dict[str, int]:
     """`counts` plus the numbers that the manifest gives for shards in buckets."""
-    remote = {path: known.expected(path) for path in files if storage.is_remote(path)}
+    remote = {path: expected.expected(path) for path in files if storage.is_remote(path)}
     return dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
 
-def _refuse(found: Sequence[str], what_to_do: str) -> None:
-    if found:
-        raise RunError(f"{shortened(found)}. {what_to_do}")
+def _refuse(differences: Sequence[str], what_to_do: str) -> None:
+    if differences:
+        raise RunError(f"{shortened(differences)}. {what_to_do}")
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
@@ -221,31 +221,31 @@ def _manifest(files: Sequence[str], data: DataConfig) -> Manifest:
     return manifest.read(data.manifest)
 
 
-def _differences(files: Sequence[str], counts: dict[str, int], known: Manifest, must_be_named: bool) -> list[str]:
+def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifest, must_be_named: bool) -> list[str]:
     """How the shards differ from the manifest, each in a few words."""
-    found: list[str] = []
-    unnamed = [path for path in files if known.expected(path) is None]
+    differences: list[str] = []
+    unnamed = [path for path in files if expected.expected(path) is None]
     if unnamed and must_be_named:
-        found.append(f"{unnamed[0]} is not in {known.sources[0]}")
-    elif unnamed and known.shards:
-        logging.info("counts not checked: %s names no %s", ", ".join(known.sources), unnamed[0])
+        differences.append(f"{unnamed[0]} is not in {expected.sources[0]}")
+    elif unnamed and expected.shards:
+        logging.info("counts not checked: %s names no %s", ", ".join(expected.sources), unnamed[0])
     for path in files:
-        shard = known.expected(path)
+        shard = expected.expected(path)
         if shard is None:
             continue
         if counts.get(path, shard.records) != shard.records:
-            found.append(f"{path} holds {counts[path]} records, but the manifest says {shard.records}")
+            differences.append(f"{path} holds {counts[path]} records, but the manifest says {shard.records}")
         elif (path in counts or storage.is_remote(path)) and storage.size(path) != shard.bytes:
-            found.append(f"{path} has {storage.size(path)} bytes, but the manifest says {shard.bytes}")
-    return found
+            differences.append(f"{path} has {storage.size(path)} bytes, but the manifest says {shard.bytes}")
+    return differences
 
 
-def _gone(files: Sequence[str], known: Manifest, data: DataConfig) -> list[str]:
+def _gone(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
     """Shards that the manifest names and the pattern matches, but that do not exist."""
     patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
-    there = set(map(storage.absolute, files))
+    existing = set(map(storage.absolute, files))
     return [
         f"{path} is gone, but the manifest names it"
-        for path in known.shards
-        if path not in there and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+        for path in expected.shards
+        if path not in existing and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
     ]

@@ -40,9 +40,9 @@ class FeatureSummary:
 
     def add(self, features: list[Feature]) -> None:
         """Adds the frames of one record; a video-level feature counts as one frame."""
-        for one in features:
-            values = one.numbers()
-            self.kinds.add("uint8" if one.kind == "bytes" else one.kind or "empty")
+        for frame in features:
+            values = frame.numbers()
+            self.kinds.add("uint8" if frame.kind == "bytes" else frame.kind or "empty")
             self.sizes[len(values)] += 1
             finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
             self.not_finite += len(values) - len(finite)
@@ -107,8 +107,8 @@ class ShardSummary:
             self.features[key].add(frames)
         lengths = {key: len(frames) for key, frames in record.lists.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
-            self.damage.append(f"record {number} ({name}): unequal numbers of frames: {told}")
+            counts = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
+            self.damage.append(f"record {number} ({name}): unequal numbers of frames: {counts}")
         if lengths:
             self.frames.append(max(lengths.values()))
 
@@ -198,17 +198,17 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     of_folders = {os.path.dirname(path): path for path in paths}
     data = {folder: discovery.find([path]) for folder, path in of_folders.items()}
     names = {folder: _names(config, path, data[folder]) for folder, path in of_folders.items()}
-    found = []
+    summaries = []
     for path in paths:
         folder = os.path.dirname(path)
-        found.append(ShardSummary(path).read().as_json(names[folder], _ranges(data[folder])))
+        summaries.append(ShardSummary(path).read().as_json(names[folder], _ranges(data[folder])))
     if config.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(summaries, indent=2, ensure_ascii=False))
     else:
         console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
-        for one in found:
-            console.print(table(one))
-    return 1 if any(one["damages"] for one in found) else 0
+        for summary in summaries:
+            console.print(table(summary))
+    return 1 if any(summary["damages"] for summary in summaries) else 0
 
 
 def _ranges(data: Found | None) -> dict[str, Range | None]:
@@ -217,9 +217,9 @@ def _ranges(data: Found | None) -> dict[str, Range | None]:
 
 def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
-    found = vocabulary.of_data(config.vocabulary, [path])
-    count = vocabulary.class_count(config.num_classes, found)
-    return vocabulary.of(count if found else data_fit.class_count(count, data), found)
+    own_names = vocabulary.of_data(config.vocabulary, [path])
+    count = vocabulary.class_count(config.num_classes, own_names)
+    return vocabulary.of(count if own_names else data_fit.class_count(count, data), own_names)
 
 
 def table(shard: dict[str, Any]) -> Table:
@@ -240,10 +240,10 @@ def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"feature {name}", _feature(feature)
     yield "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
     if shard["ratings"]["count"]:
-        told = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
-        yield "ratings", _labels(shard["ratings"]) + told
-    for what in shard["damage"]:
-        yield "DAMAGE", what
+        segments_text = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
+        yield "ratings", _labels(shard["ratings"]) + segments_text
+    for problem in shard["damage"]:
+        yield "DAMAGE", problem
     if shard["damages"] > len(shard["damage"]):
         yield "DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more"
 
@@ -260,7 +260,7 @@ def _feature(feature: dict[str, Any]) -> str:
 
 
 def _labels(labels: dict[str, Any]) -> str:
-    named = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
+    classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
     low, high = labels["range"] or ("", "")
     counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
-    return f"{counts}; most frequent {named or 'none'}"
+    return f"{counts}; most frequent {classes_text or 'none'}"

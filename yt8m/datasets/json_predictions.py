@@ -70,12 +70,12 @@ class JsonToCsvConfig(options.Checked):
 def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
     """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
     try:
-        found = json_text.parse(line.text)
+        prediction = json_text.parse(line.text)
     except ValueError as error:
         line.refuse(f"it is not JSON ({error}).")
-    if not isinstance(found, dict) or not all(key in found for key in _KEYS):
+    if not isinstance(prediction, dict) or not all(key in prediction for key in _KEYS):
         line.refuse(f"expected one object with {', '.join(_KEYS)}; found {prediction_files.shown(line.text)}.")
-    values = [found[key] for key in _KEYS]
+    values = [prediction[key] for key in _KEYS]
     if not isinstance(values[0], list):
         values = [[value] for value in values]
     if not all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
@@ -99,4 +99,4 @@ def _can_be_encoded(text: str) -> bool:
 
 def _are_numbers(values: Any, least: int, kinds: tuple[type, ...]) -> bool:
     """Whether `values` is a list of numbers of these types, each at least `least` and below `_LARGEST`."""
-    return isinstance(values, list) and all(type(one) in kinds and least <= one < _LARGEST for one in values)
+    return isinstance(values, list) and all(type(value) in kinds and least <= value < _LARGEST for value in values)

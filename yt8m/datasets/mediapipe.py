@@ -80,13 +80,13 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
         record = shards.parse(storage.read_bytes(path))
     except ValueError as error:
         raise RunError(f"{path} is not a serialized SequenceExample: {error}.") from error
-    found = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
-    if not found:
-        there = ", ".join(record.lists) or "no feature list"
-        raise RunError(f"{path} holds {there}; expected {' or '.join(NAMES)}.")
-    shortest = min(map(len, found.values()))
+    features = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
+    if not features:
+        list_names = ", ".join(record.lists) or "no feature list"
+        raise RunError(f"{path} holds {list_names}; expected {' or '.join(NAMES)}.")
+    shortest = min(map(len, features.values()))
     lists: dict[str, Sequence[bytes]] = {}
-    for name, frames in found.items():
+    for name, frames in features.items():
         if keep_floats:
             lists[name] = [shards.float_feature(frame) for frame in frames[:shortest]]
         else:
@@ -112,8 +112,8 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
     rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
     sizes = {len(row) for row in rows}
     if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
-        found = f"found {sorted(sizes)}" if features else "it has no frame"
-        raise RunError(f"{path}: {name} must hold as many floats in each frame; {found}.")
+        problem = f"found {sorted(sizes)}" if features else "it has no frame"
+        raise RunError(f"{path}: {name} must hold as many floats in each frame; {problem}.")
     frames = np.array(rows, np.float32)
     if shards.unfit_values(frames):
         raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")

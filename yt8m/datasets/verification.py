@@ -71,21 +71,21 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches.
       RunError: the file named by --manifest is not a valid manifest.
     """
-    paths, known = storage.named_files(patterns, manifest.shards_among), _known(config)
+    paths, expected = storage.named_files(patterns, manifest.shards_among), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
     for path, format in said.items():
         _refuse_contradiction(config, format, _manifest_of(path, config))
-    found = [
-        verify(path, checker if config.deep else None, known, said.get(path))
+    results = [
+        verify(path, checker if config.deep else None, expected, said.get(path))
         for path in progress_bar.counted(paths, len(paths), "shards")
     ]
-    missing = [] if known is None else _missing(known, paths)
-    _print(found, missing, config.json)
-    if missing or any(one.problems for one in found):
+    missing = [] if expected is None else _missing(expected, paths)
+    _print(results, missing, config.json)
+    if missing or any(result.problems for result in results):
         return 1
-    if config.manifest and known is None:
-        manifest.write(config.manifest, {one.path: one.shard for one in found}, _data(config.manifest))
+    if config.manifest and expected is None:
+        manifest.write(config.manifest, {result.path: result.shard for result in results}, _data(config.manifest))
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 
@@ -104,8 +104,8 @@ def _manifest_of(path: str, config: VerifyConfig) -> str:
 def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source: str) -> None:
     if said is not None:
         names = options.paths_where(DataConfig, shapes="variables")
-        given = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
-        data_fit.refuse_contradiction(given, Found(said, source, True))
+        flags = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
+        data_fit.refuse_contradiction(flags, Found(said, source, True))
 
 
 def _data(path: str) -> DataFormat | None:
@@ -115,20 +115,20 @@ def _data(path: str) -> DataFormat | None:
     return None
 
 
-def _missing(known: Manifest, paths: list[str]) -> list[str]:
+def _missing(expected: Manifest, paths: list[str]) -> list[str]:
     """Shards of the manifest that do not exist. A shard that exists but is not on the command line is not missing."""
-    return sorted(path for path in known.shards if path not in paths and not storage.exists(path))
+    return sorted(path for path in expected.shards if path not in paths and not storage.exists(path))
 
 
 def verify(
-    path: str, checker: DeepCheck | None = None, known: Manifest | None = None, said: DataFormat | None = None
+    path: str, checker: DeepCheck | None = None, expected: Manifest | None = None, said: DataFormat | None = None
 ) -> Verified:
     """Reads and checks a whole shard.
 
     Args:
       path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
-      known: the manifest to compare the shard with; None to skip this.
+      expected: the manifest to compare the shard with; None to skip this.
       said: the description of the records in a manifest, for the checker.
     """
     problems: list[str] = []
@@ -150,12 +150,12 @@ def verify(
     except (RunError, OSError) as error:
         problems.append(str(error))
     shard = Shard(count, size, f"{crc:08x}")
-    return Verified(path, shard, problems or _differences(path, shard, known))
+    return Verified(path, shard, problems or _differences(path, shard, expected))
 
 
 def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int) -> Iterator[str]:
-    found = checker.problems(payload, f"{path}, record {number}") if checker is not None else _no_proto(payload)
-    for problem in found:
+    problems = checker.problems(payload, f"{path}, record {number}") if checker is not None else _no_proto(payload)
+    for problem in problems:
         yield f"record {number}: {problem}"
 
 
@@ -167,17 +167,17 @@ def _no_proto(payload: bytes) -> list[str]:
     return []
 
 
-def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
+def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) -> list[str]:
     """The differences between an undamaged shard and the manifest."""
-    if known is None:
+    if expected_manifest is None:
         return []
-    expected = known.expected(path)
+    expected = expected_manifest.expected(path)
     if expected is None:
-        return [f"{known.sources[0]} does not name it; --update rewrites it"]
+        return [f"{expected_manifest.sources[0]} does not name it; --update rewrites it"]
     return [
-        f"{name} is {found}, but {known.sources[0]} says {wanted}"
-        for name, found, wanted in zip(Shard._fields, shard, expected, strict=True)
-        if found != wanted
+        f"{name} is {actual}, but {expected_manifest.sources[0]} says {wanted}"
+        for name, actual, wanted in zip(Shard._fields, shard, expected, strict=True)
+        if actual != wanted
     ]
 
 
@@ -198,18 +198,20 @@ class _ChecksumReader:
         return getattr(self._file, name)
 
 
-def _print(found: list[Verified], missing: list[str], as_json: bool) -> None:
+def _print(results: list[Verified], missing: list[str], as_json: bool) -> None:
     if as_json:
-        rows: list[Any] = [{"path": one.path, **one.shard._asdict(), "problems": one.problems} for one in found]
+        rows: list[Any] = [
+            {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results
+        ]
         rows += [{"path": path, "problems": ["it is gone"]} for path in missing]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    for one in found:
-        end = "" if one.problems else ", sound"
-        print(f"{one.path}: {one.shard.records} records, {one.shard.bytes} bytes{end}")
-        for problem in one.problems[:_SHOWN]:
+    for result in results:
+        end = "" if result.problems else ", sound"
+        print(f"{result.path}: {result.shard.records} records, {result.shard.bytes} bytes{end}")
+        for problem in result.problems[:_SHOWN]:
             print(f"  {problem}")
-        if len(one.problems) > _SHOWN:
-            print(f"  and {len(one.problems) - _SHOWN} more")
+        if len(result.problems) > _SHOWN:
+            print(f"  and {len(result.problems) - _SHOWN} more")
     for path in missing:
         print(f"{path}: the manifest names it, but it is gone")

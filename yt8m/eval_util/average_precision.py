@@ -52,9 +52,9 @@ def average_precisions(
       [L]; 0 for a list without positives.
     """
     blocks = _blocks_with_positives(lists, starts, hits, len(num_positives))
-    kept = blocks.size if n is None else np.clip(n - blocks.rank, 0, blocks.size)
+    counted = blocks.size if n is None else np.clip(n - blocks.rank, 0, blocks.size)
     sums = np.bincount(
-        np.repeat(blocks.lists, kept), weights=_expected_precisions(blocks, kept), minlength=len(num_positives)
+        np.repeat(blocks.lists, counted), weights=_expected_precisions(blocks, counted), minlength=len(num_positives)
     )
     total = num_positives if n is None else np.minimum(num_positives, n)
     return np.divide(sums, total, out=np.zeros(len(total)), where=total > 0)
@@ -78,13 +78,13 @@ def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
     return ascending[starts], np.diff(starts, append=len(ascending))
 
 
-def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
-    """For each of the first `kept` ranks of each block: P(item is positive) x expected precision if it is positive."""
-    place = arrays.places_within(kept)
+def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
+    """For the first `counted` ranks of each block: P(item is positive) x expected precision if it is positive."""
+    place = arrays.places_within(counted)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
-    precision = np.repeat(blocks.before + 1, kept) + place * np.repeat(others, kept)
-    return np.asarray(np.repeat(share, kept) * precision / (np.repeat(blocks.rank + 1, kept) + place))
+    precision = np.repeat(blocks.before + 1, counted) + place * np.repeat(others, counted)
+    return np.asarray(np.repeat(share, counted) * precision / (np.repeat(blocks.rank + 1, counted) + place))
 
 
 def global_average_precision(entries: Keys, num_positives: int) -> float:
@@ -163,9 +163,9 @@ class ScoredLists:
         lists, scores, hits = self._sorted()
         starts = _block_starts(lists, scores)
         rank = starts - np.searchsorted(lists, lists[starts])
-        kept = np.repeat(rank < top_n, np.diff(starts, append=len(lists)))
-        self._parts = [(lists[kept], scores[kept], hits[kept])]
-        self._limit = max(_SMALL, 2 * int(kept.sum()))
+        is_kept = np.repeat(rank < top_n, np.diff(starts, append=len(lists)))
+        self._parts = [(lists[is_kept], scores[is_kept], hits[is_kept])]
+        self._limit = max(_SMALL, 2 * int(is_kept.sum()))
 
     def average_precisions(self) -> Floats64:
         """float64 [L]; 0 for a list without positives or items."""
@@ -311,7 +311,7 @@ class MeanAveragePrecisionCalculator:
             )
         if num_positives is not None and (len(num_positives) != len(lengths) or min(num_positives) < 0):
             raise ValueError(f"num_positives must be {self._num_class} counts, each 0 or more")
-        scores, marks = (np.concatenate([np.ravel(part) for part in parts]) for parts in (predictions, actuals))
+        scores, marks = (np.concatenate([np.ravel(part) for part in lists]) for lists in (predictions, actuals))
         owners = np.repeat(np.arange(self._num_class), lengths)
         self._items.append(owners, scores.astype(np.float64), np.asarray(marks > 0), num_positives)
 

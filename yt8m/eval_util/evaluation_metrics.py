@@ -266,33 +266,33 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
       min_positives: number of labels that a class needs for a threshold of its own.
     """
     keys = np.sort(entries)
-    own = _best_of_lists(keys, label_counts)
+    best = _best_of_lists(keys, label_counts)
     common = _best_of_lists(np.sort(arrays.without_class(keys)), label_counts.sum(keepdims=True))
-    is_own = np.asarray((label_counts >= min_positives) & (own.f1 > 0))
+    is_own = np.asarray((label_counts >= min_positives) & (best.f1 > 0))
     anyone = common.thresholds[0] if common.f1[0] > 0 else NOTHING_KNOWN
-    return _counted(keys, label_counts, np.where(is_own, own.thresholds, anyone), is_own)
+    return _counted(keys, label_counts, np.where(is_own, best.thresholds, anyone), is_own)
 
 
 def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
     """Computes the F1 of each possible threshold, that is, for each block of equal scores as the last one predicted."""
-    found = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
+    best = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
-        return found
+        return best
     starts, lists = arrays.block_starts(keys), arrays.class_of(keys)
     ends, owners = np.append(starts[1:], len(keys)), lists[starts]
     first = np.searchsorted(lists, np.arange(len(positives)))[owners]
     hits = np.append(0, np.cumsum(arrays.hit_of(keys)))
     f1 = 2 * (hits[ends] - hits[first]) / (ends - first + positives[owners])
-    np.maximum.at(found.f1, owners, f1)
-    reached = np.flatnonzero(f1 == found.f1[owners])
+    np.maximum.at(best.f1, owners, f1)
+    reached = np.flatnonzero(f1 == best.f1[owners])
     which, place = np.unique(owners[reached], return_index=True)
     last = reached[place]
     after = np.minimum(last + 1, len(starts) - 1)
     scores = arrays.score_of(keys[starts]).astype(np.float64)
     has_lower = (after > last) & (owners[after] == which)
     lower = np.where(has_lower, scores[after], scores[last] - 2 * _BELOW * np.abs(scores[last]))
-    found.thresholds[which] = (scores[last] + lower) / 2
-    return found
+    best.thresholds[which] = (scores[last] + lower) / 2
+    return best
 
 
 def _counted(keys: Keys, positives: Ints64, thresholds: Floats64, is_own: Bools) -> OperatingPoints:

@@ -281,18 +281,20 @@ class _OfThird(Metric):
 
     def compute(self, ranked: RankedEntries) -> float | None:
         """The value of the third."""
-        found = type(self).values(ranked)
-        return float(found[self.place]) if len(found) else None
+        values = type(self).values(ranked)
+        return float(values[self.place]) if len(values) else None
 
 
 def _of_thirds(whole: type[Metric], values: Callable[[RankedEntries], Floats64]) -> None:
     """Registers a metric for each third of the classes, named after the metric of all classes, `whole`."""
     for place, third in enumerate(THIRDS):
-        own = {"place": place, "values": staticmethod(values), "__module__": __name__}
+        attributes = {"place": place, "values": staticmethod(values), "__module__": __name__}
         names = {"name": f"{whole.name} {third}", "key": f"{whole.key}_{third}"}
         names["published_name"] = f"{whole.published_name or whole.name}_{third}"
         title = f"{third.capitalize()}{whole.__name__}"
-        globals()[title] = metrics.register(type(title, (_OfThird,), {**own, **names}))  # pickle finds it by its name
+        globals()[title] = metrics.register(
+            type(title, (_OfThird,), {**attributes, **names})
+        )  # pickle finds it by its name
 
 
 _of_thirds(Gap, lambda ranked: ranked.gaps_of_thirds)
@@ -301,7 +303,7 @@ _of_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
 
 def names_of_details() -> frozenset[str]:
     """The names of the built-in metrics that are details, see `Metric.is_detail`."""
-    return frozenset(one.name for one in metrics.all() if one.is_detail)
+    return frozenset(metric.name for metric in metrics.all() if metric.is_detail)
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
@@ -314,18 +316,18 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
     Raises:
       UsageError: there is no such metric, it is not a `Metric`, it fails, or its name or key is taken.
     """
-    found = list(metrics.all())
+    loaded = list(metrics.all())
     for name in names:
         metric = metrics.get(name)
         _check(name, metric)
-        taken = {one.name for one in found} | {one.key for one in found} | set(reserved)
+        taken = {other.name for other in loaded} | {other.key for other in loaded} | set(reserved)
         if {metric.name, metric.key} & taken:
             raise UsageError(
                 f"the metric {name} has the name {metric.name!r} and the key {metric.key!r}, one of which is taken "
                 f"already. Taken are {', '.join(sorted(taken))}; the built-in metrics need not be named."
             )
-        found.append(metric)
-    return tuple(found)
+        loaded.append(metric)
+    return tuple(loaded)
 
 
 def find(name: str) -> type[Metric]:
@@ -334,13 +336,13 @@ def find(name: str) -> type[Metric]:
     Raises:
       UsageError: there is no such metric; the message lists the names.
     """
-    found = next((one for one in metrics.all() if name.lower() in (one.name.lower(), one.key)), None)
-    if found is not None:
-        return found
+    built_in = next((metric for metric in metrics.all() if name.lower() in (metric.name.lower(), metric.key)), None)
+    if built_in is not None:
+        return built_in
     if ":" not in name:
-        known = [one.name for one in metrics.all()]
+        names = [metric.name for metric in metrics.all()]
         raise UsageError(
-            f"{name!r} is not a metric{suggestion(name, known)} (known: {', '.join(known)}; or package.module:Class)."
+            f"{name!r} is not a metric{suggestion(name, names)} (known: {', '.join(names)}; or package.module:Class)."
         )
     return load((name,))[-1]
 
@@ -360,9 +362,9 @@ def _check(name: str, metric: object) -> None:
 _M = TypeVar("_M", Description, type[Metric])
 
 
-def gap_first(found: Iterable[_M]) -> list[_M]:
+def gap_first(metrics_or_rows: Iterable[_M]) -> list[_M]:
     """The metrics in their order, except that GAP comes first, because models are compared by it."""
-    return sorted(found, key=lambda one: one.key != Gap.key)
+    return sorted(metrics_or_rows, key=lambda metric: metric.key != Gap.key)
 
 
 def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:

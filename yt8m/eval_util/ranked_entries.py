@@ -33,10 +33,10 @@ def thirds(class_counts: Ints64 | None) -> list[Ints64]:
 
 def third_of_class(class_counts: Ints64) -> Ints64:
     """int64 [C], the third of each class, as an index of `THIRDS`. Some count must be known."""
-    found = np.empty(len(class_counts), np.int64)
+    third_of = np.empty(len(class_counts), np.int64)
     for number, classes in enumerate(thirds(class_counts)):
-        found[classes] = number
-    return found
+        third_of[classes] = number
+    return third_of
 
 
 @dataclass(frozen=True)

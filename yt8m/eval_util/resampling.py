@@ -149,11 +149,11 @@ def intervals(
 def _quantiles(values: Floats64, shares: Floats64) -> Floats64:
     """float64 [len(shares), P], quantiles of each column without its nans, as `np.quantile` has them."""
     ranked = np.sort(values, axis=0)  # nans go last
-    known = np.count_nonzero(~np.isnan(ranked), axis=0)
-    place = shares[:, np.newaxis] * np.maximum(known - 1, 0)
+    counts = np.count_nonzero(~np.isnan(ranked), axis=0)
+    place = shares[:, np.newaxis] * np.maximum(counts - 1, 0)
     lower = np.floor(place).astype(np.int64)
     columns = np.arange(values.shape[1])
-    below, above = ranked[lower, columns], ranked[np.minimum(lower + 1, np.maximum(known - 1, 0)), columns]
+    below, above = ranked[lower, columns], ranked[np.minimum(lower + 1, np.maximum(counts - 1, 0)), columns]
     return np.asarray(below + (place - lower) * (above - below))
 
 

@@ -93,9 +93,9 @@ def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[
 def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayLike) -> _Ratings:
     numbers, names = _pairs(classes, segments, "rated")
     positive = arrays.positive_mask(scores, numbers.shape, "rated_scores")
-    known, index = np.unique(names, return_inverse=True)
-    codes, pair = np.unique(numbers * len(known) + index, return_inverse=True)
-    return _Ratings(known, codes, np.bincount(pair[positive], minlength=len(codes)) > 0)
+    segments_rated, index = np.unique(names, return_inverse=True)
+    codes, pair = np.unique(numbers * len(segments_rated) + index, return_inverse=True)
+    return _Ratings(segments_rated, codes, np.bincount(pair[positive], minlength=len(codes)) > 0)
 
 
 def _ranked_ratings(
@@ -105,11 +105,11 @@ def _ranked_ratings(
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:
-        kept = np.arange(len(classes)) - np.searchsorted(classes, classes) < top_n
-        classes, segments = classes[kept], segments[kept]
-    known, index = _found(ratings.segments, segments)
-    rated, pair = _found(ratings.codes, classes[known] * len(ratings.segments) + index)
-    classes = classes[known][rated]
+        is_counted = np.arange(len(classes)) - np.searchsorted(classes, classes) < top_n
+        classes, segments = classes[is_counted], segments[is_counted]
+    is_rated, index = _found(ratings.segments, segments)
+    rated, pair = _found(ratings.codes, classes[is_rated] * len(ratings.segments) + index)
+    classes = classes[is_rated][rated]
     first = np.sort(np.unique(pair, return_index=True)[1])
     return ratings.positive[pair[first]], classes[first]
 

@@ -84,9 +84,9 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
     arrays.refuse_nan(maxima)
     arrays.refuse_nan(scores[:, grouped:])
     bound = np.partition(maxima, groups - k, axis=1)[:, groups - k, np.newaxis]
-    found = scores >= np.maximum(bound, _LEAST)
-    found[:, :k] |= bound < _LEAST  # classes with the score -inf all tie, so the first ones are enough
-    return np.asarray(found)
+    may_be = scores >= np.maximum(bound, _LEAST)
+    may_be[:, :k] |= bound < _LEAST  # classes with the score -inf all tie, so the first ones are enough
+    return np.asarray(may_be)
 
 
 class Columns(NamedTuple):

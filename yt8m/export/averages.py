@@ -95,7 +95,7 @@ def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names:
 def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> None:
     """Writes the averaged checkpoint. Only one variable of the old checkpoints is in memory at a time."""
     newest_first = sorted(paths, key=checkpoints.step_of, reverse=True)
-    readers = {one: tf.train.load_checkpoint(copies.copy_of(one)) for one in newest_first}
+    readers = {path_of_one: tf.train.load_checkpoint(copies.copy_of(path_of_one)) for path_of_one in newest_first}
     with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         for name in ["global_step", *names]:
             value = np.array(step, np.int64) if name == "global_step" else _mean(name, readers)

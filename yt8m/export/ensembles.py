@@ -68,10 +68,10 @@ class EnsembleConfig(options.Checked):
         if self.train_dir and (self.fit_on or self.mean == "rank"):
             raise UsageError("--data and --mean=rank are for --predictions.")
         if not (self.out or self.output_model_tgz or self.output_onnx or self.fit_on):
-            more = (
+            other_outputs = (
                 "--output_onnx or --output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
             )
-            raise UsageError(f"no output is named: give --out, or {more}.")
+            raise UsageError(f"no output is named: give --out, or {other_outputs}.")
         if self.output_onnx and not self.output_onnx.endswith(".onnx"):
             raise UsageError(f"--output_onnx={self.output_onnx}: the name of an ONNX file ends in .onnx.")
         self.normalised_weights()
@@ -83,12 +83,12 @@ class EnsembleConfig(options.Checked):
           UsageError: a weight is not a number above 0.
         """
         try:
-            found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.train_dir)
+            numbers = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.train_dir)
         except ValueError:
-            found = [0.0]
-        if not all(0 < number < float("inf") for number in found):
+            numbers = [0.0]
+        if not all(0 < number < float("inf") for number in numbers):
             raise UsageError(f"--weights={','.join(self.weights)}: expected numbers above 0.")
-        return [number / sum(found) for number in found]
+        return [number / sum(numbers) for number in numbers]
 
 
 def join_files(config: EnsembleConfig) -> None:
@@ -114,7 +114,7 @@ def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])
-    alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
+    alone = [held_out.gap(only_this, config.top_k) for only_this in np.eye(len(weights))]
     for path, gap in zip(config.predictions, alone, strict=True):
         print(f"GAP of {path}: {gap:.5f}")
     equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)

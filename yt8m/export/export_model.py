@@ -55,12 +55,12 @@ def _export(config: ExportConfig, model: TrainedModel) -> None:
     run, train_dir, step = model.run.config, model.run.folder, model.step
     data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
     names = model.run.names_for(data)
-    parts = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
+    created = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
     model.log()
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
         # Read the checkpoint first, because training may delete it at any time.
-        parameters = _write(part, config, model, parts)
+        parameters = _write(part, config, model, created)
         for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
             thresholds.copy(train_dir, folder, step)
         if config.eval_data_pattern:
@@ -123,26 +123,26 @@ def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
     return float(metrics.get()["gap"])
 
 
-def _write(folder: str, config: ExportConfig, model: TrainedModel, parts: workload.Workload) -> int:
+def _write(folder: str, config: ExportConfig, model: TrainedModel, created: workload.Workload) -> int:
     """Writes the inference model and the SavedModel; returns the number of parameters."""
     counts, run, checkpoint = list[int](), model.run.config, model.weights
     shared: dict[str, Any] = {
         "moving_average_decay": run.optimizer.moving_average_decay,
         "weights": config.weights,
-        "names": parts.names,
+        "names": created.names,
         "is_own": model.run.is_own,
     }
     inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
     write_inference_model(
         inference_model,
         checkpoint,
-        parts.modeler,
+        created.modeler,
         frame_features=run.data.frame_features,
         describe=lambda _, parameters: counts.append(parameters),
         **shared,
     )
     shared |= {"extractors": run.data.extractors, "default": config.signature}
-    export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, **shared)
+    export_saved_model(saved_model, checkpoint, created.reader, created.modeler, **shared)
     return counts[0]
 
 

@@ -153,10 +153,10 @@ class ScoredPairs(NamedTuple):
     def gap(self, weights: Floats64, k: int) -> float:
         """GAP of the mean of the scores, weighted by `weights` [N], over the k best classes of each video."""
         mean = self.scores @ weights.astype(np.float32)
-        found = top_k(mean, k)
-        hits = np.take_along_axis(self.hits, found.classes, axis=1)
-        listed = found.scores > 0
-        keys = pack(np.zeros(int(listed.sum()), np.int64), found.scores[listed], hits[listed])
+        best = top_k(mean, k)
+        hits = np.take_along_axis(self.hits, best.classes, axis=1)
+        listed = best.scores > 0
+        keys = pack(np.zeros(int(listed.sum()), np.int64), best.scores[listed], hits[listed])
         return global_average_precision(keys, self.num_positives)
 
 
@@ -168,7 +168,7 @@ def halves(
     Raises:
       RunError: a video is not in the records, or a half has no labels.
     """
-    parts: tuple[list[_Video], list[_Video]] = ([], [])
+    videos_of_halves: tuple[list[_Video], list[_Video]] = ([], [])
     for number, rows in enumerate(videos):  # no early exit: reading to the end checks the files
         if number >= MOST_VIDEOS:
             continue
@@ -178,8 +178,8 @@ def halves(
         row = truth.rows[video_id]
         labels = truth.labels[truth.splits[row] : truth.splits[row + 1]]
         classes, scores = aligned(rows, by_rank, k)
-        parts[zlib.crc32(video_id.encode()) & 1].append((scores, np.isin(classes, labels), len(labels)))
-    to_fit, to_judge = map(ScoredPairs.stack, parts)
+        videos_of_halves[zlib.crc32(video_id.encode()) & 1].append((scores, np.isin(classes, labels), len(labels)))
+    to_fit, to_judge = map(ScoredPairs.stack, videos_of_halves)
     if not (to_fit.num_positives and to_judge.num_positives):
         raise RunError("there are too few labelled videos to fit weights on one half and judge by the other.")
     return to_fit, to_judge
@@ -205,10 +205,10 @@ def fit(pairs: ScoredPairs, k: int) -> Floats64:
         raw = np.exp2(np.append(np.clip(powers, -30, 30), 0.0))
         return np.asarray(raw / raw.sum())
 
-    found = minimize(
+    optimum = minimize(
         lambda powers: -pairs.gap(weights_of(powers), k),
         simplex[0],
         method="Nelder-Mead",
         options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 1e-6, "maxfev": 60 * files},
     )
-    return weights_of(found.x)
+    return weights_of(optimum.x)

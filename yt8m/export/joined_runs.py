@@ -102,12 +102,12 @@ def _check_alike(runs: Sequence[OpenedRun]) -> None:
 
 def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
     """The vocabulary that all runs share; empty if they have none. Refuses runs whose vocabularies differ."""
-    named = [run for run in runs if run.names]
-    for run in runs if named else ():
+    with_names = [run for run in runs if run.names]
+    for run in runs if with_names else ():
         if run.shown_names:
             remedy = "Join runs of the same classes."
-            vocabulary.refuse_difference(named[0].names, named[0].folder, run.shown_names, run.folder, remedy)
-    return named[0].names if named else vocabulary.of_names(())
+            vocabulary.refuse_difference(with_names[0].names, with_names[0].folder, run.shown_names, run.folder, remedy)
+    return with_names[0].names if with_names else vocabulary.of_names(())
 
 
 class EnsembleModeler(VideoModeler):
@@ -138,12 +138,12 @@ class EnsembleModeler(VideoModeler):
     def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
         """The mean of the members' predictions of dequantised features."""
         raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
-        parts = []
+        weighted = []
         for place, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
             with tf.variable_scope(f"member_{place}"):
                 ops = member.predict_raw(raw, frames)
-            parts.append(tf.cast(ops.predictions, tf.float32) * weight)
-        mean = tf.identity(tf.add_n(parts), name="predictions")
+            weighted.append(tf.cast(ops.predictions, tf.float32) * weight)
+        mean = tf.identity(tf.add_n(weighted), name="predictions")
         return dataclasses.replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
 
 
@@ -166,7 +166,9 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
         variables = [variable for variable in tf.global_variables() if variable is not step]
         for place, checkpoint in enumerate(chosen):
             reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
-            for variable in (one for one in variables if one.op.name.startswith(prefix)):
+            for variable in (
+                variable_of_member for variable_of_member in variables if variable_of_member.op.name.startswith(prefix)
+            ):
                 name = variable.op.name.removeprefix(prefix)
                 average = name + AVERAGE
                 value = reader.get_tensor(average if reader.has_tensor(average) else name)

@@ -102,13 +102,13 @@ def text(
 def flags(run: TrainConfig) -> list[str]:
     """The flags of a run, sorted, without its folders; of those at their defaults, the published ones."""
     shown_paths = options.changed(run).keys() | run_dir.PUBLISHED
-    found = {
+    values = {
         options.flag_of(field): options.value_at(run, path)
         for path, field in options.fields_of(TrainConfig)
         if path in shown_paths and field.metadata["is_flag"] and field.metadata["belongs_to"] != "start"
     }
-    found |= _hyper_parameters(run.model.hyper_parameters) | _hyper_parameters(run.model.loss_hyper_parameters)
-    return [f"--{name}={shown(found[name])}" for name in sorted(found)]
+    values |= _hyper_parameters(run.model.hyper_parameters) | _hyper_parameters(run.model.loss_hyper_parameters)
+    return [f"--{name}={shown(values[name])}" for name in sorted(values)]
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
@@ -149,8 +149,8 @@ _SHOWN = 20
 def _classes(names: Vocabulary) -> list[str]:
     """The section with the first class names. They are formatted as code, so that no character of a name is markup."""
     first = [f"{index}: {name}" for index, name in enumerate(names.names[:_SHOWN])]
-    more = f"and {len(names) - _SHOWN:,} more in {vocabulary.NAME}"
-    listed = [*first, more] if len(names) > _SHOWN else first
+    rest_text = f"and {len(names) - _SHOWN:,} more in {vocabulary.NAME}"
+    listed = [*first, rest_text] if len(names) > _SHOWN else first
     return ["## Classes", "", "```", *listed, "```", ""]
 
 

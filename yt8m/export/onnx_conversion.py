@@ -66,7 +66,11 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
                 output_names=[f"{output}:0"],
                 tensors_to_rename=renamed,
             )
-            passes = {name: one for name, one in optimizer._get_optimizers().items() if name not in _WRONG_OPTIMIZERS}
+            passes = {
+                name: optimizer_pass
+                for name, optimizer_pass in optimizer._get_optimizers().items()
+                if name not in _WRONG_OPTIMIZERS
+            }
             model = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes).make_model("yt8m")
     except Exception as error:  # tf2onnx raises whatever its converters meet
         raise RunError(f"the model cannot be written as ONNX: tf2onnx fails: {first_line(error)}") from error

@@ -114,7 +114,10 @@ def _dequantized(frames: tf.Tensor, takes: DataFormat) -> tf.Tensor:
     """float32 [B, T, D] of bytes, each feature by its own range."""
     features = tf.split(frames, list(takes.sizes().values()), axis=-1)
     ranges = [feature.range or data_format.PUBLISHED for feature in takes.features]
-    return tf.concat([dequantize(one, high, low) for one, (low, high) in zip(features, ranges, strict=True)], axis=-1)
+    return tf.concat(
+        [dequantize(feature_values, high, low) for feature_values, (low, high) in zip(features, ranges, strict=True)],
+        axis=-1,
+    )
 
 
 def _refuse_other_scores(session: tf.Session, exported: OnnxFile, takes: DataFormat, input_type: str) -> None:

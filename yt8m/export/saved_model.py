@@ -107,11 +107,11 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
     )
-    given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe feeds [B, 1]
-    predictions = modeler.predict_raw(*masked_input(frames, given, has_frames)).predictions
+    frame_counts = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe feeds [B, 1]
+    predictions = modeler.predict_raw(*masked_input(frames, frame_counts, has_frames)).predictions
     best = tf.nn.top_k(predictions, modeler.top_k)
     of_records = {"video_id": batch.video_ids, "class_indexes": best.indices, "predictions": best.values}
-    features = {"rgb_and_audio": frames, "num_frames": given}
+    features = {"rgb_and_audio": frames, "num_frames": frame_counts}
     return {
         RECORDS: _signature({"example_bytes": example_bytes}, of_records),
         MEDIAPIPE: _signature(features, {"predictions": predictions}),
@@ -132,10 +132,10 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
     )
 
 
-def masked_input(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
+def masked_input(frames: tf.Tensor, frame_counts: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
     """(input of the model, frame counts int32 [B]); the input is the frames, zero after the last one, or their mean."""
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
-    counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
+    counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(frame_counts, [-1]), [rows]), 0, longest)
     raw = zero_padding(frames, counts)
     if not has_frames:
         raw = tf.math.divide_no_nan(tf.reduce_sum(raw, 1), tf.cast(counts, tf.float32)[:, tf.newaxis])

@@ -87,9 +87,9 @@ class _Stored:
             assign(session, variable, value)
 
     def _variable(self, getter: Any, name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
-        own = {"shape": value.shape, "dtype": tf.as_dtype(value.dtype), "trainable": False}
+        fixed = {"shape": value.shape, "dtype": tf.as_dtype(value.dtype), "trainable": False}
         plain = {"initializer": tf.zeros_initializer(), "regularizer": None}
-        variable = getter(name, **{**arguments, **own, **plain})
+        variable = getter(name, **{**arguments, **fixed, **plain})
         self._loads[variable.op.name] = (variable, value)
         return variable
 

@@ -179,10 +179,10 @@ def kind_of(name: str) -> tuple[type[Extractor], str]:
     takes_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
     if takes_file and not file:
         raise UsageError(f"extractor {name!r}: add the path of its file, as in {kind}:FILE.")
-    found = _extractors.get(kind if takes_file else name)
-    if not (isinstance(found, type) and issubclass(found, Extractor)):
-        raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {found!r}.")
-    return found, file if takes_file else ""
+    cls = _extractors.get(kind if takes_file else name)
+    if not (isinstance(cls, type) and issubclass(cls, Extractor)):
+        raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {cls!r}.")
+    return cls, file if takes_file else ""
 
 
 def from_file(cls: type) -> str:
@@ -197,8 +197,8 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> Extractor:
       UsageError: there is no such extractor or setting, or a value is not allowed.
     """
     cls, file = kind_of(name)
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in (settings or {}).items()}
-    known = [field.name for field in dataclasses.fields(cls)]
-    for unknown in sorted(given.keys() - set(known)):
-        raise UsageError(f"extractor {name} has no setting {unknown!r}. It has: {', '.join(known) or 'none'}.")
-    return cls(**{**({from_file(cls): file} if file else {}), **given})
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in (settings or {}).items()}
+    field_names = [field.name for field in dataclasses.fields(cls)]
+    for unknown in sorted(values.keys() - set(field_names)):
+        raise UsageError(f"extractor {name} has no setting {unknown!r}. It has: {', '.join(field_names) or 'none'}.")
+    return cls(**{**({from_file(cls): file} if file else {}), **values})

@@ -122,10 +122,10 @@ def _element_size(file: BinaryIO) -> int | None:
     if not first or not first[0]:
         return None
     count = 8 - first[0].bit_length()
-    more = file.read(count)
-    if len(more) < count:
+    tail = file.read(count)
+    if len(tail) < count:
         return None
-    value = int.from_bytes(bytes([first[0] & ((1 << (7 - count)) - 1)]) + more, "big")
+    value = int.from_bytes(bytes([first[0] & ((1 << (7 - count)) - 1)]) + tail, "big")
     return None if value == (1 << 7 * (count + 1)) - 1 else value
 
 

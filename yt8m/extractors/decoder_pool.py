@@ -53,10 +53,10 @@ class DecoderPool(Closing):
         Take all messages of one before the next.
         """
         waiting: deque[tuple[_Child, Decoding]] = deque()
-        idle, rest = deque(self._children), iter(requests)
+        idle, unsent = deque(self._children), iter(requests)
         try:
             while True:
-                for request in rest if idle else ():
+                for request in unsent if idle else ():
                     child = idle.popleft()
                     waiting.append((child, child.begin(request)))
                     if not idle:
@@ -165,11 +165,11 @@ class _Child:
         is_whole = False
         try:
             self._send(request)
-            left = self._limits.seconds
+            seconds_left = self._limits.seconds
             while not is_whole:
                 began = time.monotonic()
-                message = self._receive(began + left, is_unwanted)
-                left -= time.monotonic() - began
+                message = self._receive(began + seconds_left, is_unwanted)
+                seconds_left -= time.monotonic() - began
                 is_whole = message.kind == "end"
                 if message.kind == "error":
                     is_whole = True
@@ -214,14 +214,14 @@ class _Child:
     def _death(self) -> str:
         """A text that says why the child has ended."""
         status = self._process.wait() if self._process is not None else 0
-        how = f"signal {-status}" if status < 0 else f"exit status {status}"
-        return f"it ends the decoder ({how}), perhaps by its need of more than {self._limits.megabytes} MB"
+        status_text = f"signal {-status}" if status < 0 else f"exit status {status}"
+        return f"it ends the decoder ({status_text}), perhaps by its need of more than {self._limits.megabytes} MB"
 
     @staticmethod
-    def _connection(found: Connection | None) -> Connection:
-        if found is None:
+    def _connection(connection: Connection | None) -> Connection:
+        if connection is None:
             raise DecodeError("the decoder was ended")
-        return found
+        return connection
 
     def end(self) -> None:
         """Kills the process."""
@@ -269,9 +269,9 @@ def _answer(words: list[str]) -> None:
     _limit(int(words[2]))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            given: list[Any] = json.loads(requests.recv_bytes())
+            request: list[Any] = json.loads(requests.recv_bytes())
             try:
-                for message in decode(Request.from_json(given)):
+                for message in decode(Request.from_json(request)):
                     _send(answers, message)
             except DecodeError as error:
                 _send(answers, Message("error", told={"reason": str(error)}))

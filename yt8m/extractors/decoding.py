@@ -153,9 +153,9 @@ def _opened(av: Any, path: str) -> Iterator[Any]:
         storage.open_read(path) as file,
         av.open(
             file, options=options, container_options=options, buffer_size=1 << 18, metadata_errors="ignore"
-        ) as found,
+        ) as container,
     ):
-        yield found
+        yield container
 
 
 class _Decoder:
@@ -164,12 +164,14 @@ class _Decoder:
     def __init__(self, container: Any, request: Request, states_length: bool) -> None:
         self._container, self._request, self._states_length = container, request, states_length
         self._notes: list[str] = []
-        self._video = self._stream("video", [one for one in container.streams.video if not _is_cover(one)])
+        self._video = self._stream("video", [stream for stream in container.streams.video if not _is_cover(stream)])
         self._audio = self._stream("audio", list(container.streams.audio))
-        self._streams = [one for one in (self._video, self._audio) if one is not None]
+        self._streams = [stream for stream in (self._video, self._audio) if stream is not None]
         if not self._streams:
             raise DecodeError("it has neither pictures nor sound")
-        starts = [float(one.start_time * one.time_base) for one in self._streams if one.start_time is not None]
+        starts = [
+            float(stream.start_time * stream.time_base) for stream in self._streams if stream.start_time is not None
+        ]
         self._origin = max(0.0, min(starts, default=0.0))
         self._ends: dict[int, float] = {}
         part = request.per_second, request.start, request.end, request.most
@@ -184,16 +186,16 @@ class _Decoder:
         self._blocked: set[int] = set()  # after a seek, the streams without a packet that could be decoded
 
     def _stream(self, kind: str, streams: list[Any]) -> Any:
-        usable = [one for one in streams if one.codec_context is not None]
+        usable = [stream for stream in streams if stream.codec_context is not None]
         if not usable:
             self._notes.append("no pictures" if kind == "video" else "no sound")
             return None
         if len(usable) > 1:
             self._notes.append(f"several {kind} streams")
         best = self._container.streams.best(kind)
-        found = best if best in usable else usable[0]
-        found.codec_context.thread_count = self._request.threads
-        return found
+        chosen = best if best in usable else usable[0]
+        chosen.codec_context.thread_count = self._request.threads
+        return chosen
 
     def seek(self) -> bool:
         """Seeks a place at which all streams can be decoded up to the start; False if there is none near it.
@@ -271,7 +273,7 @@ class _Decoder:
         return bool(self._request.pictures or self._request.clips)
 
     def _needs_sound(self) -> bool:
-        return self._audio is not None and not all(one.is_done for one in self._windows)
+        return self._audio is not None and not all(window.is_done for window in self._windows)
 
     def _time(self, frame: Any, stream: Any) -> float:
         """When the frame is shown, in seconds from the start of the video."""
@@ -320,8 +322,8 @@ class _Decoder:
         for which, windows in enumerate(self._windows):
             yield from self._sent(which, windows.add(time, samples, frame.sample_rate))
 
-    def _sent(self, which: int, found: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
-        for first, values in found:
+    def _sent(self, which: int, blocks: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
+        for first, values in blocks:
             for place in range(0, len(values), _WINDOWS_AT_ONCE):
                 yield Message("sound", which, first + place, values[place : place + _WINDOWS_AT_ONCE])
 
@@ -353,7 +355,7 @@ class _Decoder:
 
     def _end(self, rows: int) -> Message:
         seconds = max((self._ends.get(stream.index, 0.0) for stream in self._streams), default=0.0)
-        sound = max((one.end for one in self._windows), default=0.0)
+        sound = max((window.end for window in self._windows), default=0.0)
         if self._video is None or not rows:
             if self._video is not None and "no pictures" not in self._notes and self._takes_pictures():
                 self._notes.append("no pictures")
@@ -409,8 +411,8 @@ class _Picture:
         converted = self.frame.reformat(width, height, "rgb24", interpolation=interpolation.upper())
         picture = np.rot90(converted.to_ndarray(), round(self.frame.rotation / 90))
         if scaling is not None and scaling.size:
-            top, left = ((side - scaling.size) // 2 for side in picture.shape[:2])
-            picture = picture[top : top + scaling.size, left : left + scaling.size]
+            top, left_edge = ((side - scaling.size) // 2 for side in picture.shape[:2])
+            picture = picture[top : top + scaling.size, left_edge : left_edge + scaling.size]
         return np.ascontiguousarray(picture)
 
 

@@ -38,9 +38,9 @@ def opened(content: bytes, path: str, feed: str, fetch: str, shape: Sequence[int
     def build() -> tuple[tf.Tensor, tf.Tensor]:
         definition = tf.GraphDef()
         definition.ParseFromString(content)
-        given = tf.placeholder(tf.float32, shape)
-        (found,) = tf.import_graph_def(definition, {feed: given}, return_elements=[fetch], name="")
-        return given, found
+        placeholder = tf.placeholder(tf.float32, shape)
+        (output,) = tf.import_graph_def(definition, {feed: placeholder}, return_elements=[fetch], name="")
+        return placeholder, output
 
     with computing(build, f"{path} is not a frozen graph with the tensors {feed} and {fetch}") as compute:
         yield compute
@@ -58,7 +58,7 @@ def computing(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) ->
     graph = tf.Graph()
     with graph.as_default():
         try:
-            given, found = build()
+            placeholder, output = build()
         except (ValueError, KeyError, tf.errors.OpError) as error:
             raise UsageError(f"{problem}: {first_line(error)[:300]}. Give the right file.") from error
         except Exception as error:  # protobuf's DecodeError has no public base class
@@ -71,7 +71,7 @@ def computing(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) ->
 
     def compute(values: NDArray[np.generic]) -> NDArray[np.float32]:
         try:
-            return np.asarray(session.run(found, {given: values}), np.float32)
+            return np.asarray(session.run(output, {placeholder: values}), np.float32)
         except tf.errors.OpError as error:
             raise RunError(f"the extractor fails: {first_line(error)}") from error
 
@@ -111,10 +111,10 @@ def member(path: str, name: str) -> bytes:
     with storage.open_read(path) as file:
         try:
             with tarfile.open(fileobj=file) as archive:
-                there = {entry.name.rpartition("/")[2]: entry for entry in archive if entry.isfile()}
-                if name not in there:
-                    raise UsageError(f"{path} holds {', '.join(there) or 'no file'}; expected {name}.")
-                return archive.extractfile(there[name]).read()  # type: ignore[union-attr]
+                entries = {entry.name.rpartition("/")[2]: entry for entry in archive if entry.isfile()}
+                if name not in entries:
+                    raise UsageError(f"{path} holds {', '.join(entries) or 'no file'}; expected {name}.")
+                return archive.extractfile(entries[name]).read()  # type: ignore[union-attr]
         except (tarfile.TarError, EOFError, OSError, zipfile.BadZipFile) as error:
             raise UsageError(f"{path} is not an archive that can be read: {error}. Fetch it again.") from error
 
@@ -133,6 +133,6 @@ def arrays(path: str, wanted: Sequence[str]) -> list[NDArray[np.float64]]:
             contents = [member(path, f"{name}.npy") for name in wanted]
         else:
             contents = [storage.read_bytes(storage.join(path, f"{name}.npy")) for name in wanted]
-        return [np.asarray(np.load(io.BytesIO(one), allow_pickle=False), np.float64) for one in contents]
+        return [np.asarray(np.load(io.BytesIO(content), allow_pickle=False), np.float64) for content in contents]
     except (ValueError, KeyError, EOFError, RunError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} does not hold the arrays {', '.join(wanted)}: {error}.") from error

@@ -72,7 +72,7 @@ def _of_clips(
 ) -> Processor:
     processor = _video_processor(transformers, folder, loading)
     rate = settings["clip_rate"] or _RATES.get(network.config.model_type, 8.0)
-    more = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
+    forward_settings = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
 
     def prepare(clips: NDArray[Any]) -> Mapping[str, Any]:
         videos = [list(clip) for clip in clips]
@@ -80,7 +80,7 @@ def _of_clips(
         return {network.main_input_name: pixels}
 
     form = Clips(frames, rate, settings["clip_hop"], _scaling(processor))
-    return Processor(form, prepare, lambda **inputs: network(**inputs, **more))
+    return Processor(form, prepare, lambda **inputs: network(**inputs, **forward_settings))
 
 
 def _video_processor(transformers: Any, folder: str, loading: Mapping[str, Any]) -> Any:

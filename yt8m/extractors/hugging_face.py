@@ -143,7 +143,7 @@ def about_network(name: str) -> Iterator[None]:
     except UsageError:
         raise
     except (OSError, ValueError, ImportError, KeyError, TypeError, AttributeError) as error:
-        more = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
-        raise UsageError(f"extractor {name}: {first_line(error)[:300]}{more}") from error
+        hint = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
+        raise UsageError(f"extractor {name}: {first_line(error)[:300]}{hint}") from error
     except RuntimeError as error:  # of torch: memory, devices, kernels
         raise RunError(f"extractor {name}: {first_line(error)[:300]}") from error

@@ -69,6 +69,6 @@ def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.flo
     mean, values, vectors = frozen_graphs.arrays(path, ("mean", "eigenvals", "eigenvecs"))
     width = mean.size
     if values.size != width or vectors.shape != (width, width) or width < size:
-        shapes = ", ".join(str(list(one.shape)) for one in (mean, values, vectors))
+        shapes = ", ".join(str(list(array.shape)) for array in (mean, values, vectors))
         raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
     return mean.reshape(-1), vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)

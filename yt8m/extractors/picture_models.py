@@ -163,10 +163,10 @@ class OnnxModel(PictureModel):
         yield OpenedExtractor(_in_batches(run, batch, blank), form)
 
     def _output(self, session: Any, path: str) -> str:
-        there = [one.name for one in session.get_outputs()]
-        if self.output and self.output not in there:
-            raise UsageError(f"--output={self.output}: {path} has the outputs {', '.join(there)}.")
-        return self.output or str(there[0])
+        names = [output.name for output in session.get_outputs()]
+        if self.output and self.output not in names:
+            raise UsageError(f"--output={self.output}: {path} has the outputs {', '.join(names)}.")
+        return self.output or str(names[0])
 
     def _normalised(self, pictures: NDArray[Any], kind: str) -> NDArray[Any]:
         if kind == "tensor(uint8)":
@@ -212,8 +212,8 @@ def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:
             return run(pictures)
         missing = -len(pictures) % batch
         filled = np.concatenate([pictures, np.repeat(pictures[:1], missing, axis=0)])
-        parts = [run(filled[start : start + batch]) for start in range(0, len(filled), batch)]
-        return np.concatenate(parts)[: len(pictures)]
+        results = [run(filled[start : start + batch]) for start in range(0, len(filled), batch)]
+        return np.concatenate(results)[: len(pictures)]
 
     return compute
 
@@ -258,16 +258,17 @@ class SavedModelOfPictures(PictureModel):
                 loaded = tf.saved_model.loader.load(session, tags, copies.folder_copy(path))
             signature = loaded.signature_def[key]
             (info,) = signature.inputs.values()
-            outputs = {name: one.name for name, one in sorted(signature.outputs.items())}
+            outputs = {name: output.name for name, output in sorted(signature.outputs.items())}
             name = outputs[self.output] if self.output else next(iter(outputs.values()))
-            given = session.graph.get_tensor_by_name(info.name)
+            pictures = session.graph.get_tensor_by_name(info.name)
         except (OSError, RuntimeError, ValueError, KeyError, StopIteration, tf.errors.OpError) as error:
             raise UsageError(
                 f"{path} is not a SavedModel whose signature {key} has one input"
                 f"{f' and the output {self.output}' if self.output else ''}: {first_line(error)[:300]}."
             ) from error
-        if given.dtype != tf.uint8 or given.shape.rank not in (None, 4, 5):
+        if pictures.dtype != tf.uint8 or pictures.shape.rank not in (None, 4, 5):
             raise UsageError(
-                f"{path} takes {given.dtype.name} {given.shape}; expected uint8 [N, H, W, 3] or [N, frames, H, W, 3]."
+                f"{path} takes {pictures.dtype.name} {pictures.shape}; expected uint8 [N, H, W, 3] or "
+                "[N, frames, H, W, 3]."
             )
-        return given, session.graph.get_tensor_by_name(name)
+        return pictures, session.graph.get_tensor_by_name(name)

@@ -91,8 +91,8 @@ def _of_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
     def variables(layer: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return checkpoint.get_tensor(f"vggish/{layer}/weights"), checkpoint.get_tensor(f"vggish/{layer}/biases")
 
-    given = tf.placeholder(tf.float32, [None, ROWS, BANDS])
-    net = given[..., tf.newaxis]
+    spectrograms = tf.placeholder(tf.float32, [None, ROWS, BANDS])
+    net = spectrograms[..., tf.newaxis]
     for block in _CONVOLUTIONS:
         for layer in block:
             kernel, bias = variables(layer)
@@ -102,7 +102,7 @@ def _of_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
     for layer in _DENSE:
         matrix, bias = variables(layer)
         net = tf.nn.bias_add(tf.matmul(net if layer == _DENSE[0] else tf.nn.relu(net), matrix), bias)
-    return given, net
+    return spectrograms, net
 
 
 def log_mel(waveforms: NDArray[Any]) -> NDArray[np.float32]:

@@ -50,9 +50,9 @@ def attend(
 
 def query(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int) -> tf.Tensor:
     """Attention by learned queries q: z_q = sum_i softmax_i(q K x_i / sqrt(size)) V x_i, [B, queries, size]."""
-    asked = net.variable("queries", [size, queries], tf.random_normal_initializer())
+    query_vectors = net.variable("queries", [size, queries], tf.random_normal_initializer())
     keys = net.dense(inputs, size, "keys", bias=False)
-    shares = softmax_over_time(precision.product(keys, asked) / math.sqrt(size), mask)
+    shares = softmax_over_time(precision.product(keys, query_vectors) / math.sqrt(size), mask)
     return precision.matmul(shares, net.dense(inputs, size, "values", bias=False), transpose_a=True)
 
 
@@ -182,8 +182,8 @@ class LstmAttentionMaxModel(ClassifiedModel):
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
-        given = {"beside": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
-        seen = attend(net, outputs, mask, self.lstm_attentions, **given)
+        settings = {"beside": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
+        seen = attend(net, outputs, mask, self.lstm_attentions, **settings)
         views = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
         return reduce_parts(views, self.lstm_attentions, tf.reduce_max)
 
@@ -199,8 +199,8 @@ class AttentionPoolingModel(ClassifiedModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
-        found = query(net, inputs, mask, self.attention_queries, self.attention_size)
-        flat = tf.reshape(found, [-1, self.attention_queries * self.attention_size])
+        pooled = query(net, inputs, mask, self.attention_queries, self.attention_size)
+        flat = tf.reshape(pooled, [-1, self.attention_queries * self.attention_size])
         return self.classify(net, flat, vocab_size)
 
 

@@ -126,15 +126,15 @@ class ClassifiedModel(BaseModel):
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Moves the hyper-parameters that the model lacks and its classifier has to `classifier_hyper_parameters`."""
-        own = {field.name for field in dataclasses.fields(cls)}
+        field_names = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
         classifier = get(values.get("video_level_classifier_model", default))
-        theirs = hyper_parameters(classifier).keys() - own
+        theirs = hyper_parameters(classifier).keys() - field_names
         handed = {name: value for name, value in values.items() if name in theirs}
-        kept = {name: value for name, value in values.items() if name not in theirs}
+        arranged = {name: value for name, value in values.items() if name not in theirs}
         if handed:
-            kept["classifier_hyper_parameters"] = {**kept.get("classifier_hyper_parameters", {}), **handed}
-        return kept
+            arranged["classifier_hyper_parameters"] = {**arranged.get("classifier_hyper_parameters", {}), **handed}
+        return arranged
 
     def validate(self) -> None:
         """Checks the classifier.
@@ -154,32 +154,32 @@ class ClassifiedModel(BaseModel):
 
     def classifier(self) -> Any:
         """The model that `video_level_classifier_model` names."""
-        given = dict(self.classifier_hyper_parameters)
+        settings = dict(self.classifier_hyper_parameters)
         cls = get(self.video_level_classifier_model)
         for name in self.shared:
             if hasattr(self, name) and name in hyper_parameters(cls):
-                given.setdefault(name, getattr(self, name))
-        return create(self.video_level_classifier_model, given)
+                settings.setdefault(name, getattr(self, name))
+        return create(self.video_level_classifier_model, settings)
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
         """Maps inputs [B, F] to the classifier's output [B, vocab_size]."""
-        given = self.classifier().create_model(
+        output = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )
-        return net.absorb(ModelOutput.of(given))
+        return net.absorb(ModelOutput.of(output))
 
 
-def reduce_parts(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
-    """Reduces the output [B * parts, C] for `parts` parts of each video to one output for each video.
+def reduce_parts(output: ModelOutput, views: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
+    """Reduces the output [B * parts, C] for `views` parts of each video to one output for each video.
 
     Args:
       output: the output to reduce; its side outputs are reduced in the same way.
-      parts: number of rows of a video, which are consecutive.
+      views: number of rows of a video, which are consecutive.
       reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities if there are none.
     """
 
     def merged(values: tf.Tensor) -> tf.Tensor:
-        return reduce(tf.reshape(values, [-1, parts, values.shape[-1]]), 1)
+        return reduce(tf.reshape(values, [-1, views, values.shape[-1]]), 1)
 
     sides = tuple(
         side._replace(logits=merged(side.logits), target=None if side.target is None else merged(side.target))

@@ -170,8 +170,8 @@ class Net:
         # The time axis comes first, so that draws for padding come after those for real frames and do not change them.
         order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
         draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
-        kept = tf.transpose(draws, order) >= rate
-        return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
+        is_kept = tf.transpose(draws, order) >= rate
+        return tf.where(is_kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
     def absorb(self, output: ModelOutput) -> ModelOutput:
         """Moves the penalties and updates of an inner model's output to this net; returns the output without them."""
@@ -203,8 +203,8 @@ def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: 
         return _fused(rows, gamma, beta)
     weights = tf.ones(tf.shape(rows)[:1]) if mask is None else tf.reshape(tf.cast(mask, tf.float32), [-1])
     if across_towers.is_exchanging():
-        own = _statistics(rows, weights * across_towers.has_examples())
-        return _normalised_by(_of_all_towers(*own), rows, gamma, beta)
+        statistics = _statistics(rows, weights * across_towers.has_examples())
+        return _normalised_by(_of_all_towers(*statistics), rows, gamma, beta)
     return tf.cond(
         tf.reduce_all(weights > 0.0),
         lambda: _fused(rows, gamma, beta),
@@ -238,8 +238,8 @@ def _of_all_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _S
     the mean is large. Each tower is weighted by its number of valid rows.
     """
     size = int(mean.shape[0])
-    told = across_towers.gathered(tf.concat([count[tf.newaxis], mean, variance], 0))
-    counts, means, variances = tf.split(told, [1, size, size], axis=1)
+    gathered = across_towers.gathered(tf.concat([count[tf.newaxis], mean, variance], 0))
+    counts, means, variances = tf.split(gathered, [1, size, size], axis=1)
     total = tf.reduce_sum(counts)
     shares = counts / tf.maximum(total, 1.0)
     together = tf.reduce_sum(shares * means, 0)

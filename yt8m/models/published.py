@@ -167,12 +167,12 @@ def find(source: str, model: str) -> Network:
     for network in of_source:
         if network.model == model:
             return network
-    known = ", ".join(map(_both_names, of_source))
-    others = [one.source for one in NETWORKS if one.model == model]
+    importable = ", ".join(map(_both_names, of_source))
+    others = [network_of_other.source for network_of_other in NETWORKS if network_of_other.model == model]
     hint = f" {model} is a network of --from={' or '.join(others)}." if others else ""
     raise UsageError(
         f"--model={model} is not among the networks of {source} ({SOURCES[source]}) that can be imported: "
-        f"{known}.{hint}"
+        f"{importable}.{hint}"
     )
 
 
@@ -185,24 +185,24 @@ def _class_with_switch(network: Network) -> str:
     return f"{network.published_class} with --{network.switch}" if network.switch else network.published_class
 
 
-def options(network: Network, given: Mapping[str, Any], *, usual: bool = True) -> dict[str, Any]:
-    """The options of our model: those `given`, and those that make it the network.
+def options(network: Network, values: Mapping[str, Any], *, usual: bool = True) -> dict[str, Any]:
+    """The options of our model: those `values`, and those that make it the network.
 
     Args:
       network: the network.
-      given: {option: value} that the user chose.
+      values: {option: value} that the user chose.
       usual: whether options that are not given have the published defaults.
 
     Raises:
       UsageError: an option that is given makes it another network.
     """
     for name, value in network.always.items():
-        if given.get(name, value) != value:
+        if values.get(name, value) != value:
             raise UsageError(
-                f"--{name}={given[name]}: {_class_with_switch(network)} of {SOURCES[network.source]} always has "
+                f"--{name}={values[name]}: {_class_with_switch(network)} of {SOURCES[network.source]} always has "
                 f"{value}; leave the flag out."
             )
-    return {**(network.usual if usual else {}), **network.always, **given}
+    return {**(network.usual if usual else {}), **network.always, **values}
 
 
 class Variable(NamedTuple):
@@ -222,8 +222,8 @@ class Variable(NamedTuple):
 
     def shape(self, theirs: tuple[int, ...]) -> tuple[int, ...]:
         """Our shape of a variable of the shape `theirs`."""
-        kept = theirs[1:] if self.drops_axis and theirs[:1] == (1,) else theirs
-        return kept[::-1] if self.transposes else kept
+        without_axis = theirs[1:] if self.drops_axis and theirs[:1] == (1,) else theirs
+        return without_axis[::-1] if self.transposes else without_axis
 
     def to_ours(self, value: NDArray[Any]) -> NDArray[Any]:
         """The value in our layout."""
@@ -250,39 +250,39 @@ def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
       RunError: a variable has other rows than the network's clusters or cells make.
     """
     without_scope = {name.removeprefix(SCOPE): shape for name, shape in shapes.items()}
-    found = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
+    by_name = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
     if network.published_class == "BiLstmModel":
         for name in shapes:
             if name.endswith(("gates/weights", "experts/weights")):
-                found[name] = found[name]._replace(rows=_ways_by_layer(shapes))
-    for name, variable in found.items():
+                by_name[name] = by_name[name]._replace(rows=_ways_by_layer(shapes))
+    for name, variable in by_name.items():
         if variable.rows is not None and shapes[name][:1] != variable.rows.shape:
             raise RunError(
                 f"{name} has the shape {list(shapes[name])}, but the network's clusters or cells, as its other "
                 f"variables show them, make {len(variable.rows)} rows: it is not the {network.published_class} "
                 f"of {SOURCES[network.source]}."
             )
-    return found
+    return by_name
 
 
 def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
     """The variable of this name without the scope."""
     if name in CANCELLED:
         return Variable("")
-    branch, rest = re.fullmatch(r"(branch_\d+/)?(.*)", name, re.DOTALL).groups("")  # type: ignore[union-attr]
+    branch, own_name = re.fullmatch(r"(branch_\d+/)?(.*)", name, re.DOTALL).groups("")  # type: ignore[union-attr]
     for pattern, replacement in renamed:
-        changed, count = re.subn(f"^{pattern}", replacement, rest)
+        changed, count = re.subn(f"^{pattern}", replacement, own_name)
         if count:
             break
     else:
-        changed = rest
-    ours = _FORMER_CELLS.sub(lambda found: f"{found[1]}/{_CELLS[found[2]]}", changed)
-    return _laid_out(f"{SCOPE}{branch}{ours}", branch, rest, shapes)
+        changed = own_name
+    ours = _FORMER_CELLS.sub(lambda match: f"{match[1]}/{_CELLS[match[2]]}", changed)
+    return _laid_out(f"{SCOPE}{branch}{ours}", branch, own_name, shapes)
 
 
-def _laid_out(ours: str, branch: str, rest: str, shapes: Shapes) -> Variable:
+def _laid_out(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable:
     """The variable with its layout: centres are [K, F] here, and a cluster's features stand together."""
-    last = rest.rpartition("/")[2]
+    last = own_name.rpartition("/")[2]
     if last == "cluster_weights2":
         return Variable(ours, drops_axis=True, transposes=True)
     if last == "covar_weights":
@@ -291,8 +291,8 @@ def _laid_out(ours: str, branch: str, rest: str, shapes: Shapes) -> Variable:
         return Variable(ours, drops_axis=True)
     if last == "hidden1_weights":
         return Variable(ours, rows=_by_cluster(_described(branch, "", shapes)))
-    if "/vlad_bn/" in rest:
-        return Variable(ours, rows=_by_cluster(_described(branch, rest[:5], shapes)))
+    if "/vlad_bn/" in own_name:
+        return Variable(ours, rows=_by_cluster(_described(branch, own_name[:5], shapes)))
     return Variable(ours)
 
 
@@ -304,21 +304,21 @@ def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int
       feature: video or audio; empty for both.
       shapes: of all variables.
     """
-    parts = []
+    matrices = []
     for stream in [feature] if feature else ["video", "audio"]:
         for kind in ("VLAD", "vlad", "FV"):
             place = f"{branch}{stream}_{kind}"
             shape = shapes.get(f"{place}/cluster_weights2", shapes.get(f"{place}/cluster_weights"))
             if shape and len(shape) > 1:
                 # A Fisher vector has a part of first and one of second order.
-                parts += [(shape[-2], shape[-1])] * (2 if kind == "FV" else 1)
-    return parts
+                matrices += [(shape[-2], shape[-1])] * (2 if kind == "FV" else 1)
+    return matrices
 
 
-def _by_cluster(parts: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
+def _by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
     """The places of our values [K, F] in each part [F, K] of the published vector; None without parts."""
     order, start = [], 0
-    for features, clusters in parts:
+    for features, clusters in matrices:
         order.append(start + np.arange(features * clusters).reshape(features, clusters).T.ravel())
         start += features * clusters
     return np.concatenate(order) if order else None

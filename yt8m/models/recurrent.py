@@ -158,11 +158,11 @@ def _recur(
     count, computed_in = len(inputs), precision.current()
 
     def run(*arguments: tf.Tensor) -> Any:
-        given, fixed = arguments[:count], arguments[count:]
-        outputs, final, operands = _loop(step, given, fixed, mask, cells, kinds)
+        own_inputs, fixed = arguments[:count], arguments[count:]
+        outputs, final, operands = _loop(step, own_inputs, fixed, mask, cells, kinds)
 
         def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
-            of_inputs = tf.gradients([outputs, final], given, slopes)
+            of_inputs = tf.gradients([outputs, final], own_inputs, slopes)
             with precision.scope(computed_in):
                 return of_inputs + [
                     precision.matmul(_rows(operand), _rows(slope), transpose_a=True)
@@ -345,11 +345,11 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
         """
         if not self.sequence_frames or not (net.is_training or self.draws_single_frames):
             return inputs, num_frames
-        kept = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
+        count = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
         if not net.is_training:
-            return frames.evenly_spaced(inputs, num_frames, self.sequence_frames), kept
+            return frames.evenly_spaced(inputs, num_frames, self.sequence_frames), count
         scattered = self.draws_single_frames
-        return frames.sample(inputs, num_frames, self.sequence_frames, scattered=scattered, is_training=True), kept
+        return frames.sample(inputs, num_frames, self.sequence_frames, scattered=scattered, is_training=True), count
 
 
 def random_sequence() -> Any:

@@ -112,12 +112,12 @@ def _points(axes: Any, marks: Sequence[Mark]) -> str:
     if not marks:
         return "[]"
     places = axes.figure.transFigure.inverted().transform(axes.transData.transform([mark[:2] for mark in marks]))
-    found = [
+    points = [
         [round(x, 4), round(1 - y, 4), mark.text]
         for (x, y), mark in zip(places.tolist(), marks, strict=True)
         if math.isfinite(x) and math.isfinite(y)
     ]
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(points, ensure_ascii=False, separators=(",", ":"))
 
 
 def of_run(runs: Sequence[Run], run: Run) -> str:
@@ -148,8 +148,8 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
     ends = []
     for run, curve in zip(runs, curves, strict=True):
         half = curve.precision[curve.recall >= 0.5]
-        told = f"precision {half[0]:.2f} at half of the labels" if len(half) else "below half"
-        ends.append(f"{run.name}: {told}")
+        precision_at_half = f"precision {half[0]:.2f} at half of the labels" if len(half) else "below half"
+        ends.append(f"{run.name}: {precision_at_half}")
     best = runs[0].samples.videos.scores.shape[1]
     caption = f"The {best} best predictions of each video in one list, best first. GAP is the area below the curve."
     return picture(draw, f"Precision against recall. {'; '.join(ends)}", caption)
@@ -157,26 +157,30 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
 
 def calibration(runs: Sequence[Run]) -> Picture:
     """The calibration curve of each run: the share of correct predictions by score."""
-    found = [measures.calibration(run.samples.videos) for run in runs]
+    curves = [measures.calibration(run.samples.videos) for run in runs]
 
     def draw(axes: Any) -> list[Mark]:
         axes.plot([0, 1], [0, 1], color="#8b8fa3", linestyle=":", linewidth=1)
         lines, marks = [], []
-        for run, one in zip(runs, found, strict=True):
-            lines += axes.plot(one.scores, one.shares, "o-", color=run.colour, markersize=4, linewidth=1.6)
+        for run, calibration_curve in zip(runs, curves, strict=True):
+            lines += axes.plot(
+                calibration_curve.scores, calibration_curve.shares, "o-", color=run.colour, markersize=4, linewidth=1.6
+            )
             marks += [
                 Mark(
                     score,
                     share,
                     f"{of_run(runs, run)}mean score {score:.3f}; {share:.3f} of {size:,} predictions are right",
                 )
-                for score, share, size in zip(*(part.tolist() for part in one[:3]), strict=True)
+                for score, share, size in zip(*(part.tolist() for part in calibration_curve[:3]), strict=True)
             ]
         axes.set(xlabel="score", ylabel="share of right predictions", xlim=(0, 1), ylim=(0, 1.02))
         legend(axes, lines, (run.name for run in runs))
         return marks
 
-    errors = "; ".join(f"{run.name}: {one.error:.3f}" for run, one in zip(runs, found, strict=True))
+    errors = "; ".join(
+        f"{run.name}: {calibration_curve.error:.3f}" for run, calibration_curve in zip(runs, curves, strict=True)
+    )
     caption = (
         "Each dot stands for the predictions with scores in one tenth of the scale. On the dotted line scores are "
         f"probabilities: 80 % of the predictions with a score of 0.8 are right. Mean distance from it: {errors}."
@@ -236,8 +240,8 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
                 bar.get_height(),
                 f"{of_run(runs, run)}AP {part / 10:.1f} to {(part + 1) / 10:.1f}: {int(bar.get_height()):,} classes",
             )
-            for run, found in zip(runs, of_runs, strict=True)
-            for part, bar in enumerate(found)
+            for run, bars_of_run in zip(runs, of_runs, strict=True)
+            for part, bar in enumerate(bars_of_run)
         ]
 
     low = "; ".join(
@@ -275,10 +279,10 @@ def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) 
         legend(axes, bars, (run.name for run in runs))
         return marks
 
-    told = "; ".join(f"{row.name} {row.mean_ap:.2f}" for row in figures[0])
+    mean_aps = "; ".join(f"{row.name} {row.mean_ap:.2f}" for row in figures[0])
     height = 0.7 + len(names) * max(0.19, 0.11 * len(runs))
     caption = "Mean average precision of the classes of each vertical, the one with the most labels first."
-    return picture(draw, f"Mean average precision by vertical. {runs[0].name}: {told}", caption, height)
+    return picture(draw, f"Mean average precision by vertical. {runs[0].name}: {mean_aps}", caption, height)
 
 
 _TITLES = {"examples_per_second": "examples a second"}
@@ -315,9 +319,9 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
     return picture(draw, *_texts(name, title, having))
 
 
-def _draw_series(axes: Any, run: Run, found: Sequence[Curve | None]) -> tuple[Any, list[Mark]]:
+def _draw_series(axes: Any, run: Run, curves: Sequence[Curve | None]) -> tuple[Any, list[Mark]]:
     """Draws the curves of one metric of a run; returns a handle for the legend, and the marks."""
-    logged, *measured = found
+    logged, *measured = curves
     lines, marks = [], []
     if logged is not None:
         axes.plot(*_few(logged.steps, logged.values), color=run.colour, alpha=0.3, linewidth=0.8)
@@ -325,16 +329,16 @@ def _draw_series(axes: Any, run: Run, found: Sequence[Curve | None]) -> tuple[An
         steps, values = _few(logged.steps, logged.smoothed())
         lines += axes.plot(steps, values, style, color=run.colour, linewidth=1.6, markersize=4)
         marks += _marks(steps, values, "training, running mean")
-    for curve, marker, what in zip(measured, ("s--", "D-"), ("validation", "evaluation"), strict=True):
+    for curve, marker, origin in zip(measured, ("s--", "D-"), ("validation", "evaluation"), strict=True):
         if curve is not None:
             lines += axes.plot(curve.steps, curve.values, marker, color=run.colour, linewidth=1, markersize=4)
-            marks += _marks(curve.steps, curve.values, what)
+            marks += _marks(curve.steps, curve.values, origin)
     return lines[0], marks
 
 
-def _marks(steps: Floats64, values: Floats64, what: str) -> list[Mark]:
+def _marks(steps: Floats64, values: Floats64, origin: str) -> list[Mark]:
     points = zip(steps.tolist(), values.tolist(), strict=True)
-    return [Mark(step, value, f"{what}, step {int(step):,}: {value:.4g}") for step, value in points]
+    return [Mark(step, value, f"{origin}, step {int(step):,}: {value:.4g}") for step, value in points]
 
 
 def _told(value: float, name: str, step: int) -> str:
@@ -346,7 +350,7 @@ def best_point(run: Run, name: str) -> tuple[float, float] | None:
 
     Validations that no longer count for best/ do not count here either.
     """
-    higher = {one.name: one.higher_is_better for one in run.samples.described()}
+    higher = {metric.name: metric.higher_is_better for metric in run.samples.described()}
     validated, evaluated = (_values_of(part.get(name)) for part in _series(run)[1:])
     points = [point for point in validated if point[0] not in run.training.forgotten] + evaluated
     if name not in higher or len(points) < 2:
@@ -361,19 +365,19 @@ def _values_of(curve: Curve | None) -> list[tuple[float, float]]:
 def _texts(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
     """The alternative text and the caption of the curves of a metric."""
     logged = [run for run in runs if name in run.curves]
-    parts = [part for run in runs for part in _series(run)]
+    curves_of_kinds = [part for run in runs for part in _series(run)]
     ends = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in logged)
     best = "; ".join(
         f"{run.name}: {_told(top[1], name, int(top[0]))}" for run in runs if (top := best_point(run, name)) is not None
     )
     is_dot = all(len(run.curves[name].steps) == 1 for run in logged)
     drawn = "the dot is the one batch that was logged" if is_dot else "single batches (pale) and their running mean"
-    told = [f"{title} over the steps{f': {drawn}' if logged else ''}."]
-    told += ["Squares are validations."] if any(name in run.validations for run in runs) else []
-    told += ["Diamonds are evaluated checkpoints."] if any(name in part for part in parts[2::3]) else []
-    told += [f"The star is the best: {best}."] if best else []
+    sentences = [f"{title} over the steps{f': {drawn}' if logged else ''}."]
+    sentences += ["Squares are validations."] if any(name in run.validations for run in runs) else []
+    sentences += ["Diamonds are evaluated checkpoints."] if any(name in part for part in curves_of_kinds[2::3]) else []
+    sentences += [f"The star is the best: {best}."] if best else []
     alt = f"{title} over the steps of the training{f', at its end {ends}' if ends else ''}"
-    return f"{alt}{f'; the best measured {best}' if best else ''}", " ".join(told)
+    return f"{alt}{f'; the best measured {best}' if best else ''}", " ".join(sentences)
 
 
 def _few(steps: Floats64, values: Floats64) -> tuple[Floats64, Floats64]:

@@ -52,24 +52,24 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
 
     A run without any setting of a kind, such as one whose config is not found, is not compared by that kind.
     """
-    known = [dict(_settings(run)) for run in runs]
-    names = list(dict.fromkeys(name for one in known for name in one))
-    kinds = [{kind for kind, _ in one} for one in known]
-    found = []
+    settings_of_runs = [dict(_settings(run)) for run in runs]
+    names = list(dict.fromkeys(name for settings_of_run in settings_of_runs for name in settings_of_run))
+    kinds = [{kind for kind, _ in settings_of_run} for settings_of_run in settings_of_runs]
+    differing = []
     for kind, name in names:
-        values = [one.get((kind, name), MISSING) for one in known]
+        values = [settings_of_run.get((kind, name), MISSING) for settings_of_run in settings_of_runs]
         if len({value for value, having in zip(values, kinds, strict=True) if kind in having}) > 1:
-            found.append(Setting(kind, name, values))
+            differing.append(Setting(kind, name, values))
     order = [kind for kind, _ in names]
-    return sorted(found, key=lambda one: order.index(one.kind))
+    return sorted(differing, key=lambda settings_of_run: order.index(settings_of_run.kind))
 
 
 def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     """((kind, name), value) of everything that is known of the run."""
-    found = run.samples.figures
-    yield ("model", "model"), str(found["model"])
-    yield ("model", "step"), f"{found['global_step']:,}"
-    yield ("evaluation", "videos"), f"{found['num_examples']:,}"
+    saved_figures = run.samples.figures
+    yield ("model", "model"), str(saved_figures["model"])
+    yield ("model", "step"), f"{saved_figures['global_step']:,}"
+    yield ("evaluation", "videos"), f"{saved_figures['num_examples']:,}"
     yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
     yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
     config = config_of(run)
@@ -79,7 +79,7 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
             yield ("data" if name.startswith("data.") else "config", name.rpartition(".")[2]), shown(value)
     if config:
         yield ("data", "hash of the names of the classes"), _hash_of_names(run)
-    for name, value in found.get("versions", {}).items():
+    for name, value in saved_figures.get("versions", {}).items():
         yield ("version at evaluation", name), str(value)
     for name, value in run_dir.written_versions(run.training.folder).items():
         yield ("version at training", name), str(value)
@@ -101,16 +101,20 @@ _ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
 
 def figures(first: Run, other: Run) -> list[Difference]:
     """The differences of all figures that both runs have, GAP first."""
-    return [found for one in gap_first(other.samples.described()) for found in _difference(first, other, one)]
+    return [
+        difference
+        for metric in gap_first(other.samples.described())
+        for difference in _difference(first, other, metric)
+    ]
 
 
-def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference]:
-    new, old = figure(other, one.key), figure(first, one.key)
+def _difference(first: Run, other: Run, metric: Description) -> Iterator[Difference]:
+    new, old = figure(other, metric.key), figure(first, metric.key)
     if new is None or old is None:
         return
-    bounds = _bounds(first, other, one.key)
+    bounds = _bounds(first, other, metric.key)
     difference = new - old
-    better = other if (difference > 0) == one.higher_is_better else first
+    better = other if (difference > 0) == metric.higher_is_better else first
     if not difference:
         verdict = "the same"
     elif bounds is None:
@@ -119,7 +123,9 @@ def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference
         verdict = "may be chance"
     else:
         verdict = f"{better.name} is better"
-    yield Difference(other.name, one.name, (one.text(old, 4), one.text(new, 4)), f"{difference:+.4f}", bounds, verdict)
+    yield Difference(
+        other.name, metric.name, (metric.text(old, 4), metric.text(new, 4)), f"{difference:+.4f}", bounds, verdict
+    )
 
 
 def _bounds(first: Run, other: Run, key: str) -> Interval | None:

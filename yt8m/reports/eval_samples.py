@@ -68,13 +68,13 @@ def path_in(train_dir: str) -> str:
 
 def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
-    told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
+    description = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
     points = {f"{_POINTS}{name}": values for name, values in samples.points._asdict().items()}
     videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
     ids = [bytes(one) for one in samples.videos.ids]
     videos |= {"ids": np.frombuffer(b"".join(ids), np.uint8), "id_sizes": np.array([len(one) for one in ids], np.int64)}
     packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
-    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **videos, **points)
+    np.savez_compressed(packed, told=np.frombuffer(description.encode(), np.uint8), **videos, **points)
     storage.write(path_in(train_dir), packed.getvalue())
 
 
@@ -90,10 +90,12 @@ def read(train_dir: str) -> EvalSamples:
         raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {again}.")
     try:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
-            told = json_text.parse(arrays["told"].tobytes())
+            description = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
             points = OperatingPoints(**{name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields})
-        samples = EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]), points)
+        samples = EvalSamples(
+            description["figures"], videos, int(description["num_classes"]), int(description["seen"]), points
+        )
         samples.described()
         return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:

@@ -57,7 +57,7 @@ def curves_of(lines: Lines) -> dict[str, Curve]:
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
-    order = ["loss", *(one.name for one in gap_first(metrics.all()))]
+    order = ["loss", *(metric.name for metric in gap_first(metrics.all()))]
     order.append("examples_per_second")
     names = sorted(points, key=lambda name: (order.index(name) if name in order else len(order), name))
     return {name: Curve(points[name]) for name in names}
@@ -108,18 +108,18 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
             raise UsageError(f"{folder}: there is no such folder; name the folders of runs.")
         if whole.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
-    found = [eval_samples.read(folder) for folder in whole]
-    each = zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
-    return [_load(name, folder, colour, one, resamples, seed) for name, folder, colour, one in each]
+    evaluations = [eval_samples.read(folder) for folder in whole]
+    each = zip(_names(whole), whole, itertools.cycle(COLOURS), evaluations, strict=False)
+    return [_load(name, folder, colour, samples, resamples, seed) for name, folder, colour, samples in each]
 
 
-def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
-    training = RunFiles(_trained_in(folder, str(one.figures.get("checkpoint", ""))))
+def _load(name: str, folder: str, colour: str, samples: EvalSamples, resamples: int, seed: int) -> Run:
+    training = RunFiles(_trained_in(folder, str(samples.figures.get("checkpoint", ""))))
     evaluation = RunFiles(storage.join(folder, eval_samples.FOLDER))
     curves, validations = curves_of(training.training_lines), curves_of(training.validation_lines)
     evaluations = curves_of(evaluation.training_lines)
-    resampled = _resampled(one, resamples, seed)
-    return Run(name, folder, training, colour, one, curves, validations, evaluations, *resampled, seed)
+    resampled = _resampled(samples, resamples, seed)
+    return Run(name, folder, training, colour, samples, curves, validations, evaluations, *resampled, seed)
 
 
 def config_of(run: Run) -> TrainConfig | None:
@@ -135,40 +135,40 @@ def _trained_in(folder: str, checkpoint: str) -> str:
     An evaluation with --eval_dir has only its results in `folder`.
     """
     above = os.path.dirname(checkpoint)
-    for one in (folder, above, os.path.dirname(above)):
+    for candidate in (folder, above, os.path.dirname(above)):
         with contextlib.suppress(RunError, UsageError, OSError):  # perhaps a bucket that is not readable from here
-            if one and run_dir.is_run(one):
-                return one
+            if candidate and run_dir.is_run(candidate):
+                return candidate
     return folder
 
 
-def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
+def _resampled(samples: EvalSamples, resamples: int, seed: int) -> Resampled:
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
         return progress_bar.counted(numbers, resamples, "resamples")
 
-    found = resample(one.videos, one.num_classes, resamples, seed, with_progress)
-    known = {key: values for key, values in found.figures.items() if key != Loss.key or _is_of_videos(one)}
-    return found._replace(figures=known)
+    resampled = resample(samples.videos, samples.num_classes, resamples, seed, with_progress)
+    defined = {key: values for key, values in resampled.figures.items() if key != Loss.key or _is_of_videos(samples)}
+    return resampled._replace(figures=defined)
 
 
-def _is_of_videos(one: EvalSamples) -> bool:
+def _is_of_videos(samples: EvalSamples) -> bool:
     """Whether the loss of the evaluation is the mean of the losses of the videos.
 
     The losses of the videos are cross-entropies, so this is false if the run has another loss. The mean over a
     sample may differ by chance.
     """
-    loss, losses = one.figures.get(Loss.key), one.videos.losses
+    loss, losses = samples.figures.get(Loss.key), samples.videos.losses
     if loss is None or not len(losses):
         return False
-    by_chance = 5 * float(losses.std()) / len(losses) ** 0.5 if one.seen > len(losses) else 0.0
+    by_chance = 5 * float(losses.std()) / len(losses) ** 0.5 if samples.seen > len(losses) else 0.0
     return bool(abs(float(losses.mean()) - loss) <= by_chance + 1e-3 * abs(loss))
 
 
 def _names(folders: Sequence[str]) -> list[str]:
     """A short unique name for each path: its last part, or as many parts as are needed to make all names differ."""
-    parts = [storage.absolute(folder).split("/") for folder in folders]
-    for depth in range(1, max(map(len, parts))):
-        names = ["/".join(part[-depth:]) for part in parts]
+    components = [storage.absolute(folder).split("/") for folder in folders]
+    for depth in range(1, max(map(len, components))):
+        names = ["/".join(part[-depth:]) for part in components]
         if len(set(names)) == len(names):
             return names
     return list(folders)
@@ -185,8 +185,8 @@ def interval_of(run: Run, name: str) -> Interval | None:
     if name == HitAtOne.key:
         return told(wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos))
     least = 0.0 if is_share(run, name) else None
-    found = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
-    return told(found, len(run.samples.videos))
+    bounds = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
+    return told(bounds, len(run.samples.videos))
 
 
 LABELS_FOR_MEANS = 10  # with fewer in the median class, the correction of mean APs is too rough
@@ -212,8 +212,8 @@ def interval_of_mean_ap(
     """
     if np.median(labels) < LABELS_FOR_MEANS:
         return None
-    found = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
-    return told(found, len(run.samples.videos))
+    bounds = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
+    return told(bounds, len(run.samples.videos))
 
 
 def _excess_of_all(run: Run, excess: Any) -> Any:

@@ -70,11 +70,11 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
       The best (best first), the worst (worst first), and the number of positives that a class needed to be listed:
       ENOUGH if at least 2 * `count` classes have so many, else 1.
     """
-    often = [one for one in classes if one.positives >= ENOUGH]
+    often = [row for row in classes if row.positives >= ENOUGH]
     least = ENOUGH if len(often) >= 2 * count else 1
-    ranked = sorted(often if least > 1 else classes, key=lambda one: (-one.average_precision, -one.positives))
+    ranked = sorted(often if least > 1 else classes, key=lambda row: (-row.average_precision, -row.positives))
     best = ranked[: min(count, (len(ranked) + 1) // 2)]
-    return best, [one for one in ranked[len(best) :][::-1] if is_below_one(one.average_precision)][:count], least
+    return best, [row for row in ranked[len(best) :][::-1] if is_below_one(row.average_precision)][:count], least
 
 
 def is_below_one(average_precision: float) -> bool:
@@ -84,12 +84,12 @@ def is_below_one(average_precision: float) -> bool:
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
     """A `VerticalFigure` for each known vertical, the one with the most positives first."""
-    found = {}
-    for name in dict.fromkeys(one.vertical for one in classes if one.vertical):
-        members = [one for one in classes if one.vertical == name]
-        mean = float(np.mean([one.average_precision for one in members]))
-        found[name] = VerticalFigure(name, len(members), sum(one.positives for one in members), mean)
-    return sorted(found.values(), key=lambda one: (-one.positives, one.name))
+    by_name = {}
+    for name in dict.fromkeys(row.vertical for row in classes if row.vertical):
+        members = [row for row in classes if row.vertical == name]
+        mean = float(np.mean([row.average_precision for row in members]))
+        by_name[name] = VerticalFigure(name, len(members), sum(row.positives for row in members), mean)
+    return sorted(by_name.values(), key=lambda row: (-row.positives, row.name))
 
 
 def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
@@ -110,10 +110,12 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
     codes, sizes = np.unique(pairs, return_counts=True)
     having = np.bincount(videos.labels, minlength=num_classes)
     order = np.lexsort((codes, -sizes))[:count]
-    found = zip(*(part.tolist() for part in np.divmod(codes[order], num_classes)), sizes[order].tolist(), strict=True)
+    confused_pairs = zip(
+        *(part.tolist() for part in np.divmod(codes[order], num_classes)), sizes[order].tolist(), strict=True
+    )
     return [
         Confusion(missing, took, size, float(size / having[missing]), tuple(owners[pairs == code][:EXAMPLES].tolist()))
-        for code, (missing, took, size) in zip(codes[order], found, strict=True)
+        for code, (missing, took, size) in zip(codes[order], confused_pairs, strict=True)
     ]
 
 
@@ -166,12 +168,10 @@ def calibration(videos: Videos) -> Calibration:
     """The calibration of all (video, class) predictions of the sample."""
     scores, hits = _pairs(videos)
     edges = np.linspace(0, 1, BINS + 1)[1:-1]
-    parts = np.searchsorted(edges, scores)
-    sizes = np.bincount(parts, minlength=BINS)
+    bins = np.searchsorted(edges, scores)
+    sizes = np.bincount(bins, minlength=BINS)
     used = np.flatnonzero(sizes)
-    means, shares = (
-        np.bincount(parts, weights=values, minlength=BINS)[used] / sizes[used] for values in (scores, hits)
-    )
+    means, shares = (np.bincount(bins, weights=values, minlength=BINS)[used] / sizes[used] for values in (scores, hits))
     error = float(np.abs(shares - means) @ sizes[used] / max(1, len(scores)))
     return Calibration(means, shares, sizes[used], error)
 
@@ -237,9 +237,9 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
             _told(recall),
             _told(f1),
             UNDEFINED if math.isnan(threshold) else f"{threshold:.3g}",
-            bool(own),
+            bool(is_own),
         )
-        for number, (having, ap, start, end, precision, recall, f1, threshold, own) in enumerate(columns)
+        for number, (having, ap, start, end, precision, recall, f1, threshold, is_own) in enumerate(columns)
     ]
 
 

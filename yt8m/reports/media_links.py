@@ -83,12 +83,12 @@ def _say(
             "--media=%s: %d addresses make no link; the first, %r in line %d, %s",
             *(path, len(rows), first.address, first.line, reason),
         )
-    told = f"{len(links):,} of the {len(wanted):,} videos on the page are links"
+    summary = f"{len(links):,} of the {len(wanted):,} videos on the page are links"
     if links or refused or not wanted:
-        logging.info("--media=%s: %s; %d rows are of other videos", path, told, len(others))
+        logging.info("--media=%s: %s; %d rows are of other videos", path, summary, len(others))
         return
     seen = f"; the first is {others[0].id!r}, and a video on the page is {min(wanted)!r}" if others else ""
-    logging.warning("--media=%s: %s, because none has an id of its %d rows%s", path, told, len(others), seen)
+    logging.warning("--media=%s: %s, because none has an id of its %d rows%s", path, summary, len(others), seen)
 
 
 def _rows(path: str) -> Iterator[_MediaRow]:
@@ -120,18 +120,18 @@ def link_to(address: str, page: str) -> str:
     address = address.strip(" ")
     if not address:
         raise _NoLinkError("is empty")
-    if "\\" in address or any(ord(one) < 32 or ord(one) == 127 for one in address):
+    if "\\" in address or any(ord(letter) < 32 or ord(letter) == 127 for letter in address):
         raise _NoLinkError("contains a backslash or a control character")
     if address.startswith("//"):
         raise _NoLinkError("has a host but no scheme; write http:// or https://")
     if address.startswith("/"):
         return _relative(address, page)
-    scheme, colon, rest = address.partition(":")
+    scheme, colon, after_scheme = address.partition(":")
     if not colon or set(scheme) & set("/?#"):
         return address
     if scheme.lower() not in ("http", "https"):
         raise _NoLinkError("has another scheme than http and https; a file of that name is written with ./ before it")
-    if not rest.startswith("//") or not rest.strip("/"):
+    if not after_scheme.startswith("//") or not after_scheme.strip("/"):
         raise _NoLinkError("has no host after its scheme")
     return address
 

@@ -79,13 +79,15 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
     """
     import jinja2
 
-    by_class = [measures.class_figures(run.samples.figures, known) for run, known in zip(runs, names, strict=True)]
+    by_class = [
+        measures.class_figures(run.samples.figures, vocabulary) for run, vocabulary in zip(runs, names, strict=True)
+    ]
     ranked = [measures.best_and_worst(rows, _ROWS) for rows in by_class]
     verticals = [measures.verticals(rows) for rows in by_class]
     first = runs[0]
     views = [
-        _view(run, known, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
-        for run, known, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+        _view(run, vocabulary, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
+        for run, vocabulary, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
     ]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("yt8m", "data"),
@@ -121,8 +123,8 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
 
 def _ids(views: Sequence[_View]) -> set[str]:
     """The ids of the videos that the page names."""
-    confused = {one for view in views for pair in view.confused for one in pair.ids}
-    return confused | {one.id for view in views for one in view.worst_videos}
+    confused = {video for view in views for pair in view.confused for video in pair.ids}
+    return confused | {video.id for view in views for video in view.worst_videos}
 
 
 def _view(
@@ -134,16 +136,22 @@ def _view(
     differing: list[tuple[ClassFigure, ClassFigure]],
     most: int,
 ) -> _View:
-    found = run.samples.figures
+    saved_figures = run.samples.figures
     described = gap_first(run.samples.described())
-    others = [one for one in described if one.key not in run.resampled and figure(run, one.key) is not None]
+    others = [metric for metric in described if metric.key not in run.resampled and figure(run, metric.key) is not None]
     return _View(
         run,
         names,
-        about=f"{found['model']}, step {found['global_step']:,}, {found['num_examples']:,} videos",
-        figures=[_figure(run, one) for one in described if one.key in run.resampled],
-        facts="; ".join(f"{one.name} {one.text(found[one.key])}" for one in others),
-        origin=[("folder", run.folder), ("checkpoint", found["checkpoint"]), *found.get("versions", {}).items()],
+        about=(
+            f"{saved_figures['model']}, step {saved_figures['global_step']:,}, {saved_figures['num_examples']:,} videos"
+        ),
+        figures=[_figure(run, metric) for metric in described if metric.key in run.resampled],
+        facts="; ".join(f"{metric.name} {metric.text(saved_figures[metric.key])}" for metric in others),
+        origin=[
+            ("folder", run.folder),
+            ("checkpoint", saved_figures["checkpoint"]),
+            *saved_figures.get("versions", {}).items(),
+        ],
         best=best,
         worst=worst,
         differing=differing,
@@ -157,29 +165,29 @@ def _view(
 def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
     videos = run.samples.videos
     return [
-        _Confused(names.name(one.missed), names.name(one.taken), one.videos, one.share, texts)
-        for one in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
-        for texts in [[shards.id_text(videos.ids[row]) for row in one.rows]]
+        _Confused(names.name(confusion.missed), names.name(confusion.taken), confusion.videos, confusion.share, texts)
+        for confusion in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
+        for texts in [[shards.id_text(videos.ids[row]) for row in confusion.rows]]
     ]
 
 
-def _figure(run: Run, one: Description) -> _Figure:
-    value = figure(run, one.key)
+def _figure(run: Run, metric: Description) -> _Figure:
+    value = figure(run, metric.key)
     if value is None:
-        return _Figure(one.name, "not defined")
-    bounds = interval_of(run, one.key)
+        return _Figure(metric.name, "not defined")
+    bounds = interval_of(run, metric.key)
     if bounds is None:
-        return _Figure(one.name, one.text(value, 4), UNDEFINED)
+        return _Figure(metric.name, metric.text(value, 4), UNDEFINED)
     low, high = bounds
-    between = f"{one.text(low, 4)} to {one.text(high, 4)}"
-    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, one.key) else ("", "")
-    return _Figure(one.name, one.text(value, 4), between, *place)
+    between = f"{metric.text(low, 4)} to {metric.text(high, 4)}"
+    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, metric.key) else ("", "")
+    return _Figure(metric.name, metric.text(value, 4), between, *place)
 
 
 def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
     """(class, same class in the first run) for the classes whose AP differs most from the first run."""
-    first = {one.number: one for one in of_first}
-    both = [(one, first[one.number]) for one in rows if one.number in first and one.name == first[one.number].name]
+    first = {row.number: row for row in of_first}
+    both = [(row, first[row.number]) for row in rows if row.number in first and row.name == first[row.number].name]
     often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
     often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
     return often[:_ROWS]

@@ -81,10 +81,10 @@ def score(
     Raises:
       RunError: a prediction is for a video that is not in the records; the message names the line.
     """
-    found = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
+    accumulated = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
     for batch in progress_bar.counted(_batches(rows, truth), len(truth.rows), "videos", len):
-        _accumulate(found, batch, truth)
-    return found.get()
+        _accumulate(accumulated, batch, truth)
+    return accumulated.get()
 
 
 _Found = tuple[int, np.ndarray, np.ndarray]
@@ -120,10 +120,12 @@ def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLa
     scores = np.full((len(batch), width), -np.inf, np.float32)
     classes = np.zeros((len(batch), width), np.int32)
     hits = np.zeros((len(batch), width), np.bool_)
-    for at, (_, found, values) in enumerate(batch):
-        order = np.lexsort((found, -values))
-        scores[at, : len(found)] = values[order]
-        classes[at, : len(found)] = found[order]
-        hits[at, : len(found)] = np.isin(found[order], labels[at])
+    for at, (_, predicted, values) in enumerate(batch):
+        order = np.lexsort((predicted, -values))
+        scores[at, : len(predicted)] = values[order]
+        classes[at, : len(predicted)] = predicted[order]
+        hits[at, : len(predicted)] = np.isin(predicted[order], labels[at])
     counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=added_to.num_class)
-    added_to.accumulate_top_k(scores, classes, hits, np.array([len(one) for one in labels], np.int64), counts)
+    added_to.accumulate_top_k(
+        scores, classes, hits, np.array([len(own_labels) for own_labels in labels], np.int64), counts
+    )

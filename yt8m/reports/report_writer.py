@@ -75,7 +75,7 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
     names = [_names(run) for run in loaded]
-    counts = [class_counts(run, known) for run, known in zip(loaded, names, strict=True)]
+    counts = [class_counts(run, vocabulary) for run, vocabulary in zip(loaded, names, strict=True)]
     text = page(loaded, names, counts, lambda wanted: media_links.read(config.media, output, wanted))
     storage.write(output, text)
     logging.info("the report is %s", output)

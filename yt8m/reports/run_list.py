@@ -116,11 +116,11 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
     """
-    found = find(folders or [RUNS], config.sort)
+    runs = find(folders or [RUNS], config.sort)
     if config.json:
-        print(json.dumps([run.as_json() for run in found], indent=2, ensure_ascii=False))
-    elif found:
-        _show(found, _metric_name(config.sort))
+        print(json.dumps([run.as_json() for run in runs], indent=2, ensure_ascii=False))
+    elif runs:
+        _show(runs, _metric_name(config.sort))
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
     return 0
@@ -140,18 +140,19 @@ def find(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
     places = list(_runs_among(trees))
     metric = _metric_name(sort) or Gap.name
     with ThreadPoolExecutor(_AT_ONCE if any(map(storage.is_remote, places)) else 1) as threads:
-        found = list(threads.map(lambda place: read(place, trees[place], metric), places))
-    _compare(found)
-    return _sorted(found, sort)
+        runs = list(threads.map(lambda place: read(place, trees[place], metric), places))
+    _compare(runs)
+    return _sorted(runs, sort)
 
 
 def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The folders that hold a run, without the parts of runs and the exported models, which have the same files."""
     whole: set[str] = set()
     for folder in sorted(trees):
-        parts = folder.split("/")
+        components = folder.split("/")
         is_part = any(
-            "/".join(parts[:n]) in whole and run_dir.matches(parts[n], run_dir.WRITTEN) for n in range(len(parts))
+            "/".join(components[:n]) in whole and run_dir.matches(components[n], run_dir.WRITTEN)
+            for n in range(len(components))
         )
         is_export = storage.join(folder, "saved_model") in trees or any(name in _OF_MODELS for name in trees[folder])
         if not is_part and any(run_dir.matches(name, _SIGNS) for name in trees[folder]):
@@ -225,7 +226,9 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
     evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
     if evaluated:
         # Of evaluations with the same value, the one with the most figures counts.
-        run.figures = min(evaluated, key=lambda one: (*_rank(one.values.get(metric), metric), -len(one.values)))
+        run.figures = min(
+            evaluated, key=lambda evaluation: (*_rank(evaluation.values.get(metric), metric), -len(evaluation.values))
+        )
     elif trained:
         run.figures = Figures(TRAINING, trained[-1]["step"], _numbers(trained[-1]))
 
@@ -240,17 +243,17 @@ def _in_file(path: str, take: Callable[[Any], Figures]) -> list[Figures]:
         raise RunError(f"{path} is cut short or damaged ({error}).") from error
 
 
-def _of_report(told: Any) -> Figures:
+def _of_report(report: Any) -> Figures:
     # The file describes its metrics, which may be the user's own.
-    by_name = {str(row["name"]): told.get(row["key"]) for row in told["metrics"]}
-    return Figures(EVALUATION, int(told["global_step"]), _numbers(by_name))
+    by_name = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
+    return Figures(EVALUATION, int(report["global_step"]), _numbers(by_name))
 
 
-def _of_best(told: Any) -> Figures:
+def _of_best(note: Any) -> Figures:
     return Figures(
         EVALUATION,
-        int(told["step"]),
-        _numbers(told["figures"] if "figures" in told else {Gap.name: float(told["gap"])}),
+        int(note["step"]),
+        _numbers(note["figures"] if "figures" in note else {Gap.name: float(note["gap"])}),
     )
 
 
@@ -264,28 +267,35 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 def _metric_name(column: str) -> str:
     """The name of the built-in metric that a user may write in any case or by its key; empty if there is none."""
-    return next((one.name for one in metrics.all() if column.lower() in (one.name.lower(), one.key.lower())), "")
+    return next(
+        (
+            built_in.name
+            for built_in in metrics.all()
+            if column.lower() in (built_in.name.lower(), built_in.key.lower())
+        ),
+        "",
+    )
 
 
 def _rank(value: float | None, metric: str) -> tuple[bool, float]:
     """A key that sorts the values of a metric: the best first, None last."""
-    falls = any(one.name == metric and not one.higher_is_better for one in metrics.all())
+    falls = any(built_in.name == metric and not built_in.higher_is_better for built_in in metrics.all())
     return (value is None, 0.0 if value is None else value if falls else -value)
 
 
-def _compare(found: Sequence[ListedRun]) -> None:
+def _compare(runs: Sequence[ListedRun]) -> None:
     """Fills in `differing`. An option counts if two runs that have it differ in it."""
     values: dict[str, set[str]] = {}
-    for run in found:
+    for run in runs:
         for name, value in run.options.items():
             values.setdefault(name, set()).add(shown(value))
-    for run in found:
+    for run in runs:
         for name, value in run.options.items():
             if len(values[name]) > 1:
                 run.differing[name.rpartition(".")[2]] = value
 
 
-def _sorted(found: Sequence[ListedRun], column: str) -> list[ListedRun]:
+def _sorted(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
     """The runs sorted by a column; evaluations come before training batches, whose figures are too good."""
     by: dict[str, Callable[[ListedRun], Any]] = {
         "run": lambda run: run.folder,
@@ -295,31 +305,31 @@ def _sorted(found: Sequence[ListedRun], column: str) -> list[ListedRun]:
         "age": lambda run: -run.written,
     }
     if of_column := by.get(column.lower()):
-        return sorted(found, key=lambda run: (of_column(run), run.folder))
-    figures = {name.lower(): name for run in found if run.figures for name in run.figures.values}
+        return sorted(runs, key=lambda run: (of_column(run), run.folder))
+    figures = {name.lower(): name for run in runs if run.figures for name in run.figures.values}
     metric = _metric_name(column) or figures.get(column.lower(), "")
     if not metric:
-        known = [*by, *(one.name for one in gap_first(metrics.all()))]
-        close = suggestion(column, known)
-        raise UsageError(f"--sort={column}: there is no such column{close} (known: {', '.join(known)})")
+        columns = [*by, *(built_in.name for built_in in gap_first(metrics.all()))]
+        close = suggestion(column, columns)
+        raise UsageError(f"--sort={column}: there is no such column{close} (known: {', '.join(columns)})")
 
     def key(run: ListedRun) -> Any:
         value = run.figures.values.get(metric) if run.figures else None
         return (value is None, run.figures is not None and run.figures.of == TRAINING, *_rank(value, metric))
 
-    return sorted(found, key=key)
+    return sorted(runs, key=key)
 
 
-def _show(found: Sequence[ListedRun], sorted_by: str) -> None:
+def _show(runs: Sequence[ListedRun], sorted_by: str) -> None:
     """Prints the table, with a column for each figure that some run has, except details that it is not sorted by."""
-    names = {name for run in found if run.figures for name in run.figures.values}
+    names = {name for run in runs if run.figures for name in run.figures.values}
     names -= names_of_details() - {sorted_by}
     usual = [metric.name for metric in gap_first(metrics.all())]
     figures = [*(name for name in usual if name in names), *sorted(names.difference(usual))]
     of = ["of"] if figures else []
-    compared = ["what differs"] if any(run.differing for run in found) else []
+    compared = ["what differs"] if any(run.differing for run in runs) else []
     headers = ["run", "model", "step", *figures, *of, "age", "state", *compared]
-    show(headers, ([printable(cell) for cell in _cells(run, figures, compared)] for run in found), ["step", *figures])
+    show(headers, ([printable(cell) for cell in _cells(run, figures, compared)] for run in runs), ["step", *figures])
 
 
 def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> Iterator[str]:
@@ -333,8 +343,8 @@ def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> I
     state = f"{run.state}: {run.why.replace(f'{run.folder}/', '')}" if run.why else run.state
     yield state if len(state) <= _WIDEST_STATE else f"{state[: _WIDEST_STATE - 1]}…"
     if compared:
-        given = {name: value for name, value in run.differing.items() if value not in _UNSET}
-        yield " ".join(f"{name}={shown(value)}" for name, value in given.items())
+        set_options = {name: value for name, value in run.differing.items() if value not in _UNSET}
+        yield " ".join(f"{name}={shown(value)}" for name, value in set_options.items())
 
 
 def _duration(seconds: float) -> str:

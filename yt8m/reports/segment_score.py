@@ -27,10 +27,10 @@ def run(config: SegmentEvalConfig) -> int:
       RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
     """
     judged = load_ratings(config.eval_data_pattern, config.label_cache)
-    known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
+    classes = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
     # True if a rated segment starts at a second that is not a multiple of 5.
     any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
-    lines = prediction_files.read_segments(config.submission_file, known, any_start)
+    lines = prediction_files.read_segments(config.submission_file, classes, any_start)
     figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
     if not len(figures.aps):
         which = "submitted class" if config.classes == "submitted" else "class"
@@ -84,10 +84,10 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
         return ground_truth.read(cache)
-    found = ground_truth.ratings(pattern)
+    ratings = ground_truth.ratings(pattern)
     if cache:
-        ground_truth.write(cache, found)
-    return found
+        ground_truth.write(cache, ratings)
+    return ratings
 
 
 def evaluate(
@@ -111,10 +111,10 @@ def evaluate(
         submitted.add(number)
         # Only rated segments count, and there are few, so each of them is looked up in the line, not each segment of
         # the line among the ratings.
-        there = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
-        kept = [name for place, name in there if top_n is None or place < top_n]
-        segments += kept
-        classes += [number] * len(kept)
+        ranked = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
+        counted = [name for place, name in ranked if top_n is None or place < top_n]
+        segments += counted
+        classes += [number] * len(counted)
     figures = mean_average_precision_at_n(
         classes, np.array(segments, object), judged.classes, np.array(judged.segments, object), judged.scores, None
     )

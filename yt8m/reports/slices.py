@@ -63,35 +63,35 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
     """
     videos = run.samples.videos
     by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
-    found = [
+    possible = [
         Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
         Division("frequency of the class", "mean AP", list(_of_classes(run, by_frequency(counts)))),
         Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels)))),
         Division("length of the video", "PERR", list(_of_videos(run, by_length(videos)))),
     ]
-    found[0].parts.sort(key=lambda part: -part.videos)
-    return [one for one in found if len(one.parts) >= _FEWEST]
+    possible[0].parts.sort(key=lambda part: -part.videos)
+    return [division for division in possible if len(division.parts) >= _FEWEST]
 
 
 def _where(texts: Sequence[str], wanted: str) -> Ints64:
     return np.array([index for index, text in enumerate(texts) if text == wanted], np.int64)
 
 
-def by_frequency(found: ClassCounts) -> list[tuple[str, Ints64]]:
+def by_frequency(counts: ClassCounts) -> list[tuple[str, Ints64]]:
     """(name, classes) of the thirds of the classes; empty if it is not known how frequent they are."""
-    parts = zip(THIRDS, thirds(found.counts), strict=False)
+    named_thirds = zip(THIRDS, thirds(counts.counts), strict=False)
     return [
-        (f"{name} ({found.counts[part].min():,} to {found.counts[part].max():,} {found.words})", part)
-        for name, part in parts
+        (f"{name} ({counts.counts[part].min():,} to {counts.counts[part].max():,} {counts.words})", part)
+        for name, part in named_thirds
         if len(part)
     ]
 
 
 def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
     """(name, rows) of videos with similar numbers of labels; those without a label have no PERR and are left out."""
-    parts = [(name, np.flatnonzero((num_labels >= low) & (num_labels <= high))) for low, high, name in _LABELS]
-    parts.append((_MANY, np.flatnonzero(num_labels > _LABELS[-1][1])))
-    return [(name, rows) for name, rows in parts if len(rows)]
+    groups = [(name, np.flatnonzero((num_labels >= low) & (num_labels <= high))) for low, high, name in _LABELS]
+    groups.append((_MANY, np.flatnonzero(num_labels > _LABELS[-1][1])))
+    return [(name, rows) for name, rows in groups if len(rows)]
 
 
 def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
@@ -109,24 +109,24 @@ def _range_of(counts: Ints32 | Ints64) -> str:
     return f"{low:,} to {high:,} frames" if low < high else f"{low:,} frame{'s' if low > 1 else ''}"
 
 
-def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+def _of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
     """The mean PERR of the sampled videos of each part, from as many resamples as the classes have."""
     draw = np.random.default_rng(run.seed)
-    for name, rows in parts:
+    for name, rows in groups:
         values = run.samples.videos.perr[rows]
         means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in run.class_aps])
         figure = float(values.mean())
         yield Part(name, figure, told(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
 
 
-def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+def _of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
     """The mean AP of the classes of each part, from the AP of each class in each resample."""
     videos = run.samples.videos
     aps, labels = np.full(run.samples.num_classes, np.nan), np.zeros(run.samples.num_classes, np.int64)
     for row in run.samples.figures["classes"]:
         aps[row["class"]], labels[row["class"]] = row["average_precision"], row["positives"]
     owners = videos.owners()
-    for name, classes in parts:
+    for name, classes in groups:
         members = classes[classes < len(aps)]
         members = members[~np.isnan(aps[members])]
         if not len(members):

@@ -92,13 +92,13 @@ def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVide
 def _chosen(pairs: LossPairs, overall: Ints64, most: int) -> Ints64:
     """The pairs whose videos are shown as examples of a class, in addition to the videos `overall`."""
     ranks = _ranks(pairs.classes, pairs.parts)
-    kept = np.flatnonzero((ranks == 0) | ((ranks < _OF_CLASS) & (pairs.parts >= _LEAST)))
-    kept = kept[np.lexsort((-pairs.parts[kept], ranks[kept]))]
-    rows = np.concatenate([overall, pairs.rows[kept]])
+    examples = np.flatnonzero((ranks == 0) | ((ranks < _OF_CLASS) & (pairs.parts >= _LEAST)))
+    examples = examples[np.lexsort((-pairs.parts[examples], ranks[examples]))]
+    rows = np.concatenate([overall, pairs.rows[examples]])
     is_new = np.zeros(len(rows), np.bool_)
     is_new[np.unique(rows, return_index=True)[1]] = True
     videos = np.cumsum(is_new)[len(overall) :]
-    return np.asarray(kept[(videos <= most) | (ranks[kept] == 0)])
+    return np.asarray(examples[(videos <= most) | (ranks[examples] == 0)])
 
 
 def _ranks(groups: Ints64, values: Floats64) -> Ints64:
@@ -116,12 +116,12 @@ def _marks(
     """{video: (labels, wrong predictions)}: the pairs `chosen`, and _EACH of each kind."""
     inside = np.flatnonzero(np.isin(pairs.rows, rows))
     most = inside[_ranks(pairs.rows[inside] * 2 + pairs.is_label[inside], pairs.parts[inside]) < _EACH]
-    kept = np.union1d(most, chosen)
-    found: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
-    for place in kept[np.argsort(-pairs.parts[kept], kind="stable")].tolist():
+    shown_pairs = np.union1d(most, chosen)
+    marks: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
+    for place in shown_pairs[np.argsort(-pairs.parts[shown_pairs], kind="stable")].tolist():
         mark = ClassShare(names.name(int(pairs.classes[place])), float(pairs.scores[place]), float(pairs.parts[place]))
-        found[int(pairs.rows[place])][0 if pairs.is_label[place] else 1].append(mark)
-    return found
+        marks[int(pairs.rows[place])][0 if pairs.is_label[place] else 1].append(mark)
+    return marks
 
 
 _CHECKED = "labels_to_check.csv"
@@ -153,7 +153,7 @@ def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
         lines.writerow(["video", "index", "name", "score", "label", "looks"])
         for place in odd.tolist():
             index, video = int(pairs.classes[place]), shards.id_text(videos.ids[pairs.rows[place]])
-            told = ("yes", "wrong") if pairs.is_label[place] else ("no", "missing")
+            verdict = ("yes", "wrong") if pairs.is_label[place] else ("no", "missing")
             score = f"{pairs.scores[place]:.6g}"
-            lines.writerow([spreadsheet_text(video), index, spreadsheet_text(names.name(index)), score, *told])
+            lines.writerow([spreadsheet_text(video), index, spreadsheet_text(names.name(index)), score, *verdict])
     return len(odd)

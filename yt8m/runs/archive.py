@@ -92,9 +92,9 @@ def _refuse_used_folder(folder: str) -> None:
 
 def _links_on(path: str) -> Iterator[str]:
     """The symbolic links that the system follows on the way to `path`, including links that point to links."""
-    place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
-    while parts:
-        part = parts.pop(0)
+    place, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    while components:
+        part = components.pop(0)
         step = os.path.dirname(place) if part == ".." else os.path.normpath(os.path.join(place, part))
         if not os.path.islink(step):
             place = step
@@ -104,7 +104,7 @@ def _links_on(path: str) -> Iterator[str]:
         if count > _MOST_LINKS:
             raise UsageError(f"cannot unpack into {path}: its symbolic links form a circle")
         target = os.readlink(step)
-        place, parts = "/" if target.startswith("/") else place, target.split("/") + parts
+        place, components = "/" if target.startswith("/") else place, target.split("/") + components
 
 
 @contextlib.contextmanager

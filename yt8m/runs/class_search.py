@@ -41,13 +41,13 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
         raise UsageError(f"vocabulary {' '.join(words) or 'alone'}: expected `yt8m vocabulary search TEXT`.")
-    known = _of_run(config.run) if config.run else vocabulary.load()
-    found = search(text, known)
-    if not found:
-        raise RunError(f"no class has {text!r} in its name{_closest(text, known)}.")
-    _show(found[: config.limit], known)
-    if len(found) > config.limit:
-        print(f"and {len(found) - config.limit} more; --limit={len(found)} shows all")
+    names = _of_run(config.run) if config.run else vocabulary.load()
+    matches = search(text, names)
+    if not matches:
+        raise RunError(f"no class has {text!r} in its name{_closest(text, names)}.")
+    _show(matches[: config.limit], names)
+    if len(matches) > config.limit:
+        print(f"and {len(matches) - config.limit} more; --limit={len(matches)} shows all")
     return 0
 
 
@@ -65,46 +65,46 @@ def _of_run(folder: str) -> Vocabulary:
     return names
 
 
-def search(text: str, known: Vocabulary) -> list[int]:
+def search(text: str, names: Vocabulary) -> list[int]:
     """The classes that match, best match first; equal matches by descending number of videos.
 
     From best to worst: `text` is the number of the class; equals its name; begins the name; begins a word of the name;
     occurs in the name; occurs in the name of the vertical. Case is ignored.
     """
     wanted = " ".join(text.casefold().split())
-    ranks = {index: _rank(wanted, index, known) for index in range(len(known))}
+    ranks = {index: _rank(wanted, index, names) for index in range(len(names))}
     matching = [index for index, rank in ranks.items() if rank is not None]
-    return sorted(matching, key=lambda index: (ranks[index], -int(known.counts[index]), index))
+    return sorted(matching, key=lambda index: (ranks[index], -int(names.counts[index]), index))
 
 
-def _rank(wanted: str, index: int, known: Vocabulary) -> int | None:
-    name = known.names[index].casefold()
+def _rank(wanted: str, index: int, names: Vocabulary) -> int | None:
+    name = names.names[index].casefold()
     tests = (
         wanted == str(index),
         wanted == name,
         name.startswith(wanted),
         f" {wanted}" in name,
         wanted in name,
-        wanted in known.verticals[index].casefold(),
+        wanted in names.verticals[index].casefold(),
     )
     return tests.index(True) if True in tests else None
 
 
-def _closest(text: str, known: Vocabulary) -> str:
-    by_name = {name.casefold(): name for name in known.names}
+def _closest(text: str, names: Vocabulary) -> str:
+    by_name = {name.casefold(): name for name in names.names}
     close = difflib.get_close_matches(text.casefold(), by_name, n=3)
     return f"; closest: {', '.join(by_name[name] for name in close)}" if close else ""
 
 
-def _show(found: list[int], known: Vocabulary) -> None:
+def _show(matches: list[int], names: Vocabulary) -> None:
     """Prints the classes. Columns for which the vocabulary has no value are left out."""
-    rated = set(vocabulary.segment_classes().tolist() if known.is_youtube8m else ())
+    rated = set(vocabulary.segment_classes().tolist() if names.is_youtube8m else ())
     columns: dict[str, list[str]] = {
-        "class": [str(index) for index in found],
-        "name": [known.names[index] for index in found],
-        "training videos": [f"{known.counts[index]:,}" for index in found] if known.counts.any() else [],
-        "vertical": [known.verticals[index] for index in found],
-        "segments": ["rated" if index in rated else "" for index in found] if rated else [],
+        "class": [str(index) for index in matches],
+        "name": [names.names[index] for index in matches],
+        "training videos": [f"{names.counts[index]:,}" for index in matches] if names.counts.any() else [],
+        "vertical": [names.verticals[index] for index in matches],
+        "segments": ["rated" if index in rated else "" for index in matches] if rated else [],
     }
-    told = {name: column for name, column in columns.items() if any(column) or (column and known.is_youtube8m)}
-    text_table.show(list(told), zip(*told.values(), strict=True), right=("class", "training videos"))
+    shown_columns = {name: column for name, column in columns.items() if any(column) or (column and names.is_youtube8m)}
+    text_table.show(list(shown_columns), zip(*shown_columns.values(), strict=True), right=("class", "training videos"))

@@ -95,12 +95,12 @@ class Results(NamedTuple):
     events: EventFile
 
 
-def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
+def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> int:
     """Evaluates as `config` says; returns the exit status.
 
     Args:
       config: the config of the evaluation.
-      given: the checkpoints to evaluate; by default those that `config` asks for.
+      checkpoints: the checkpoints to evaluate; by default those that `config` asks for.
 
     Raises:
       UsageError: there is no such run, or no data.
@@ -113,7 +113,7 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
         results = Results(folder, events)
-        for checkpoint in given or _checkpoints(run, config, deleted):
+        for checkpoint in checkpoints or _checkpoints(run, config, deleted):
             outcome = _evaluated(config, TrainedModel(run, checkpoint), task, results)
             if outcome is None:
                 logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
@@ -257,13 +257,13 @@ def task_for(
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
-    named, names = _data(config, run, where, remedy)
-    data, training_data = sample(named), run.config.data
+    whole_data, names = _data(config, run, where, remedy)
+    data, training_data = sample(whole_data), run.config.data
     inputter = readers.BatchQueue.for_config(data, "eval")
     modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
     shown = vocabulary.of(training_data.num_classes, names)
     modeler.class_counts = data_fit.training_counts(shown, training_data)
-    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != named), names)
+    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != whole_data), names)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -279,9 +279,9 @@ def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[
     data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
     names = run.names_for(data, where, remedy)
-    given = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
+    flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     files = storage.glob(data.data_pattern)
-    return data_fit.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
+    return data_fit.fitted(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy), names
 
 
 def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
@@ -382,8 +382,8 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
         if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
             path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
             thresholds.write(path, done.points, done.names, done.step)
-        told = report_json(done, run.model.model)
-        samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen, done.points)
+        report = report_json(done, run.model.model)
+        samples = eval_samples.EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.points)
         eval_samples.write(folder, samples)
         report_writer.write([folder], report_writer.ReportConfig(media=media))
 
@@ -475,8 +475,8 @@ def print_table(done: Evaluated) -> None:
 
 
 def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
-    found = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
-    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
+    columns = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
+    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
 
 
 def _write_summaries(events: EventFile, done: Evaluated) -> None:

@@ -56,8 +56,8 @@ class GraphScorer(Scorer):
             key = mode, dtypes, settings
             if key not in self._graphs:
                 data = self.trained.run.data_for(self._config, "", settings.segment_labels)
-                given = self.trained, data, mode, settings.top_k, dtypes
-                self._graphs[key] = self._context.copy().run(FedGraph, *given)
+                arguments = self.trained, data, mode, settings.top_k, dtypes
+                self._graphs[key] = self._context.copy().run(FedGraph, *arguments)
             return self._graphs[key]
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:

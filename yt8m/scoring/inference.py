@@ -75,10 +75,10 @@ def _infer_with_export(config: InferenceConfig) -> int:
 
 
 @contextlib.contextmanager
-def _unpack_folder(named: str) -> Iterator[str]:
+def _unpack_folder(folder_in_flag: str) -> Iterator[str]:
     """The folder to unpack into: the one that the user named, which is kept, or a private one, which is removed."""
-    if named:
-        yield named
+    if folder_in_flag:
+        yield folder_in_flag
         return
     with terminable(), copies.private_folder("yt8m-model-") as folder:
         yield os.path.join(folder, "model")
@@ -118,8 +118,8 @@ def _data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabula
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
     names = run.names_for(data, config.input_model_tgz)
-    given = {"num_classes": config.num_classes}
-    return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
+    flags = {"num_classes": config.num_classes}
+    return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names
 
 
 def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:

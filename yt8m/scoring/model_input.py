@@ -132,11 +132,11 @@ def types_of(videos: Videos) -> tuple[np.dtype[Any], ...] | None:
 
 def padded(videos: Videos, rows: int) -> Any:
     """The videos with the last one repeated, so that they have `rows` rows; the argument itself if it has as many."""
-    more = rows - len(videos)
-    if more <= 0:
+    missing_rows = rows - len(videos)
+    if missing_rows <= 0:
         return videos
     if not isinstance(videos, NumpyBatch):
-        return [*videos, *[videos[-1]] * more]
+        return [*videos, *[videos[-1]] * missing_rows]
     places = np.minimum(np.arange(rows), len(videos) - 1)
     return dataclasses.replace(
         videos,

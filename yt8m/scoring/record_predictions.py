@@ -31,8 +31,8 @@ def run(config: PredictConfig, files: Sequence[str], where: str) -> int:
     """
     raws = list(itertools.islice(_raws(files, config.video_id), config.count))
     if not raws:
-        what = f"no video {config.video_id!r}" if config.video_id else "no record"
-        raise RunError(f"{where}: there is {what}.")
+        missing = f"no video {config.video_id!r}" if config.video_id else "no record"
+        raise RunError(f"{where}: there is {missing}.")
     with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
         names, tagger = scorer.names_for(config.vocabulary, files), tagger_for(config, scorer)
         _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files)))

@@ -40,13 +40,13 @@ def ranking_for(
     path = config.segment_label_ids_file
     classes = sorted(read_segment_classes(path))
     is_own = names and not names.is_youtube8m and not path
-    known = [] if is_own else [number for number in classes if number < num_classes]
-    if path and len(known) < len(classes):
+    listed = [] if is_own else [number for number in classes if number < num_classes]
+    if path and len(listed) < len(classes):
         raise UsageError(
             f"--segment_label_ids_file={path}: class {classes[-1]} is not a class of the model, "
             f"whose classes are 0 to {num_classes - 1}."
         )
-    return SegmentRanking(known or range(num_classes), config.segment_max_pred, segment_size)
+    return SegmentRanking(listed or range(num_classes), config.segment_max_pred, segment_size)
 
 
 def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
@@ -217,14 +217,14 @@ class SegmentRanking:
         self._make_keys()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
         for place in np.argsort(self.classes, kind="stable").tolist():
-            kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
-            numbers = (kept & _NUMBER).astype(np.int64)
+            best_keys = np.sort(self._keys[place][: self._fill[place]])[: self.most]
+            numbers = (best_keys & _NUMBER).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
             # Each text `:start` is made only once.
             places = numbers - first[video] if len(numbers) else numbers
             starts = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
             names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))
-            yield self.classes[place], names, kept >> np.uint64(32)
+            yield self.classes[place], names, best_keys >> np.uint64(32)
 
     def _store_waiting(self) -> None:
         """Moves the gathered scores into the rows of the classes."""
@@ -251,22 +251,22 @@ class SegmentRanking:
     def _insert(self, place: int, scores: Floats32, start: int) -> None:
         """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
         # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
-        found = np.flatnonzero(scores > self._least[place])
+        candidates = np.flatnonzero(scores > self._least[place])
         fill = self._fill[place]
-        if fill + len(found) > self._room:
+        if fill + len(candidates) > self._room:
             fill = self._keep_best(place, fill)
-        end = fill + len(found)
-        self._keys[place][fill:end] = numbered(scores[found], found + start)
+        end = fill + len(candidates)
+        self._keys[place][fill:end] = numbered(scores[candidates], candidates + start)
         self._fill[place] = end
         if self._least[place] == -np.inf and end >= self.most:
             self._fill[place] = self._keep_best(place, end)
 
     def _keep_best(self, place: int, fill: int) -> int:
         """Cuts a class down to its best `most` entries; returns how many it has."""
-        kept = self._keys[place][:fill]
+        entries = self._keys[place][:fill]
         if fill > self.most:
-            kept.partition(self.most - 1)
+            entries.partition(self.most - 1)
         fill = min(fill, self.most)
-        worst = kept[:fill].max(keepdims=True) >> np.uint64(32)
+        worst = entries[:fill].max(keepdims=True) >> np.uint64(32)
         self._least[place] = float(scores_of_ranks(worst.astype(np.uint32))[0])
         return fill

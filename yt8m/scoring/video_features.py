@@ -46,7 +46,7 @@ class VideoFeatures(Closing):
         self,
         entries: Sequence[Entry],
         chosen: Sequence[Chosen],
-        found: Sequence[weights.Weights],
+        weights_of: Sequence[weights.Weights],
         jobs: int = 1,
         *,
         is_scored: bool = False,
@@ -54,7 +54,7 @@ class VideoFeatures(Closing):
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
         settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
-        self._computer = Computer(chosen, found, settings)
+        self._computer = Computer(chosen, weights_of, settings)
         self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
     def close(self) -> None:
@@ -66,30 +66,30 @@ class VideoFeatures(Closing):
         """Yields each path with its features: float32 [T, size] for each extractor, as its records give them back."""
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
-        for path, found in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
-            pairs = zip(self._entries, found.arrays, strict=not found.bad)
-            yield path, found._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
+        for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
+            pairs = zip(self._entries, features.arrays, strict=not features.bad)
+            yield path, features._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
 
-    def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]) -> NumpyBatch:
+    def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]) -> NumpyBatch:
         """The batch for a model: parts of a video."""
         by_name = {
-            f"{prefix}{one['feature']}": values
-            for one, values in zip(self._entries, arrays, strict=True)
+            f"{prefix}{entry['feature']}": values
+            for entry, values in zip(self._entries, arrays, strict=True)
             for prefix in ("", "mean_")
         }
-        counts = np.array([last - first for first, last in parts], np.int32)
+        counts = np.array([last - first for first, last in windows], np.int32)
         features = {}
         for name in takes.format.sizes():
             values = by_name[name]
             if takes.has_frames:
-                joined = np.zeros((len(parts), counts.max(), values.shape[1]), np.float32)
-                for row, (first, last) in enumerate(parts):
+                joined = np.zeros((len(windows), counts.max(), values.shape[1]), np.float32)
+                for row, (first, last) in enumerate(windows):
                     joined[row, : last - first] = values[first:last]
             else:
-                joined = np.stack([values[first:last].mean(axis=0, dtype=np.float64) for first, last in parts])
+                joined = np.stack([values[first:last].mean(axis=0, dtype=np.float64) for first, last in windows])
             features[name] = joined.astype(np.float32)
-        ids = [str(row) for row in range(len(parts))]
-        return NumpyBatch(ids, features, counts, np.zeros((len(parts), 0), np.bool_))
+        ids = [str(row) for row in range(len(windows))]
+        return NumpyBatch(ids, features, counts, np.zeros((len(windows), 0), np.bool_))
 
 
 def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:
@@ -101,13 +101,13 @@ def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> N
 
 
 def for_model(
-    takes: ModelInput, given: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
+    takes: ModelInput, flags: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
 ) -> VideoFeatures:
     """The extraction of videos to score, by just the extractors that the model's training data were made with.
 
     Args:
       takes: what the model takes.
-      given: settings and paths of weights by name, which take precedence.
+      flags: settings and paths of weights by name, which take precedence.
       names: extractors, if the model does not name its own.
       trust_code: import the code, or load the SavedModels, that the model names.
 
@@ -116,22 +116,22 @@ def for_model(
       RunError: weights cannot be fetched.
     """
     if names or not takes.extractors:
-        entries, chosen, found = _named(takes, names, given)
+        entries, chosen, weights_of = _named(takes, names, flags)
     else:
         entries = _wanted(takes, takes.extractors)
         is_trusted = trust_code or takes.is_own
         registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
         if not is_trusted:
-            _refuse_code(takes, entries, given)
-        chosen = [_again(takes, one, given) for one in entries]
-        found = [weights.find(one.extractor, one.name) for one in chosen]
-        for entry, of_one in zip(entries, found, strict=True):
+            _refuse_code(takes, entries, flags)
+        chosen = [_again(takes, extractor_entry, flags) for extractor_entry in entries]
+        weights_of = [weights.find(extractor_entry.extractor, extractor_entry.name) for extractor_entry in chosen]
+        for entry, of_one in zip(entries, weights_of, strict=True):
             _refuse_other_weights(takes, entry, of_one)
-    return VideoFeatures(entries, chosen, found, is_scored=True)
+    return VideoFeatures(entries, chosen, weights_of, is_scored=True)
 
 
 def _named(
-    takes: ModelInput, names: Sequence[str], given: Mapping[str, Any]
+    takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
 ) -> tuple[Sequence[Entry], list[Chosen], list[weights.Weights]]:
     if not names:
         raise UsageError(
@@ -139,26 +139,26 @@ def _named(
             "made, because its records are not from `yt8m extract`. Name them by --extractors, such as "
             "inception,vggish for features of YouTube-8M."
         )
-    chosen = choose(names, given)
-    found = [weights.find(one.extractor, one.name) for one in chosen]
-    entries = described(chosen, found, [one.extractor.bytes_range for one in chosen], Settings())
+    chosen = choose(names, flags)
+    weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
+    entries = described(chosen, weights_of, [choice.extractor.bytes_range for choice in chosen], Settings())
     _wanted(takes, entries)
-    return entries, chosen, found
+    return entries, chosen, weights_of
 
 
 def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     """The extractors whose features the model takes."""
     wanted = []
     for name in takes.format.sizes():
-        one = next((entry for entry in entries if name in (entry["feature"], f"mean_{entry['feature']}")), None)
-        if one is None:
-            known = ", ".join(str(entry["feature"]) for entry in entries)
-            raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {known}.")
-        wanted.append(one)
+        match = next((entry for entry in entries if name in (entry["feature"], f"mean_{entry['feature']}")), None)
+        if match is None:
+            computed = ", ".join(str(entry["feature"]) for entry in entries)
+            raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {computed}.")
+        wanted.append(match)
     return wanted
 
 
-def _again(takes: ModelInput, entry: Entry, given: Mapping[str, Any]) -> Chosen:
+def _again(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
     """The extractor of an entry; the user may give other paths for its weights, and settings like the device.
 
     Raises:
@@ -166,48 +166,49 @@ def _again(takes: ModelInput, entry: Entry, given: Mapping[str, Any]) -> Chosen:
     """
     name = str(entry["name"])
     extractor = extractors.create(name, entry["settings"])
-    free = {key for key in given if key in extractor.weight_files() or key in extractor.free_settings}
-    for key in (given.keys() & entry["settings"].keys()) - free:
-        if given[key] != options.with_tuples(entry["settings"][key]):
+    free = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}
+    for key in (flags.keys() & entry["settings"].keys()) - free:
+        if flags[key] != options.with_tuples(entry["settings"][key]):
             raise UsageError(
                 f"{takes.folder} was trained on features of {name} with --{key}={entry['settings'][key]}, not "
-                f"{given[key]}. Leave that out."
+                f"{flags[key]}. Leave that out."
             )
-    return Chosen(name, extractors.create(name, {**entry["settings"], **{key: given[key] for key in free}}))
+    return Chosen(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
 
 
-def _refuse_code(takes: ModelInput, entries: Sequence[Entry], given: Mapping[str, Any]) -> None:
+def _refuse_code(takes: ModelInput, entries: Sequence[Entry], flags: Mapping[str, Any]) -> None:
     """Refuses SavedModels, and networks that bring code of their own."""
     for entry in entries:
-        is_saved_model = str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in given
+        is_saved_model = str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in flags
         if is_saved_model or entry["settings"].get("trust_code"):
-            what = "a SavedModel" if is_saved_model else "a network with code of its own"
+            kind = "a SavedModel" if is_saved_model else "a network with code of its own"
             raise UsageError(
-                f"{takes.folder} names {what}, {entry['name']}, which can execute code here, and this is not "
+                f"{takes.folder} names {kind}, {entry['name']}, which can execute code here, and this is not "
                 "known as a run that you trained on this machine. If you trust it, add --trust_code."
             )
 
 
-def _refuse_other_weights(takes: ModelInput, entry: Entry, found: weights.Weights) -> None:
+def _refuse_other_weights(takes: ModelInput, entry: Entry, own_weights: weights.Weights) -> None:
     for field, expected in entry["weights"].items():
-        if found.sha256.get(field) != expected:
+        if own_weights.sha256.get(field) != expected:
             raise UsageError(
                 f"{takes.folder} was trained on features of {entry['name']} whose {field} has the sha256 {expected}; "
-                f"{found.paths.get(field)} has {found.sha256.get(field)}. Give the same file by --{field}=PATH."
+                f"{own_weights.paths.get(field)} has {own_weights.sha256.get(field)}. Give the same file by "
+                f"--{field}=PATH."
             )
 
 
 def extract(
-    paths: Sequence[str], names: Sequence[str], given: Mapping[str, Any], settings: Settings, jobs: int
+    paths: Sequence[str], names: Sequence[str], flags: Mapping[str, Any], settings: Settings, jobs: int
 ) -> Iterator[tuple[str, Features, list[str]]]:
     """Yields each path with its features, as the extractors give them, and their names.
 
     Raises:
       UsageError, RunError: see `choose` and `weights.find`.
     """
-    chosen = choose(names, given)
-    found = [weights.find(one.extractor, one.name) for one in chosen]
-    entries = described(chosen, found, [None for _ in chosen], settings)
-    with VideoFeatures(entries, chosen, found, jobs=jobs) as source:
+    chosen = choose(names, flags)
+    weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
+    entries = described(chosen, weights_of, [None for _ in chosen], settings)
+    with VideoFeatures(entries, chosen, weights_of, jobs=jobs) as source:
         for path, features in source.of(paths):
-            yield path, features, [one.extractor.feature for one in chosen]
+            yield path, features, [choice.extractor.feature for choice in chosen]

@@ -72,19 +72,19 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
     Raises:
       RunError: the scores are NaN.
     """
-    for path, found in source.of(paths):
-        if found.bad:
-            yield VideoScores(path, np.zeros(0, np.float32), bad=found.bad)
+    for path, features in source.of(paths):
+        if features.bad:
+            yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
             continue
-        score, count = functools.partial(_scores, scorer, source, found.arrays), len(found.arrays[0])
+        score, count = functools.partial(_scores, scorer, source, features.arrays), len(features.arrays[0])
         windows = _parts(count, source.max_frames)
         scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
         if seconds:
-            parts = _with_long_end(_parts(count, max(1, round(seconds * source.per_second))))
-            starts = [first / source.per_second for first, _ in parts]
-            over_time = Timeline(starts, count / source.per_second, score(parts))
-        scored_seconds = min(found.seconds, count / source.per_second)
+            timeline_windows = _with_long_end(_parts(count, max(1, round(seconds * source.per_second))))
+            starts = [first / source.per_second for first, _ in timeline_windows]
+            over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
+        scored_seconds = min(features.seconds, count / source.per_second)
         yield VideoScores(path, scores.astype(np.float32), scored_seconds, over_time=over_time)
 
 
@@ -93,25 +93,25 @@ def _parts(count: int, size: int) -> list[Part]:
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _with_long_end(parts: list[Part]) -> list[Part]:
+def _with_long_end(windows: list[Part]) -> list[Part]:
     """The parts, the last one joined to the one before it if it has less than half its length."""
-    if len(parts) > 1 and 2 * (parts[-1][1] - parts[-1][0]) < parts[0][1]:
-        return [*parts[:-2], (parts[-2][0], parts[-1][1])]
-    return parts
+    if len(windows) > 1 and 2 * (windows[-1][1] - windows[-1][0]) < windows[0][1]:
+        return [*windows[:-2], (windows[-2][0], windows[-1][1])]
+    return windows
 
 
 def _scores(
-    scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]
+    scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]
 ) -> NDArray[np.float32]:
     """float32 [parts, C]: the scores of parts of a video, of which `arrays` are the features."""
     takes, rows = scorer.takes, []
-    for first in range(0, len(parts), _PARTS_AT_ONCE):
-        batch = source.batch(takes, arrays, parts[first : first + _PARTS_AT_ONCE])
+    for first in range(0, len(windows), _PARTS_AT_ONCE):
+        batch = source.batch(takes, arrays, windows[first : first + _PARTS_AT_ONCE])
         rows.append(scorer.scores(takes.arranged(batch))[1])
     return np.concatenate(rows)
 
 
-def run(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -> int:
+def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
     """Predicts for the videos as the flags say; returns the exit status: 1 if a video is bad.
 
     Raises:
@@ -122,26 +122,30 @@ def run(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -
     with contextlib.ExitStack() as stack:
         scorer = stack.enter_context(scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code))
         source = stack.enter_context(
-            video_features.for_model(scorer.takes, given, config.extractors, trust_code=config.trust_code)
+            video_features.for_model(scorer.takes, flags, config.extractors, trust_code=config.trust_code)
         )
         tagger = tagger_for(config, scorer)
-        found = predict(scorer, source, paths, SECONDS if config.timeline else 0)
+        predictions = predict(scorer, source, paths, SECONDS if config.timeline else 0)
         lines = []
-        for one in progress_bar.with_bar(found, "predicting") if config.csv else found:
-            if one.bad:
+        for prediction in progress_bar.with_bar(predictions, "predicting") if config.csv else predictions:
+            if prediction.bad:
                 status = 1
-                print(f"{one.path}: {one.bad}", file=sys.stderr)
+                print(f"{prediction.path}: {prediction.bad}", file=sys.stderr)
                 continue
-            rows = tags(one.scores, tagger) if config.tags and tagger else best_classes(one.scores, config.top_k)
-            length, names = f"{one.seconds:.1f}", scorer.shown_names
-            lines += [(one.path, index, names.name(index), f"{score:.6f}", length) for index, score in rows]
+            rows = (
+                tags(prediction.scores, tagger)
+                if config.tags and tagger
+                else best_classes(prediction.scores, config.top_k)
+            )
+            length, names = f"{prediction.seconds:.1f}", scorer.shown_names
+            lines += [(prediction.path, index, names.name(index), f"{score:.6f}", length) for index, score in rows]
             if not config.csv:
-                print(f"{one.path}: {length} seconds scored")
+                print(f"{prediction.path}: {length} seconds scored")
                 show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
-            if one.over_time is not None:
-                path = page_path(one.path)
-                tag_names = [names.name(index) for index, _ in tags(one.scores, tagger)] if tagger else []
-                write_timeline(path, one.path, one.over_time, names, tag_names)
+            if prediction.over_time is not None:
+                path = page_path(prediction.path)
+                tag_names = [names.name(index) for index, _ in tags(prediction.scores, tagger)] if tagger else []
+                write_timeline(path, prediction.path, prediction.over_time, names, tag_names)
                 print(f"the timeline is in {path}")
     if config.csv:
         _write(config.csv, lines)
@@ -175,13 +179,13 @@ class _Scores(NamedTuple):
     cells: list[tuple[int, str]]
 
 
-def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, tags: Sequence[str]) -> None:
+def write_timeline(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Sequence[str]) -> None:
     """Writes the page, one HTML file that loads no other.
 
     Args:
       path: the file to write.
       video: path of the video.
-      found: the scores.
+      timeline: the scores.
       names: the classes.
       tags: names of the classes that reach their thresholds.
 
@@ -200,11 +204,11 @@ def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, ta
         style=(importlib.resources.files("yt8m") / "data" / "report.css").read_text(encoding="utf-8"),
         video=video,
         address=storage.absolute(video),
-        parts=[_clock(start) for start in found.starts],
-        pictures=_thumbnails(video, found),
-        rows=_rows(found, names),
+        parts=[_clock(start) for start in timeline.starts],
+        pictures=_thumbnails(video, timeline),
+        rows=_rows(timeline, names),
         tags=tags,
-        length=_clock(found.end),
+        length=_clock(timeline.end),
         seconds=f"{SECONDS:g}",
     )
     storage.write(path, page)
@@ -227,38 +231,40 @@ def _video_of_page(path: str) -> str:
     return html.unescape(address[1].decode()) if address else ""
 
 
-def classes_of_rows(found: Timeline) -> list[int]:
+def classes_of_rows(timeline: Timeline) -> list[int]:
     """The classes of the rows: the best one of each part, and those with the highest scores, highest first."""
-    highest = found.scores.max(axis=0)
+    highest = timeline.scores.max(axis=0)
     order = np.argsort(-highest, kind="stable").tolist()
-    winners = set(found.scores.argmax(axis=1).tolist())
-    kept = [index for index in order if index in winners]
+    winners = set(timeline.scores.argmax(axis=1).tolist())
+    winning_classes = [index for index in order if index in winners]
     others = [index for index in order if index not in winners and highest[index] >= _LEAST]
-    chosen = kept[:_CLASSES] + others[: max(0, _CLASSES - len(kept))]
+    chosen = winning_classes[:_CLASSES] + others[: max(0, _CLASSES - len(winning_classes))]
     return sorted(chosen, key=lambda index: (-highest[index], index))
 
 
-def _rows(found: Timeline, names: Vocabulary) -> list[_Scores]:
+def _rows(timeline: Timeline, names: Vocabulary) -> list[_Scores]:
     return [
-        _Scores(names.name(index), [(round(100 * score), f"{score:.2f}") for score in found.scores[:, index].tolist()])
-        for index in classes_of_rows(found)
+        _Scores(
+            names.name(index), [(round(100 * score), f"{score:.2f}") for score in timeline.scores[:, index].tolist()]
+        )
+        for index in classes_of_rows(timeline)
     ]
 
 
 def _clock(second: float) -> str:
     whole = int(second)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+    hours, seconds = divmod(whole, 3600)
+    return f"{hours}:{seconds // 60:02}:{seconds % 60:02}" if hours else f"{seconds // 60}:{seconds % 60:02}"
 
 
-def _thumbnails(video: str, found: Timeline) -> list[str]:
+def _thumbnails(video: str, timeline: Timeline) -> list[str]:
     """A picture out of each part as an address with its content; none if the video has no pictures."""
     form = Scaling(_SIDE, _SIDE)
-    request = Request(copies.file_copy(video), 1 / SECONDS, len(found.starts), SECONDS / 2, pictures=(form,))
+    request = Request(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2, pictures=(form,))
     # a video without pictures is refused, because it has nothing of what is asked for
     with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):
-            pictures = [one.values for one in decoding.messages() if one.kind == "picture"]
+            pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
             return [_address(values) for values in pictures if values is not None]
     return []
 

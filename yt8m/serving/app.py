@@ -237,11 +237,11 @@ async def _arrived(request: Request, most: int, config: ServeConfig, seconds: fl
     Raises:
       RefusedError: the body did not arrive in `seconds`, or the connection ended.
     """
-    kept, length = bytearray(), 0
+    body, length = bytearray(), 0
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
-                kept += piece[: max(most - length, 0)]
+                body += piece[: max(most - length, 0)]
                 length += len(piece)
                 if length > 4 * config.body_size:
                     break
@@ -249,4 +249,4 @@ async def _arrived(request: Request, most: int, config: ServeConfig, seconds: fl
         raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds (--timeout).") from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection ended within the body.") from None
-    return kept, length
+    return body, length

@@ -70,8 +70,8 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
     records = [body]
     if len(body) >= 12 and body[8:12] == shards.masked_crc(body[:8]):
         try:
-            found = shards.read_records(io.BytesIO(body), "the body")
-            records = list(itertools.islice(found, limits.max_videos + 1))
+            records_of_file = shards.read_records(io.BytesIO(body), "the body")
+            records = list(itertools.islice(records_of_file, limits.max_videos + 1))
         except shards.DamagedError as error:
             raise RefusedError(400, f"record {error.record}: {error.what}.") from error
     if len(records) > limits.max_videos:
@@ -101,7 +101,9 @@ def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
     longest = max(map(len, record.lists.values()), default=0)
     if longest > limits.max_frames:
         raise limits.refuse_frames(str(longest), where)
-    lists: dict[str, Sequence[shards.Feature]] = {name: [one] for name, one in record.context.items()}
+    lists: dict[str, Sequence[shards.Feature]] = {
+        name: [feature_of_context] for name, feature_of_context in record.context.items()
+    }
     for name, features in (*lists.items(), *record.lists.items()):
         for place, feature in enumerate(features):
             if feature.kind == "float" and shards.unfit_values(np.array(feature.value, np.float32)):
@@ -136,15 +138,15 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
         videos: Any = features_body(size, limits).model_validate_json(body)
     except ValidationError as error:
         raise _refusal(error.errors(include_url=False, include_input=False)[0], limits) from error
-    ids, found = [], []
+    ids, features_of_videos = [], []
     for number, video in enumerate(videos.videos):
         with np.errstate(over="ignore"):
             features = np.array(video.rgb_and_audio, np.float32)
         if shards.unfit_values(features):
             raise RefusedError(400, f"videos[{number}].rgb_and_audio: a number is {shards.UNFIT}.")
         ids.append(video.id)
-        found.append(features)
-    return ids, found
+        features_of_videos.append(features)
+    return ids, features_of_videos
 
 
 def _refusal(fault: Any, limits: BodyLimits) -> RefusedError:

@@ -78,8 +78,8 @@ class Connection(H11Protocol):
       given: the arguments that uvicorn passes.
     """
 
-    def __init__(self, rules: Rules, idle: dict[Connection, None], **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, rules: Rules, idle: dict[Connection, None], **settings: Any) -> None:
+        super().__init__(**settings)
         self._rules, self._idle = rules, idle
         self._deadline: asyncio.TimerHandle | None = None
         self._asked: object = None  # the request in progress
@@ -124,12 +124,12 @@ class Connection(H11Protocol):
 
     def _look(self) -> None:
         """Updates the state after a request may have begun or ended."""
-        asked = None if self.cycle is None or self.cycle.response_complete else self.cycle
-        if asked is self._asked:
+        request = None if self.cycle is None or self.cycle.response_complete else self.cycle
+        if request is self._asked:
             return
         self._stop()
-        self._asked = asked
-        if asked is None:
+        self._asked = request
+        if request is None:
             self._idle[self] = None
         else:
             self._idle.pop(self, None)

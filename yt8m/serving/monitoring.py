@@ -123,8 +123,8 @@ class Observed:
 
 def _log(scope: Message, status: int, seconds: float) -> None:
     """Logs a line for one answer. The path is logged as the client sent it; it has no control characters."""
-    asked = scope.get("raw_path", b"").decode("latin-1")
+    path = scope.get("raw_path", b"").decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     client = (scope.get("client") or ("unknown",))[0]
-    what = f"{asked}?{query}" if query else asked
-    logging.info("%s %s %s -> %d in %.1f ms", client, scope["method"], what, status, 1000 * seconds)
+    target = f"{path}?{query}" if query else path
+    logging.info("%s %s %s -> %d in %.1f ms", client, scope["method"], target, status, 1000 * seconds)

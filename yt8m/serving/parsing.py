@@ -58,9 +58,9 @@ class Parsed(NamedTuple):
     features: list[NDArray[np.float32]]
 
 
-def send(file: IO[bytes], told: dict[str, Any], raw: bytes | bytearray = b"") -> None:
+def send(file: IO[bytes], header: dict[str, Any], raw: bytes | bytearray = b"") -> None:
     """Writes one message."""
-    text = json.dumps(told).encode()
+    text = json.dumps(header).encode()
     file.write(_HEAD.pack(len(text), len(raw)) + text)
     file.write(raw)
     file.flush()
@@ -98,8 +98,8 @@ def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str,
         if kind in RECORDS:
             records = records_in(body, limits)
             return {"sizes": list(map(len, records))}, b"".join(records)
-        ids, found = features_in(body, settings.feature_size, limits)
-        return {"ids": ids, "frames": list(map(len, found))}, np.concatenate(found).tobytes()
+        ids, features = features_in(body, settings.feature_size, limits)
+        return {"ids": ids, "frames": list(map(len, features))}, np.concatenate(features).tobytes()
     except RefusedError as error:
         return {"status": error.status, "text": str(error)}, b""
     except MemoryError:
@@ -136,12 +136,12 @@ class _ParserProcess:
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
             self._restart()
-        found = None
+        answer = None
         with contextlib.suppress(BrokenPipeError):
-            found = self._asked(self._process, kind, body)
-        if found is None:
+            answer = self._asked(self._process, kind, body)
+        if answer is None:
             self._restart()
-        return found or (_TOO_MUCH, b"")
+        return answer or (_TOO_MUCH, b"")
 
     def _restart(self) -> None:
         self.end()
@@ -259,10 +259,10 @@ class Parsers:
             if not work.done() and not future.cancel():
                 job.give_up()
                 await asyncio.wait({work})
-        told, raw = work.result()
-        if "status" in told:
-            raise RefusedError(told["status"], told["text"])
-        return _unpacked(told, raw)
+        header, raw = work.result()
+        if "status" in header:
+            raise RefusedError(header["status"], header["text"])
+        return _unpacked(header, raw)
 
     def _run(self, job: _Job) -> tuple[dict[str, Any], bytes]:
         child = self._idle.get()  # never empty: there are as many children as threads
@@ -289,9 +289,9 @@ class Parsers:
             child.end()
 
 
-def _unpacked(told: dict[str, Any], raw: bytes) -> Parsed:
-    if "sizes" in told:
-        ends = list(itertools.accumulate(told["sizes"]))
-        return Parsed([raw[end - size : end] for size, end in zip(told["sizes"], ends, strict=True)], [], [])
-    frames = np.frombuffer(raw, np.float32).reshape(sum(told["frames"]), -1)
-    return Parsed([], told["ids"], np.split(frames, np.cumsum(told["frames"])[:-1]))
+def _unpacked(header: dict[str, Any], raw: bytes) -> Parsed:
+    if "sizes" in header:
+        ends = list(itertools.accumulate(header["sizes"]))
+        return Parsed([raw[end - size : end] for size, end in zip(header["sizes"], ends, strict=True)], [], [])
+    frames = np.frombuffer(raw, np.float32).reshape(sum(header["frames"]), -1)
+    return Parsed([], header["ids"], np.split(frames, np.cumsum(header["frames"])[:-1]))

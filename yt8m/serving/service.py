@@ -133,26 +133,26 @@ class Batcher(Generic[T, A]):
     @property
     def waiting(self) -> int:
         """Number of items that wait for a call."""
-        return sum(len(asked.items) for asked in self._waiting)
+        return sum(len(request.items) for request in self._waiting)
 
     async def ask(self, items: Sequence[T]) -> list[A]:
         """The answers for `items`. Raises an error of `compute` only if these items cause it.
 
         If the caller is cancelled, waiting items are dropped; items in a call are not, and this returns after the call.
         """
-        asked = _Asked(items, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
+        request = _Asked(items, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
         try:
-            await asyncio.wait({asked.answer})
+            await asyncio.wait({request.answer})
         except asyncio.CancelledError:
-            if any(one is asked for one in self._waiting):
-                asked.answer.cancel()
-            await asyncio.wait({asked.answer})
-            asked.answer.cancelled() or asked.answer.exception()  # reads the exception, since nobody else does
+            if any(waiting_request is request for waiting_request in self._waiting):
+                request.answer.cancel()
+            await asyncio.wait({request.answer})
+            request.answer.cancelled() or request.answer.exception()  # reads the exception, since nobody else does
             raise
-        return asked.answer.result()
+        return request.answer.result()
 
     async def _work(self) -> None:
         try:
@@ -166,25 +166,25 @@ class Batcher(Generic[T, A]):
         group: list[_Asked[T, A]] = []
         room = self._most
         while self._waiting and (not group or len(self._waiting[0].items) <= room):
-            asked = self._waiting.popleft()
-            if not asked.answer.done():
-                group.append(asked)
-                room -= len(asked.items)
+            request = self._waiting.popleft()
+            if not request.answer.done():
+                group.append(request)
+                room -= len(request.items)
         return group
 
     async def _answer(self, group: list[_Asked[T, A]]) -> None:
-        items = [item for asked in group for item in asked.items]
+        items = [item for request in group for item in request.items]
         loop = asyncio.get_running_loop()
         try:
-            found = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
+            answers = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
         except Exception as error:
             if len(group) > 1:  # one of the requests caused the error: compute each on its own
-                for asked in group:
-                    await self._answer([asked])
+                for request in group:
+                    await self._answer([request])
             elif not group[0].answer.done():
                 group[0].answer.set_exception(error)
             return
-        for asked in group:
-            part = list(itertools.islice(found, len(asked.items)))
-            if not asked.answer.done():
-                asked.answer.set_result(part)
+        for request in group:
+            part = list(itertools.islice(answers, len(request.items)))
+            if not request.answer.done():
+                request.answer.set_result(part)

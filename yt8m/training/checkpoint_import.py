@@ -45,36 +45,44 @@ _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 
 
-def run(asked: ImportConfig, config: TrainConfig, given: set[str]) -> int:
+def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int:
     """Writes `--out`, the folder of a run, with one checkpoint; returns the exit status.
 
     The checkpoint has the step of the one that is imported, and a new optimizer. Evaluation, inference and export read
     it, and a training of the same folder goes on from it.
 
     Args:
-      asked: what is imported.
+      request: what is imported.
       config: the config of the run to write.
-      given: names of the options of the model that the user gave.
+      flag_names: names of the options of the model that the user gave.
 
     Raises:
       UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
         another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or it is not of this model.
     """
-    refuse_used(asked.out)
-    found, network = Checkpoint.open(asked.checkpoint), published.find(asked.source, config.model.model)
+    refuse_used(request.out)
+    checkpoint, network = Checkpoint.open(request.checkpoint), published.find(request.source, config.model.model)
     if network.transforms:
-        config = _with_input_transform(config, network, found, "input_transform" in given)
-    weights, left_out = found.split()
-    named = published.variables(network, weights)
-    shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
-    config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
+        config = _with_input_transform(config, network, checkpoint, "input_transform" in flag_names)
+    weights, left_out = checkpoint.split()
+    variables_by_name = published.variables(network, weights)
+    shapes = {
+        name: variables_by_name[name].shape(shape) for name, shape in weights.items() if variables_by_name[name].name
+    }
+    config, ours = _sized(
+        config, request.num_classes, {variables_by_name[name].name: shape for name, shape in shapes.items()}
+    )
     named_by_user = vocabulary.of_data(config.data.vocabulary)
-    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, found.path, named_by_user)
-    _refuse_misfits(found.path, config, named, weights, ours)
-    values = {one.name: one.to_ours(found.value(name)) for name, one in named.items() if one.name}
-    write_run(config, values, found.step(), names, f"imported from {found.path}")
-    _tell(config, found, named, left_out)
+    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, checkpoint.path, named_by_user)
+    _refuse_misfits(checkpoint.path, config, variables_by_name, weights, ours)
+    values = {
+        counterpart.name: counterpart.to_ours(checkpoint.value(name))
+        for name, counterpart in variables_by_name.items()
+        if counterpart.name
+    }
+    write_run(config, values, checkpoint.step(), names, f"imported from {checkpoint.path}")
+    _tell(config, checkpoint, variables_by_name, left_out)
     return 0
 
 
@@ -92,18 +100,18 @@ class Checkpoint(NamedTuple):
     shapes: Shapes
 
     @classmethod
-    def open(cls, given: str) -> Checkpoint:
+    def open(cls, path_in_flag: str) -> Checkpoint:
         """The checkpoint with this prefix, to which this file belongs, or which is the newest in this folder.
 
         Raises:
           UsageError: there is none.
           RunError: it cannot be read.
         """
-        path = _prefix(given)
+        path = _prefix(path_in_flag)
         is_single = not storage.exists(f"{path}.index")
         if is_single and not storage.exists(path):
             raise UsageError(
-                f"--checkpoint={given}: there is neither {path}.index nor a file {path}; name the prefix of a "
+                f"--checkpoint={path_in_flag}: there is neither {path}.index nor a file {path}; name the prefix of a "
                 "checkpoint, such as run/model.ckpt-700000."
             )
         here = copies.file_copy(path) if is_single else copies.copy_of(path)
@@ -138,8 +146,8 @@ class Checkpoint(NamedTuple):
         last = nodes[output.partition(":")[0]]
         inputs = {nodes[name.lstrip("^").partition(":")[0]].op for name in last.input}
         # x * rsqrt(sum of squares), as tf.nn.l2_normalize computes it; or (x - offset) * sqrt(eigenvalues).
-        known = {"Rsqrt": "l2_normalize", "Sub": "reverse_whitening"} if last.op == "Mul" else {}
-        return next((known[op] for op in sorted(inputs) if op in known), "")
+        transforms = {"Rsqrt": "l2_normalize", "Sub": "reverse_whitening"} if last.op == "Mul" else {}
+        return next((transforms[op] for op in sorted(inputs) if op in transforms), "")
 
     def value(self, name: str) -> np.ndarray:
         """The value of a variable.
@@ -181,69 +189,76 @@ def _with_input_transform(
     return dataclasses.replace(config, model=dataclasses.replace(config.model, hyper_parameters=options))
 
 
-def _prefix(given: str) -> str:
+def _prefix(path_in_flag: str) -> str:
     """The prefix of the checkpoint that the user names."""
-    if storage.is_dir(given):
-        newest = checkpoints.newest_readable(given)
+    if storage.is_dir(path_in_flag):
+        newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
             raise UsageError(
-                f"--checkpoint={given}: the folder has no model.ckpt-N.index; name the checkpoint's own file."
+                f"--checkpoint={path_in_flag}: the folder has no model.ckpt-N.index; name the checkpoint's own file."
             )
         return newest
-    return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", given)
+    return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path_in_flag)
 
 
-def _sized(config: TrainConfig, given: int | None, theirs: Shapes) -> tuple[TrainConfig, Shapes]:
+def _sized(config: TrainConfig, num_classes: int | None, theirs: Shapes) -> tuple[TrainConfig, Shapes]:
     """The config with the number of classes, and the shapes of the model's variables, by name.
 
     Args:
       config: the config of the run.
-      given: --num_classes; None to take the number that the shapes of the checkpoint show.
+      num_classes: --num_classes; None to take the number that the shapes of the checkpoint show.
       theirs: shapes of the checkpoint's variables in our layout, by our names.
     """
     model = workload.create_model(config.model, config.data)
-    few, more = (initial_weights.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
-    if given is None:
-        votes = Counter(_counts(few, more, theirs))
-        given = votes.most_common(1)[0][0] if votes else config.data.num_classes
+    few, with_one_more = (initial_weights.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
+    if num_classes is None:
+        votes = Counter(_counts(few, with_one_more, theirs))
+        num_classes = votes.most_common(1)[0][0] if votes else config.data.num_classes
     # Every size is a * C + b for C classes.
     ours = {
-        name: tuple(low + (given - _FEW) * (high - low) for low, high in zip(few[name], more[name], strict=True))
+        name: tuple(
+            low + (num_classes - _FEW) * (high - low) for low, high in zip(few[name], with_one_more[name], strict=True)
+        )
         for name in few
     }
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=given)), ours
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes)), ours
 
 
-def _counts(few: Shapes, more: Shapes, theirs: Shapes) -> Iterator[int]:
+def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]:
     """The class count by each size that depends on it.
 
     Args:
       few, more: shapes of the model's variables for `_FEW` classes and for one more.
       theirs: shapes in the checkpoint.
     """
-    for name in few.keys() & more.keys() & theirs.keys():
-        for low, high, size in zip(few[name], more[name], theirs[name], strict=False):
+    for name in few.keys() & with_one_more.keys() & theirs.keys():
+        for low, high, size in zip(few[name], with_one_more[name], theirs[name], strict=False):
             each = high - low
-            count, rest = divmod(size - low, each) if each else (0, 1)
-            if not rest and count + _FEW > 0:
+            count, remainder = divmod(size - low, each) if each else (0, 1)
+            if not remainder and count + _FEW > 0:
                 yield count + _FEW
 
 
 def _refuse_misfits(
-    checkpoint: str, config: TrainConfig, named: Mapping[str, Variable], weights: Shapes, ours: Shapes
+    checkpoint: str, config: TrainConfig, variables_by_name: Mapping[str, Variable], weights: Shapes, ours: Shapes
 ) -> None:
     """Refuses a checkpoint of which a variable is left over, or lacking, or has another shape than the model's.
 
     Raises:
       RunError: the message names each such variable, and both shapes.
     """
-    takers = Counter(variable.name for variable in named.values() if variable.name)
-    left_over = [name for name, one in named.items() if one.name and (one.name not in ours or takers[one.name] > 1)]
+    takers = Counter(variable.name for variable in variables_by_name.values() if variable.name)
+    left_over = [
+        name
+        for name, counterpart in variables_by_name.items()
+        if counterpart.name and (counterpart.name not in ours or takers[counterpart.name] > 1)
+    ]
     lacking = sorted(ours.keys() - takers.keys() - {STEP})
     other = [
-        f"{name} has {list(shape)}, and {named[name].name} has {list(ours[named[name].name])}"
+        f"{name} has {list(shape)}, and {variables_by_name[name].name} has {list(ours[variables_by_name[name].name])}"
         for name, shape in weights.items()
-        if named[name].name in ours and named[name].shape(shape) != ours[named[name].name]
+        if variables_by_name[name].name in ours
+        and variables_by_name[name].shape(shape) != ours[variables_by_name[name].name]
     ]
     problems = [
         f"no variable of the model takes {', '.join(left_over)}" if left_over else "",
@@ -276,10 +291,10 @@ def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, 
 
 def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
     """Saves the training graph of the run, with these weights and with the optimizer's first state."""
-    settings, parts = training_run.runner_config(config), training_workload.create_training(config)
+    settings, workload = training_run.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
     with tf.Graph().as_default():
-        ops = creation.replicate(settings, parts.inputter, parts.modeler, deployment)
+        ops = creation.replicate(settings, workload.inputter, workload.modeler, deployment)
         saver, start = tf.train.Saver(), tf.global_variables_initializer()
         ours = {variable.op.name: variable for variable in tf.global_variables()}
         averages = dict(getattr(ops, "averages", ()))
@@ -293,17 +308,19 @@ def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step
             saver.save(session, path, write_meta_graph=False, write_state=False)
 
 
-def _tell(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], left_out: Sequence[str]) -> None:
+def _tell(
+    config: TrainConfig, checkpoint: Checkpoint, variables_by_name: Mapping[str, Variable], left_out: Sequence[str]
+) -> None:
     """Says what was taken and what was left out, and what the user can do next."""
-    for name, variable in named.items():
+    for name, variable in variables_by_name.items():
         logging.info("%s -> %s", name, variable.name or "left out: it cancels in the softmax over the frames")
     of_optimizer = [name for name in left_out if name != STEP]
     if of_optimizer:
         logging.info("left out: %s", ", ".join(of_optimizer))
-    taken = sum(bool(one.name) for one in named.values())
+    taken = sum(bool(counterpart.name) for counterpart in variables_by_name.values())
     print(
-        f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {found.step()}, "
-        f"{taken} variables of {found.path}; left out: {len(of_optimizer)} of its optimizer\n"
+        f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {checkpoint.step()}, "
+        f"{taken} variables of {checkpoint.path}; left out: {len(of_optimizer)} of its optimizer\n"
         f"{training_run.next_commands(config.train_dir)}",
         flush=True,
     )

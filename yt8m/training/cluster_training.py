@@ -65,10 +65,10 @@ def _refuse_validation(config: TrainConfig) -> None:
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
     config = training_run.complete(config)
-    parts = training_workload.create_training(config)
+    workload = training_workload.create_training(config)
     settings = training_run.runner_config(config, cluster)
     callbacks = runner.CallbackConfig(config.callbacks)
-    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
     logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.ending)
     return outcome.exit_code
 
@@ -109,22 +109,22 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
     last, since = -1, time.monotonic()
     while True:
         # Read the marker before the checkpoints: the chief writes it after the last checkpoint.
-        found = exchange.read_run_marker(train_dir)
+        marker = exchange.read_run_marker(train_dir)
         newest = _newer(train_dir, last)
         if newest:
             last = checkpoints.step_of(newest)
             yield newest
             since = time.monotonic()
             continue
-        if last >= 0 and found is not None and found.ended is not None:
-            logging.info("training has ended at step %d", found.ended)
+        if last >= 0 and marker is not None and marker.ended is not None:
+            logging.info("training has ended at step %d", marker.ended)
             return
         if answers(chief):
             since = time.monotonic()
         elif time.monotonic() - since > patience:
-            what = f"no checkpoint after step {last}" if last >= 0 else "no checkpoint"
+            missing = f"no checkpoint after step {last}" if last >= 0 else "no checkpoint"
             raise RunError(
-                f"{what} in {train_dir}, and the chief ({chief}) has not answered for {patience:g} s "
+                f"{missing} in {train_dir}, and the chief ({chief}) has not answered for {patience:g} s "
                 "(--stall_timeout): training has failed, or was never started. Start all processes again."
             )
         time.sleep(POLL_SECONDS)

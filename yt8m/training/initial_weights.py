@@ -35,14 +35,14 @@ def find_checkpoint(folder: str) -> str:
     return newest
 
 
-def map_classes(config: TrainConfig, parts: Workload) -> ClassMap | None:
+def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
     """Where the classes of the run are in the run of --init_from; None if they are the same, or either is unknown.
 
     Raises:
       UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or there is no new
         class for --train_only.
     """
-    matching = _match(config, parts.names)
+    matching = _match(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
         reason = (
             "the names of the classes are not known" if matching is None else "that run has all classes of the data"
@@ -57,7 +57,7 @@ def map_classes(config: TrainConfig, parts: Workload) -> ClassMap | None:
         "the thresholds of %s belong to its classes: eval --report chooses those of this run", config.init_from
     )
     count = len(matching.sources)
-    shapes, larger = (shapes_of(parts.modeler.model, config.data, classes) for classes in (count, count + 1))
+    shapes, larger = (shapes_of(workload.modeler.model, config.data, classes) for classes in (count, count + 1))
     return ClassMap(matching.sources, matching.num_classes_there, class_axes(shapes, larger, count))
 
 

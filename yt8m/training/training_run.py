@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
     """{name: value} for TensorBoard's table of hyper-parameters: the options that shape the run; lists become text."""
-    values = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
+    values = {
+        option_value.name.rpartition(".")[2]: option_value.value
+        for option_value in resume.shaping(config)
+        if option_value.shapes != "nothing"
+    }
     values["max_steps"] = config.max_steps
     return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
 
@@ -49,8 +53,8 @@ def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
 class Exporter:
     """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect a number as the version."""
 
-    def __init__(self, config: TrainConfig, parts: Workload) -> None:
-        self._config, self._parts = config, parts
+    def __init__(self, config: TrainConfig, workload: Workload) -> None:
+        self._config, self._parts = config, workload
 
     def __call__(self, checkpoint: str, step: int) -> None:
         """Exports `checkpoint`, of global step `step`; does nothing if that export exists already."""
@@ -110,25 +114,25 @@ def train(
       RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
     """
     config = complete(config)
-    parts = training_workload.create_training(config)
+    workload = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)
-    check_input(parts.inputter, config.data, is_training=True)
-    parts.inputter.log_settings()
+    check_input(workload.inputter, config.data, is_training=True)
+    workload.inputter.log_settings()
     start = initial_weights.find_checkpoint(config.init_from) if config.init_from else ""
-    classes = initial_weights.map_classes(config, parts) if start else None
-    with contextlib.ExitStack() as held:
+    classes = initial_weights.map_classes(config, workload) if start else None
+    with contextlib.ExitStack() as stack:
         is_validated = validates and cluster is None and config.validation.eval_data_pattern
-        validator = held.enter_context(_open_validator(config, parts.names)) if is_validated else None
+        validator = stack.enter_context(_open_validator(config, workload.names)) if is_validated else None
         storage.makedirs(config.train_dir)
-        held.enter_context(run_dir.lock(config.train_dir))
-        exporter = Exporter(config, parts._replace(names=_prepare_folder(config, parts.names)))
+        stack.enter_context(run_dir.lock(config.train_dir))
+        exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
         settings = runner_config(config, cluster)
         columns = classes.columns_of_new() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
-            outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+            outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
             _finish(config, outcome, exporter)
         except Exception as error:
             run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
@@ -190,19 +194,21 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
     """
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
-        told = hyper_parameters_of(config)
-        options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": told}
+        hyper_parameters = hyper_parameters_of(config)
+        options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": hyper_parameters}
     if config.devices.profile:
         first, last = config.devices.profile
         options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
     if validator is not None:
-        asked, metric = config.validation, validator.metric
+        validation, metric = config.validation, validator.metric
         options["train_validation"] = {
             "validate": validator,
-            "epochs": asked.eval_every_n_epochs or 1,
-            "steps": asked.eval_every_n_steps,
+            "epochs": validation.eval_every_n_epochs or 1,
+            "steps": validation.eval_every_n_steps,
             "folder": config.log_dir,
-            "best": Best(metric.name, metric.higher_is_better, validator.keep, validator.checkpoint_of, asked.patience),
+            "best": Best(
+                metric.name, metric.higher_is_better, validator.keep, validator.checkpoint_of, validation.patience
+            ),
             "data": validator.data,
         }
     return options
@@ -229,11 +235,11 @@ def complete(config: TrainConfig) -> TrainConfig:
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
         data = input_check.default_to_sample_data(data, "train")
-    found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
-    vocabulary.class_count(data.num_classes, found)
-    if found:
-        vocabulary.log(found)
-        data = dataclasses.replace(data, vocabulary=found.path)
+    names = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
+    vocabulary.class_count(data.num_classes, names)
+    if names:
+        vocabulary.log(names)
+        data = dataclasses.replace(data, vocabulary=names.path)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     return dataclasses.replace(config, data=data, train_dir=folder)
 
@@ -256,16 +262,16 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
             logging.info("--start_new_model: the former run is in %s", moved)
     saved = run_dir.read(config.train_dir)
     changes = [] if saved is None else resume.changes(saved, config)
-    if any(one.matters_at_the_start for one in changes) and not any(checkpoints.steps_in(config.train_dir)):
+    if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
         changes = []  # the run that they compare with is gone
         logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes
-        own = run_dir.own_names(config.train_dir, count)
+        names_of_run = run_dir.own_names(config.train_dir, count)
         # a different class count is refused below, together with all other changes
-        if own or not names or count == len(names):
-            names = vocabulary.for_model(own, count, config.train_dir, names)
+        if names_of_run or not names or count == len(names):
+            names = vocabulary.for_model(names_of_run, count, config.train_dir, names)
         resume.refuse_other_model(config.train_dir, changes)
     if changes:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))

@@ -24,16 +24,16 @@ def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
       UsageError: there is no such file or model, or it has other classes or features than the run.
       RunError: a line of the predictions is damaged.
     """
-    asked = config.distillation
-    if asked.distill_from:
-        return _predictions(asked.distill_from, config.data.num_classes)
-    if not asked.teacher:
+    distillation = config.distillation
+    if distillation.distill_from:
+        return _predictions(distillation.distill_from, config.data.num_classes)
+    if not distillation.teacher:
         return None
-    own = run_dir.own_names(asked.teacher, None)
-    if names and own:
+    names_of_teacher = run_dir.own_names(distillation.teacher, None)
+    if names and names_of_teacher:
         remedy = "A teacher has the classes of the run: name another teacher."
-        vocabulary.refuse_difference(own, asked.teacher, names, names.path, remedy)
-    return _model(asked.teacher, config.data)
+        vocabulary.refuse_difference(names_of_teacher, distillation.teacher, names, names.path, remedy)
+    return _model(distillation.teacher, config.data)
 
 
 def _predictions(path: str, num_classes: int) -> PredictionTeacher:
@@ -80,11 +80,11 @@ def create_training(config: TrainConfig) -> workload.Workload:
       UsageError: a value in the config is not valid.
       RunError: the teacher's predictions are damaged.
     """
-    parts = workload.create(config.data, config.model, "train")
-    plain, teacher = parts.modeler, teacher_for(config, parts.names)
+    created = workload.create(config.data, config.model, "train")
+    plain, teacher = created.modeler, teacher_for(config, created.names)
     plain.trains_new_only = bool(config.train_only)
     if teacher is None and not config.augmentation.is_on:
-        return parts
+        return created
     modeler = TrainingModeler(
         plain.model,
         plain.label_loss,
@@ -96,4 +96,4 @@ def create_training(config: TrainConfig) -> workload.Workload:
         distill_weight=config.distillation.distill_weight,
     )
     modeler.trains_new_only = plain.trains_new_only
-    return parts._replace(modeler=modeler)
+    return created._replace(modeler=modeler)

@@ -63,8 +63,8 @@ class Validator:
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
         self.data = _described(config.validation, is_sampled)
         if self.metric not in metrics.load():
-            own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
-            self._task.modeler.metric_classes = own
+            metric_classes = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
+            self._task.modeler.metric_classes = metric_classes
         runner_config = TrainedModel(run, "").runner_config("eval", settings)
         runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_steps=sys.maxsize)
         callbacks = runner.CallbackConfig(("-eval_speed",))
@@ -110,8 +110,8 @@ class Validator:
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
-        told = {**gap, "metric": self.metric.name, "figures": finite}
-        best_checkpoint.replace_best(self._folder, checkpoint, values.step, told)
+        note = {**gap, "metric": self.metric.name, "figures": finite}
+        best_checkpoint.replace_best(self._folder, checkpoint, values.step, note)
         name, value = self.metric.name, finite[self.metric.name]
         logging.info("the best checkpoint so far is that of step %d (%s %.4f)", values.step, name, value)
 
@@ -144,13 +144,13 @@ def _task(
         raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
 
 
-def _described(asked: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
+def _described(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
     """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
-    most = asked.eval_max_videos if is_sampled else None
-    stamps = storage.stamps(storage.glob(asked.eval_data_pattern))
-    files = sorted((storage.absolute(path), one.bytes) for path, one in stamps.items())
+    most = validation.eval_max_videos if is_sampled else None
+    stamps = storage.stamps(storage.glob(validation.eval_data_pattern))
+    files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
     fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
-    return {"pattern": asked.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
+    return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 
 def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:

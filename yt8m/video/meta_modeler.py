@@ -100,7 +100,7 @@ class InferenceGraph:
           (predictions float32 [B, C], restorer of the variables).
         """
         graph, names = tf.get_default_graph(), collections.predict_names_in(self.meta_graph)
-        kept = {key: list(tf.get_collection(key)) for key in graph.get_all_collection_keys()}
+        collections_before = {key: list(tf.get_collection(key)) for key in graph.get_all_collection_keys()}
         inputs = {names["input_batch_raw"]: _fit_length(raw, self.tensors["input_batch_raw"].shape)}
         if "num_frames" in names:
             # In video-level graphs of TF 1.15 this tensor is float32.
@@ -111,7 +111,7 @@ class InferenceGraph:
             )
         # Undoes what the import added to collections, so that its variables are not initialised or saved with ours.
         for key in graph.get_all_collection_keys():
-            tf.get_collection_ref(key)[:] = kept.get(key, [])
+            tf.get_collection_ref(key)[:] = collections_before.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver
 
 
@@ -123,8 +123,8 @@ def class_count(meta_graph: tf.MetaGraphDef) -> int:
 def _tensors_of(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
     names = collections.predict_names_in(meta_graph)
     with tf.Graph().as_default():
-        found = tf.import_graph_def(meta_graph.graph_def, return_elements=list(names.values()), name="")
-    return {field: tf.TensorSpec(tensor.shape, tensor.dtype) for field, tensor in zip(names, found, strict=True)}
+        tensors = tf.import_graph_def(meta_graph.graph_def, return_elements=list(names.values()), name="")
+    return {field: tf.TensorSpec(tensor.shape, tensor.dtype) for field, tensor in zip(names, tensors, strict=True)}
 
 
 def _fit_length(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:

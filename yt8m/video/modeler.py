@@ -77,8 +77,8 @@ class VideoModeler(Modeler):
         with whole_blocks.scope(not is_training):
             name = self._transform_name()
             if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
-                mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
-                return self._with_label_loss(self._model(mean, one, batch.labels, is_training), batch, is_training)
+                mean, ones = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
+                return self._with_label_loss(self._model(mean, ones, batch.labels, is_training), batch, is_training)
             ready = transformed(name, batch, self.feature_sizes)
             with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
                 output = self._model(ready, batch.num_frames, batch.labels, is_training)
@@ -174,10 +174,10 @@ class VideoModeler(Modeler):
                 refuse_nan(reports[name])
         if "all_scores" not in reports:
             return reports
-        rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
+        others = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
         if "positives" in reports:
-            return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
-        return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
+            return others | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
+        return others | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
         """The evaluator that computes metrics from the reports."""
@@ -208,14 +208,14 @@ class VideoModeler(Modeler):
 
     def _model(self, ready: tf.Tensor, frames: tf.Tensor, labels: Any, is_training: bool) -> ModelOutput:
         with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
-            given = self.model.create_model(
+            output = self.model.create_model(
                 ready,
                 num_frames=frames,
                 vocab_size=self.num_classes,
                 labels=None if labels is None else tf.cast(labels, tf.float32),
                 is_training=is_training and not self.trains_new_only,
             )
-        return ModelOutput.of(given)
+        return ModelOutput.of(output)
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:

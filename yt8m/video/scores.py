@@ -86,15 +86,15 @@ def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
 
 def _cached(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
     """The result of `make` in the first step of a session; later steps read it from a local variable."""
-    held = _local(tf.zeros(shape), name)
+    cached = _local(tf.zeros(shape), name)
     is_held = _local(tf.constant(False), f"is_{name}_held")
 
     def first() -> tf.Tensor:
         made = make()
-        with tf.control_dependencies([held.assign(made).op, is_held.assign(True).op]):
+        with tf.control_dependencies([cached.assign(made).op, is_held.assign(True).op]):
             return tf.identity(made)
 
-    return tf.cond(is_held.read_value(), held.read_value, first)
+    return tf.cond(is_held.read_value(), cached.read_value, first)
 
 
 def _local(value: tf.Tensor, name: str) -> tf.Variable:
@@ -217,8 +217,8 @@ def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.T
     The result is exact for any number of labels; scores of 0 or less do not count as predictions.
     """
     within = tf.sequence_mask(tf.cast(num_labels, tf.int32), tf.shape(hits)[1], tf.float32)
-    found = tf.reduce_sum(hits * within * tf.cast(values > 0, tf.float32), axis=1)
-    return tf.div_no_nan(found, num_labels)
+    right = tf.reduce_sum(hits * within * tf.cast(values > 0, tf.float32), axis=1)
+    return tf.div_no_nan(right, num_labels)
 
 
 def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:

@@ -121,11 +121,11 @@ class ModelTeacher:
 
     def _check(self, num_classes: int, width: int, has_frames: bool) -> None:
         raw = self._file.tensors["input_batch_raw"].shape
-        found = f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
+        actual = f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
         wanted = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
-        if found != wanted:
+        if actual != wanted:
             raise UsageError(
-                f"--teacher: {self._file.prefix} is a model of {found}, but this run has {wanted}; "
+                f"--teacher: {self._file.prefix} is a model of {actual}, but this run has {wanted}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
 
@@ -172,8 +172,8 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
         taught = cross_entropy.calculate_loss(output.predictions, target)
     else:
         taught = cross_entropy.calculate_loss_from_logits(output.logits, target)
-    own: Any = output.loss
-    loss = (1.0 - weight) * own + weight * taught
+    own_loss: Any = output.loss
+    loss = (1.0 - weight) * own_loss + weight * taught
     if output.logits is None or not output.loss_gradients:
         return replace(output, loss=loss, loss_gradients=())
     slopes = [(tensor, (1.0 - weight) * slope) for tensor, slope in output.loss_gradients]

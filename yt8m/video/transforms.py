@@ -85,8 +85,8 @@ def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Ten
     scale[at : at + _VISUAL] = np.sqrt(vocabulary.pca_eigenvalues()[:_VISUAL]) + 1e-4
     shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, added by dequantising
     # Padding must stay exactly 0: only nonzero frames are shifted.
-    there = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
-    return (raw - shift * there) * scale
+    is_frame = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
+    return (raw - shift * is_frame) * scale
 
 
 _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
@@ -217,24 +217,24 @@ def augment(batch: Batch, config: AugmentConfig) -> Batch:
 
 def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
     """bool [B, T]: the frames that stay."""
-    kept = tf.sequence_mask(num_frames, frames)
+    is_kept = tf.sequence_mask(num_frames, frames)
     if config.augment_crop < 1:
-        kept = _crop(num_frames, frames, config.augment_crop)
+        is_kept = _crop(num_frames, frames, config.augment_crop)
     if config.augment_frame_dropout:
-        luck = tf.random.stateless_uniform(tf.shape(kept), random_keys.next_seed())
-        luck = tf.where_v2(kept, luck, -1.0)
+        luck = tf.random.stateless_uniform(tf.shape(is_kept), random_keys.next_seed())
+        luck = tf.where_v2(is_kept, luck, -1.0)
         best = tf.reduce_max(luck, axis=1, keepdims=True)
         # The frame with the largest draw always stays, so that a video never loses all of its frames.
-        kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
-    return kept
+        is_kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
+    return is_kept
 
 
 def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
     """bool [B, T]: True in one interval of each video; its length is drawn uniformly from the share `least` to 1."""
     rows = tf.shape(num_frames)
     part = tf.random.stateless_uniform(rows, random_keys.next_seed(), least, 1.0)
-    there = tf.cast(num_frames, tf.float32)
-    length = tf.minimum(tf.cast(tf.math.ceil(part * there), tf.int32), num_frames)
+    lengths = tf.cast(num_frames, tf.float32)
+    length = tf.minimum(tf.cast(tf.math.ceil(part * lengths), tf.int32), num_frames)
     free = tf.cast(num_frames - length + 1, tf.float32)
     start = tf.cast(tf.random.stateless_uniform(rows, random_keys.next_seed()) * free, tf.int32)
     start = tf.minimum(start, num_frames - length)[:, tf.newaxis]  # rounding may give `free` itself
@@ -242,8 +242,8 @@ def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
     return (place >= start) & (place < start + length[:, tf.newaxis])
 
 
-def _kept_first(features: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _kept_first(features: tf.Tensor, is_kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Moves the kept frames to the front, zeros after them; also returns their number."""
-    order = tf.argsort(tf.cast(~kept, tf.int32), axis=1, stable=True)
-    num_frames = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
+    order = tf.argsort(tf.cast(~is_kept, tf.int32), axis=1, stable=True)
+    num_frames = tf.reduce_sum(tf.cast(is_kept, tf.int32), axis=1)
     return zero_padding(tf.gather(features, order, batch_dims=1), num_frames), num_frames

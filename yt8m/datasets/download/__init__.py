@@ -75,8 +75,8 @@ class DownloadConfig(options.Checked):
                 f"validate or test, such as --partition=2/frame/train."
             )
         if self.shard and not (len(self.shard) == 2 and 1 <= self.shard[0] <= self.shard[1]):
-            given = ",".join(map(str, self.shard))
-            raise UsageError(f"--shard={given}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
+            shard_text = ",".join(map(str, self.shard))
+            raise UsageError(f"--shard={shard_text}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
         if storage.is_remote(self.dest):
             raise UsageError(
                 f"--out={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
@@ -125,7 +125,7 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
 
     seen = workers.map(look, jobs)
     wanted = {job: missing for job, missing in seen.items() if missing}
-    needed = sum(max((one.size or 0) - one.partial, 0) for one in wanted.values())
+    needed = sum(max((missing_file.size or 0) - missing_file.partial, 0) for missing_file in wanted.values())
     print(
         f"{config.partition}: {len(jobs)} files, {len(seen) - len(wanted)} there already, "
         f"{len(wanted)} to fetch ({filesize.decimal(needed)})",
@@ -157,7 +157,9 @@ def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]
         bars.TimeRemainingColumn(),
         console=Console(stderr=True),
     )
-    task = bar.add_task(f"0 of {len(wanted)} files", total=sum(one.size or 0 for one in wanted.values()) or None)
+    task = bar.add_task(
+        f"0 of {len(wanted)} files", total=sum(missing_file.size or 0 for missing_file in wanted.values()) or None
+    )
     done, lock, is_shown = 0, threading.Lock(), sys.stderr.isatty()
 
     def fetch(job: Job) -> None:
@@ -256,7 +258,7 @@ def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
     def number(name: str) -> int:
         return int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16)
 
-    return [one for one in files if number(one.name) % count == index - 1]
+    return [file for file in files if number(file.name) % count == index - 1]
 
 
 def saved_name(name: str) -> str:
@@ -264,8 +266,8 @@ def saved_name(name: str) -> str:
 
     The last two characters are a number in base 62 with the digits a-z A-Z 0-9.
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         raise ValueError(f"{name!r} is not a published name")
-    stem, count, end = found.groups()
+    stem, count, end = match.groups()
     return f"{stem}{_DIGITS.index(count[0]) * 62 + _DIGITS.index(count[1]):04d}{end}"

@@ -233,13 +233,13 @@ def is_there(job: Job, overwrite: bool) -> bool:
     if not storage.exists(job.target):
         return False
     with storage.open_read(job.target) as file:
-        found = hashlib.file_digest(file, _new_digest).hexdigest()  # type: ignore[arg-type]
-    if found != job.md5 and not overwrite:
+        digest = hashlib.file_digest(file, _new_digest).hexdigest()  # type: ignore[arg-type]
+    if digest != job.md5 and not overwrite:
         raise RunError(
-            f"{job.target} exists with the md5 {found}; expected {job.md5}. Move it away, or add --overwrite to "
+            f"{job.target} exists with the md5 {digest}; expected {job.md5}. Move it away, or add --overwrite to "
             "replace it."
         )
-    return found == job.md5
+    return digest == job.md5
 
 
 def _new_digest() -> hashlib._Hash:
@@ -266,10 +266,10 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
             if transfer.is_complete():
                 file.complete(job.target)
                 return
-            found = transfer.md5()
+            digest = transfer.md5()
             transfer.clear()
         file.discard()
-        raise RunError(f"{job.url}: its content has the md5 {found}; expected {job.md5}")
+        raise RunError(f"{job.url}: its content has the md5 {digest}; expected {job.md5}")
 
 
 class _Transfer:

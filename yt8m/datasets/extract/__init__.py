@@ -95,7 +95,7 @@ def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
     return Extraction(config, chosen).run()
 
 
-def choose(names: Sequence[str], given: Mapping[str, Any]) -> list[Chosen]:
+def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
     """The extractors of these names; each gets those of the given settings that it has.
 
     Raises:
@@ -105,14 +105,14 @@ def choose(names: Sequence[str], given: Mapping[str, Any]) -> list[Chosen]:
     kinds = {name: extractors.kind_of(name)[0] for name in names}
     refuse_two_meanings(kinds)
     fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
-    for setting, value in given.items():
+    for setting, value in flags.items():
         if not any(setting in of_one for of_one in fields.values()):
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
     chosen = [
-        Chosen(name, extractors.create(name, {key: value for key, value in given.items() if key in fields[name]}))
+        Chosen(name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]}))
         for name in kinds
     ]
-    features = [one.extractor.feature for one in chosen]
+    features = [choice.extractor.feature for choice in chosen]
     for feature in features:
         if features.count(feature) > 1 or len(kinds) < len(names):
             raise UsageError(

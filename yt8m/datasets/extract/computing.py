@@ -100,12 +100,12 @@ class Computer(Closing):
       sizes: number of values of each feature.
     """
 
-    def __init__(self, chosen: Sequence[Chosen], found: Sequence[weights.Weights], settings: Settings) -> None:
-        self._extractors, self._settings = [one.extractor for one in chosen], settings
+    def __init__(self, chosen: Sequence[Chosen], weights_of: Sequence[weights.Weights], settings: Settings) -> None:
+        self._extractors, self._settings = [extractor_of_choice.extractor for extractor_of_choice in chosen], settings
         with contextlib.ExitStack() as opening:
             self._computes: list[Compute] = [
-                opening.enter_context(one.open(of_one.paths))
-                for one, of_one in zip(self._extractors, found, strict=True)
+                opening.enter_context(extractor_of_choice.open(of_one.paths))
+                for extractor_of_choice, of_one in zip(self._extractors, weights_of, strict=True)
             ]
             self._forms = [
                 compute.form if isinstance(compute, OpenedExtractor) else extractor.form
@@ -140,7 +140,7 @@ class Computer(Closing):
     def _decoded(self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches) -> Iterator[_Video]:
         """Yields the clips in order, after all their pictures and windows were given to `batches`."""
         unreadable: dict[int, str] = {}
-        asked: deque[int] = deque()
+        requested: deque[int] = deque()
 
         def requests() -> Iterator[Request]:
             for number, clip in enumerate(clips):
@@ -149,12 +149,12 @@ class Computer(Closing):
                 except RunError as error:
                     unreadable[number] = str(error)
                     continue
-                asked.append(number)
+                requested.append(number)
                 yield self._request(clip, path, threads)
 
         done = 0
         for decoding in pool.decode(requests()):
-            number = asked.popleft()
+            number = requested.popleft()
             for other in range(done, number):
                 yield _Video(self.sizes, unreadable[other])
             done = number + 1
@@ -216,8 +216,8 @@ class _Video:
         A row of sound is that of the window in which the frame's time lies. The last window also serves frames up to
         one hop after it. Rows without pictures or sound are 0.
         """
-        found, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
-        last = max(found, default=-1)
+        computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
+        last = max(computed, default=-1)
         for row in range(count):
             place = row
             if isinstance(form, Clips):
@@ -225,8 +225,8 @@ class _Video:
             elif isinstance(form, Sound):
                 place = math.floor(row / per_second * form.rate / form.hop + 1e-9)
                 place = last if place == last + 1 else place
-            if place in found:
-                aligned[row] = found[place]
+            if place in computed:
+                aligned[row] = computed[place]
         return aligned
 
 
@@ -237,7 +237,7 @@ class _Batches:
         self, extractors: Sequence[Extractor], computes: Sequence[Compute], sizes: Sequence[int], settings: Settings
     ) -> None:
         self._computes, self._sizes, self._most = computes, sizes, settings.batch
-        self._names = [one.feature for one in extractors]
+        self._names = [extractor.feature for extractor in extractors]
         self._waiting: dict[tuple[int, tuple[int, ...]], list[tuple[_Video, int, NDArray[Any]]]] = {}
 
     def add(self, video: _Video, index: int, row: int, values: NDArray[Any]) -> None:
@@ -256,32 +256,32 @@ class _Batches:
 
     def _compute(self, index: int, shape: tuple[int, ...]) -> None:
         batch = self._waiting.pop((index, shape))
-        found = self._computes[index](np.stack([values for _, _, values in batch]))
-        if found.shape != (len(batch), self._sizes[index]):
+        vectors = self._computes[index](np.stack([values for _, _, values in batch]))
+        if vectors.shape != (len(batch), self._sizes[index]):
             expected = f"[{len(batch)}, {self._sizes[index]}]"
-            raise RunError(f"the extractor of {self._names[index]} gave {list(found.shape)}; expected {expected}.")
-        for (video, row, _), vector in zip(batch, np.asarray(found, np.float32), strict=True):
+            raise RunError(f"the extractor of {self._names[index]} gave {list(vectors.shape)}; expected {expected}.")
+        for (video, row, _), vector in zip(batch, np.asarray(vectors, np.float32), strict=True):
             video.rows[index][row] = vector
             video.pending -= 1
 
 
 def described(
-    chosen: Sequence[Chosen], found: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
+    chosen: Sequence[Chosen], weights_of: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
     """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
     shared = dict(frames_per_second=settings.per_second, max_frames=settings.most)
     return [
         {
-            "name": one.name,
-            "feature": one.extractor.feature,
+            "name": choice.name,
+            "feature": choice.extractor.feature,
             "range": None if bounds is None else list(bounds),
             **shared,
             "settings": {
-                name: _plain(value) for name, value in {**one.extractor.settings(), **of_one.settings}.items()
+                name: _plain(value) for name, value in {**choice.extractor.settings(), **of_one.settings}.items()
             },
             "weights": of_one.sha256,
         }
-        for one, of_one, bounds in zip(chosen, found, ranges, strict=True)
+        for choice, of_one, bounds in zip(chosen, weights_of, ranges, strict=True)
     ]
 
 

@@ -49,7 +49,7 @@ class Extraction:
     def __init__(self, config: ExtractConfig, chosen: Sequence[Chosen]) -> None:
         self._config, self._chosen = config, chosen
         self._ranges = ranges_of(config.ranges, chosen)
-        self._features = [one.extractor.feature for one in chosen]
+        self._features = [choice.extractor.feature for choice in chosen]
         self._splits = Splits(config.splits)
         self._known = known_vocabulary(config.vocabulary, config.out)
         table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
@@ -69,12 +69,12 @@ class Extraction:
             classes = with_other_levels(classes, config.out, config.level[0], config.vocabulary)
         self._classes = classes
         self._rows = self._read_rows(bad)
-        self._weights = [weights.find(one.extractor, one.name) for one in chosen]
+        self._weights = [weights.find(choice.extractor, choice.name) for choice in chosen]
         self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
         """{position of a row in the table: the row}."""
-        found = {}
+        rows_by_place = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
             number = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
             labels = batch.labels.coded(number) if len(batch.labels.codes) else batch.labels
@@ -88,8 +88,8 @@ class Extraction:
                 except BadRowError as error:
                     bad.add(position + 1, str(error))
                     continue
-                found[position] = TableRow(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
-        return found
+                rows_by_place[position] = TableRow(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
+        return rows_by_place
 
     def run(self) -> dict[str, Any]:
         """Extracts and writes; returns {level: content of summary.json}."""
@@ -128,20 +128,24 @@ class Extraction:
         return summaries
 
     def _inputs(self) -> str:
-        given = options.shaping_values(self._config)
+        options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(given, self._described(self._ranges), *classes, rows)
+        return inputs_hash(options_text, self._described(self._ranges), *classes, rows)
 
     def _described(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
-        known = [None if bounds == LEARNED else bounds for bounds in ranges]
-        return described(self._chosen, self._weights, known, settings_of(self._config))
+        fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
+        return described(self._chosen, self._weights, fixed_ranges, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
         plan = dict(first.parts(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[place] for place in places.tolist()] for shard, places in plan.items()}
-        left = {shard: found for shard, found in rows.items() if not journal.find(shard, self._newest(found))}
+        unfinished = {
+            shard: rows_of_shard
+            for shard, rows_of_shard in rows.items()
+            if not journal.find(shard, self._newest(rows_of_shard))
+        }
         if journal.finished:
             print(f"going on: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
         making = {level: output.making for level, output in outputs.items()}
@@ -150,17 +154,17 @@ class Extraction:
         with ShardExtractor(self._config, self._chosen, self._weights, making) as extractor:
             try:
                 self._refuse_many_bad(journal)
-                self._fill(left, extractor, journal)
+                self._fill(unfinished, extractor, journal)
             finally:
                 journal.sort(list(plan))
                 self._report(journal)
         self._finish(journal, outputs, list(map(FeatureFormat, self._features, extractor.sizes)))
 
-    def _fill(self, left: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
+    def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         """Extracts the shards that are missing, one after another."""
-        videos = sum(map(len, left.values()))
+        videos = sum(map(len, unfinished.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
-            for shard, rows in left.items():
+            for shard, rows in unfinished.items():
                 entry = journal.begun(self._newest(rows))
                 journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
@@ -174,8 +178,8 @@ class Extraction:
         if LEARNED in ranges:
             ranges = coded(journal, outputs, floats, ranges, self._splits.training)
         of_level = {
-            "frame": [one._replace(range=bounds) for one, bounds in zip(floats, ranges, strict=True)],
-            "video": [one._replace(name=f"mean_{one.name}") for one in floats],
+            "frame": [feature._replace(range=bounds) for feature, bounds in zip(floats, ranges, strict=True)],
+            "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
         for level, output in outputs.items():
             journal.fill(output, level, of_level[level])
@@ -208,13 +212,13 @@ class Extraction:
 
     def _report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:
-            for told in self._lines(journal):
-                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+            for line in self._lines(journal):
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _tell_notes(self, journal: Journal) -> None:
         counts: dict[str, int] = {}
-        for told in self._lines(journal):
-            for note in told.get("notes", ["left out"]):
+        for line in self._lines(journal):
+            for note in line.get("notes", ["left out"]):
                 counts[note] = counts.get(note, 0) + 1
         for note, count in sorted(counts.items(), key=lambda item: -item[1]):
             print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")

@@ -69,13 +69,13 @@ class Journal:
         It is not if one of its video files was rewritten since; `newest` is their newest version.
         """
         try:
-            found = Finished(**json_text.parse(storage.read_text(self.path(shard))))
+            finished = Finished(**json_text.parse(storage.read_text(self.path(shard))))
         except (RunError, ValueError, TypeError):
             return False
-        is_older = found.newest is not None and found.newest < newest
-        if found.inputs != self.inputs or is_older or not set(self._levels) <= set(found.written):
+        is_older = finished.newest is not None and finished.newest < newest
+        if finished.inputs != self.inputs or is_older or not set(self._levels) <= set(finished.written):
             return False
-        self.finished[shard] = found
+        self.finished[shard] = finished
         return True
 
     def add(self, shard: str, entry: Finished) -> None:
@@ -104,7 +104,7 @@ class Journal:
 
     def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
         """Sets the progress of `output`, as if it had written the shards of its level."""
-        done = RecordsProgress(self.inputs, [list(one) for one in features])
+        done = RecordsProgress(self.inputs, [list(feature) for feature in features])
         done.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]

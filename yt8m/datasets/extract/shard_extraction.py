@@ -58,13 +58,13 @@ class ShardExtractor(Closing):
     """
 
     def __init__(
-        self, config: ExtractConfig, chosen: Sequence[Chosen], found: Sequence[Weights], making: Mapping[str, str]
+        self, config: ExtractConfig, chosen: Sequence[Chosen], weights_of: Sequence[Weights], making: Mapping[str, str]
     ) -> None:
         self._config, self.making = config, making
-        self._features = [one.extractor.feature for one in chosen]
+        self._features = [choice.extractor.feature for choice in chosen]
         ranges = ranges_of(config.ranges, chosen)
         self._ranges = [None] * len(chosen) if LEARNED in ranges else ranges  # until they are learned
-        self._computer = Computer(chosen, found, settings_of(config))
+        self._computer = Computer(chosen, weights_of, settings_of(config))
         self.sizes = self._computer.sizes
 
     def close(self) -> None:
@@ -91,28 +91,28 @@ class ShardExtractor(Closing):
         clips = [row.clip for row in rows]
         paths = {level: storage.join(folder, shard) for level, folder in self.making.items()}
         with ShardFiles(paths, self._features, self._ranges) as files:
-            for row, found in zip(rows, self._computer.features(clips, pool, threads), strict=True):
-                _note(entry, shard, row, found)
-                if not found.bad:
-                    files.add(row.id, row.classes, found.arrays)
-                advance(found.seconds)
+            for row, features in zip(rows, self._computer.features(clips, pool, threads), strict=True):
+                _note(entry, shard, row, features)
+                if not features.bad:
+                    files.add(row.id, row.classes, features.arrays)
+                advance(features.seconds)
         entry.levels = files.levels
         return entry
 
 
-def _note(entry: Finished, shard: str, row: TableRow, found: Features) -> None:
-    told = {"id": os_text(row.id), "path": row.clip.path, "shard": shard}
-    if found.bad:
-        entry.bad[str(row.number)] = found.bad
-        entry.videos.append({**told, "state": "left out", "reason": found.bad})
+def _note(entry: Finished, shard: str, row: TableRow, features: Features) -> None:
+    video = {"id": os_text(row.id), "path": row.clip.path, "shard": shard}
+    if features.bad:
+        entry.bad[str(row.number)] = features.bad
+        entry.videos.append({**video, "state": "left out", "reason": features.bad})
         return
-    count = len(found.arrays[0])
-    entry.cut += any(note.startswith("only the first") for note in found.notes)
+    count = len(features.arrays[0])
+    entry.cut += any(note.startswith("only the first") for note in features.notes)
     for index in row.classes:
         entry.positives[str(index)] = entry.positives.get(str(index), 0) + 1
     entry.frames, entry.longest = entry.frames + count, max(entry.longest, count)
-    if found.notes:
-        entry.videos.append({**told, "state": "extracted", "notes": list(found.notes)})
+    if features.notes:
+        entry.videos.append({**video, "state": "extracted", "notes": list(features.notes)})
 
 
 def os_text(video_id: bytes) -> str:
@@ -127,7 +127,7 @@ def settings_of(config: ExtractConfig) -> Settings:
 
 def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen]) -> list[Any]:
     """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
-    return parse_ranges(written or ("usual",), len(chosen), [one.extractor.bytes_range for one in chosen])
+    return parse_ranges(written or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 
 
 class _NothingWrittenError(Exception):
@@ -215,19 +215,19 @@ def coded(
     names = [feature.name for feature in floats]
     parser = RecordParser(DataFormat("frame", tuple(floats)))
     values = (
-        one.values
+        video.values
         for shard in journal.finished
         if shard.startswith(f"{train}/")
-        for one in _read(journal, shard, parser)
+        for video in _read(journal, shard, parser)
     )
-    found = learn_ranges(ranges, values)
+    learned = learn_ranges(ranges, values)
     for shard, entry in journal.finished.items():
         paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}
-        with ShardFiles(paths, names, found) as files:
-            for one in _read(journal, shard, parser):
-                files.add(one.video_id, one.labels.tolist(), one.values)
+        with ShardFiles(paths, names, learned) as files:
+            for video in _read(journal, shard, parser):
+                files.add(video.video_id, video.labels.tolist(), video.values)
         entry.levels = files.levels
-    return found
+    return learned
 
 
 def _read(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:

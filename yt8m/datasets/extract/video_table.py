@@ -19,13 +19,13 @@ _UNUSABLE = "its path holds a line break or another control character"
 _TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
 
 
-def open_videos(videos: str, labels: str, more: Sequence[str]) -> _OfTable | _OfFiles:
+def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTable | _OfFiles:
     """The table of the videos; each row has an id, labels and a path that can be opened.
 
     Args:
       videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
       labels: `folder` if the name of a video's folder is its label; otherwise the table's column has them.
-      more: further columns that are needed.
+      extra_columns: further columns that are needed.
 
     Raises:
       UsageError: there are no videos, or a column is missing.
@@ -34,8 +34,8 @@ def open_videos(videos: str, labels: str, more: Sequence[str]) -> _OfTable | _Of
     if ending in _TABLES:
         if not storage.exists(videos):
             raise UsageError(f"--videos={videos}: there is no such file.")
-        return _OfTable(_TABLES[ending](videos, more), labels == "folder", more)
-    return _OfFiles(videos, labels == "folder", more)
+        return _OfTable(_TABLES[ending](videos, extra_columns), labels == "folder", extra_columns)
+    return _OfFiles(videos, labels == "folder", extra_columns)
 
 
 class _OfTable:
@@ -47,14 +47,16 @@ class _OfTable:
 
     columns: Sequence[str]
 
-    def __init__(self, table: CsvTable | ParquetTable, has_folders: bool, more: Sequence[str]) -> None:
+    def __init__(self, table: CsvTable | ParquetTable, has_folders: bool, extra_columns: Sequence[str]) -> None:
         self.path, self._table, self._has_folders = table.path, table, has_folders
-        for name in ("path", *more):
+        for name in ("path", *extra_columns):
             if name not in table.columns:
-                there = ", ".join(table.columns)
-                raise UsageError(f"--videos={table.path} has no column {name!r}; it has: {there}. Add the column.")
+                columns = ", ".join(table.columns)
+                raise UsageError(f"--videos={table.path} has no column {name!r}; it has: {columns}. Add the column.")
         self.columns = list(
-            dict.fromkeys(("id", "labels", *(one for one in table.columns if one in (*COLUMNS, *more))))
+            dict.fromkeys(
+                ("id", "labels", *(column for column in table.columns if column in (*COLUMNS, *extra_columns)))
+            )
         )
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -87,11 +89,13 @@ class _OfFiles:
 
     features: Sequence[str] = ()
 
-    def __init__(self, videos: str, has_folders: bool, more: Sequence[str]) -> None:
+    def __init__(self, videos: str, has_folders: bool, extra_columns: Sequence[str]) -> None:
         self.path, self._has_folders = videos, has_folders
         self.passed_over: Counter[str] = Counter()
-        if more:
-            raise UsageError(f"--group_by={more[0]}: a pattern of files has no columns; name a table as --videos.")
+        if extra_columns:
+            raise UsageError(
+                f"--group_by={extra_columns[0]}: a pattern of files has no columns; name a table as --videos."
+            )
         with about_flags(f"--videos={videos}: "):
             paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
         self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
@@ -120,7 +124,13 @@ class _OfFiles:
             endings = (os.path.splitext(name)[1].lower() for name in names)
             self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
             inner = [storage.join(path, name) for name in names]
-            files += self._videos_among([one for one in inner if one.lower().endswith(ENDINGS) or storage.is_dir(one)])
+            files += self._videos_among(
+                [
+                    path_inside
+                    for path_inside in inner
+                    if path_inside.lower().endswith(ENDINGS) or storage.is_dir(path_inside)
+                ]
+            )
         return files
 
 

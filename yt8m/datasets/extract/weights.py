@@ -44,14 +44,14 @@ def find(extractor: Extractor, name: str) -> Weights:
     """
     paths, sums, settings = {}, {}, dict[str, Any]()
     for field, source in extractor.weight_files().items():
-        given = str(getattr(extractor, field))
-        if not given and source is None:
+        path = str(getattr(extractor, field))
+        if not path and source is None:
             raise UsageError(f"extractor {name}: give the path of its file by --{field}=PATH.")
-        if given:
+        if path:
             try:
-                paths[field], fixed = extractor.located(given)
+                paths[field], fixed = extractor.located(path)
             except (UsageError, RunError) as error:
-                raise type(error)(f"extractor {name}, --{field}={given}: {error}") from error
+                raise type(error)(f"extractor {name}, --{field}={path}: {error}") from error
             settings |= fixed
             sums[field] = _sha256_with(extractor.files_of(paths[field]), name)
         elif source is not None:
@@ -89,24 +89,24 @@ def _digest(path: str, kind: str) -> str:
         return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
 
 
-def _cached(source: PublishedFile, what: str, field: str) -> tuple[str, str]:
+def _cached(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
     """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
     path = cache_path(source)
     pin = f"{path}.sha256"
     if not storage.exists(path):
-        _fetch(source, path, what, field)
-    found = sha256_of(path)
+        _fetch(source, path, extractor, field)
+    digest = sha256_of(path)
     if not storage.exists(pin):
         _check_published(source, path)
-        storage.write(pin, f"{found}\n")
-        print(f"{path}: sha256 {found}, from now on no other is accepted", file=sys.stderr)
+        storage.write(pin, f"{digest}\n")
+        print(f"{path}: sha256 {digest}, from now on no other is accepted", file=sys.stderr)
     expected = storage.read_text(pin).strip()
-    if found != expected:
+    if digest != expected:
         raise RunError(
-            f"{path} has the sha256 {found}; expected {expected}, as at its first use. Remove the file, and it is "
+            f"{path} has the sha256 {digest}; expected {expected}, as at its first use. Remove the file, and it is "
             f"fetched again; if it was replaced on purpose, remove {pin}."
         )
-    return path, found
+    return path, digest
 
 
 def _check_published(source: PublishedFile, path: str) -> None:
@@ -118,7 +118,7 @@ def _check_published(source: PublishedFile, path: str) -> None:
             )
 
 
-def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
+def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None:
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:
@@ -128,7 +128,7 @@ def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
                 client.persist(source.address, lambda: _write(client, source.address, path))
     except RunError as error:
         raise RunError(
-            f"{what} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
+            f"{extractor} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
             f"another machine, and put it at {path}, or give its path by --{field}=PATH."
         ) from error
 

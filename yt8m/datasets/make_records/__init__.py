@@ -133,11 +133,11 @@ class _Work:
         self._config = config
         self._splits = Splits(config.splits)
         vocabulary = known_vocabulary(config.vocabulary, config.out)
-        more = [config.group_by] if config.group_by else []
-        self._table: Table = open_table(config.table, config.array, more)
+        extra_columns = [config.group_by] if config.group_by else []
+        self._table: Table = open_table(config.table, config.array, extra_columns)
         self._bad = BadRows(config.table, config.max_bad_rows)
-        known = set(vocabulary.names) if vocabulary else set()
-        labels = LabelRule(config.label_separator, known, bool(config.vocabulary), config.label_names)
+        known_names = set(vocabulary.names) if vocabulary else set()
+        labels = LabelRule(config.label_separator, known_names, bool(config.vocabulary), config.label_names)
         self._rows = RowReader(self._table, labels, self._splits, config.group_by, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
@@ -149,13 +149,13 @@ class _Work:
 
     def _numbered_labels(self) -> Classes:
         config = self._config
-        known = known_vocabulary(config.vocabulary, config.out)
-        if not self._scan.names and known is None:
+        known_names = known_vocabulary(config.vocabulary, config.out)
+        if not self._scan.names and known_names is None:
             raise UsageError(
                 f"{config.table}: no row has a label, so there are no classes; fill the column labels. To make records "
                 "without labels, whose classes a model shall predict, name the classes by --vocabulary=FILE."
             )
-        classes = number_labels(self._scan.names, known, not config.vocabulary, config.label_names)
+        classes = number_labels(self._scan.names, known_names, not config.vocabulary, config.label_names)
         return with_other_levels(classes, config.out, config.level, config.vocabulary)
 
     @property
@@ -173,8 +173,8 @@ class _Work:
         output = Output(config.out, config.level, videos, config.shards)
         inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
         state = output.resume(inputs, config.overwrite, newest)
-        for number, what in output.progress.bad.items():
-            self._bad.add(int(number), what)
+        for number, problem in output.progress.bad.items():
+            self._bad.add(int(number), problem)
         if state == "made":
             print(f"{output.final} has all these records already; nothing was written.", file=sys.stderr)
         else:
@@ -193,10 +193,10 @@ class _Work:
         return output.summary(self._classes, self._bad.found)
 
     def _inputs(self) -> str:
-        given = options.shaping_values(self._config)
+        options_text = options.shaping_values(self._config)
         files = [path for path in (self._config.table, self._config.array) if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        return inputs_hash(given, storage.stamps(files), *classes, self._scan.videos)
+        return inputs_hash(options_text, storage.stamps(files), *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
         formats = self._features.formats
@@ -227,7 +227,7 @@ class _Work:
             for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
-            output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
+            output.progress.bad = {str(number): problem for number, problem in self._bad.found.items()}
             output.done(batch.rows.first + batch.rows.size - 1)
 
     def _with_classes(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
@@ -244,10 +244,10 @@ class _Work:
         for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[place] >= 0:
                 name, count = names[code][:60], self._classes.size
-                what = f"its label {name!r} is none of the {count} classes of the vocabulary"
-                self._bad.add(batch.rows.first + place, what)
-        known = Labels(labels.rows[is_known], labels.codes[is_known])
-        return known.coded(number), places[~np.isin(places, unknown)]
+                problem = f"its label {name!r} is none of the {count} classes of the vocabulary"
+                self._bad.add(batch.rows.first + place, problem)
+        known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
+        return known_labels.coded(number), places[~np.isin(places, unknown)]
 
     def _write_videos(
         self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
@@ -288,8 +288,8 @@ def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[Fe
         print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
         absent = split["classes without a video"]
         if absent and name != "test":
-            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{more}")
+            rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{rest_of_names}")
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
@@ -303,9 +303,9 @@ def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> st
     otherwise take the published defaults.
     """
     model = "MoeModel" if level == "video" else "NetVladModel"
-    given = dict(train_data_pattern=pattern, train_dir="runs/mine", model=model)
+    flags = dict(train_data_pattern=pattern, train_dir="runs/mine", model=model)
     if any(feature.name in KNOWN_SIZES for feature in features):
-        given["feature_names"] = ",".join(feature.name for feature in features)
-        given["feature_sizes"] = ",".join(str(feature.size) for feature in features)
-        given |= {"frame_features": "true"} if level == "frame" else {}
-    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in given.items())
+        flags["feature_names"] = ",".join(feature.name for feature in features)
+        flags["feature_sizes"] = ",".join(str(feature.size) for feature in features)
+        flags |= {"frame_features": "true"} if level == "frame" else {}
+    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())

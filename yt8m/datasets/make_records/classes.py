@@ -41,7 +41,7 @@ class Classes(NamedTuple):
         return numbers, self.vocabulary.names if is_given and self.vocabulary else ()
 
 
-def known_vocabulary(given: str, out: str) -> Vocabulary | None:
+def known_vocabulary(path_in_flag: str, out: str) -> Vocabulary | None:
     """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
 
     Raises:
@@ -49,31 +49,31 @@ def known_vocabulary(given: str, out: str) -> Vocabulary | None:
     """
     path = storage.join(out, vocabulary.NAME)
     old = vocabulary.read(path) if storage.exists(path) else None
-    if not given:
+    if not path_in_flag:
         return old
-    if not storage.exists(given):
-        raise UsageError(f"--vocabulary={given}: there is no such file.")
-    new = vocabulary.read(given)
+    if not storage.exists(path_in_flag):
+        raise UsageError(f"--vocabulary={path_in_flag}: there is no such file.")
+    new = vocabulary.read(path_in_flag)
     if old is not None and new.first_difference(old) != len(old):
         remedy = "Add new classes at the end, or name another folder as --out."
-        vocabulary.refuse_difference(old, path, new, given, remedy)
+        vocabulary.refuse_difference(old, path, new, path_in_flag, remedy)
     return new
 
 
-def with_other_levels(classes: Classes, out: str, level: str, given: str) -> Classes:
+def with_other_levels(classes: Classes, out: str, level: str, path_in_flag: str) -> Classes:
     """The classes, at least as many as the records of other levels in the same folder have.
 
     Args:
       classes: the classes of this level.
       out: the folder of the data.
       level: this level.
-      given: the file of names that the user gave; empty for none.
+      path_in_flag: the file of names that the user gave; empty for none.
 
     Raises:
       UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
         or not at all.
     """
-    has_names = bool(given) or storage.exists(storage.join(out, vocabulary.NAME))
+    has_names = bool(path_in_flag) or storage.exists(storage.join(out, vocabulary.NAME))
     for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
         data = manifest.read(path).data
         if data is None or data.level == level or data.num_classes is None:
@@ -93,7 +93,9 @@ def with_other_levels(classes: Classes, out: str, level: str, given: str) -> Cla
     return classes
 
 
-def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
+def number_labels(
+    names: Counter[str], vocabulary_so_far: Vocabulary | None, may_append: bool, numbers_are_names: bool
+) -> Classes:
     """Gives each label its class.
 
     If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
@@ -101,38 +103,38 @@ def number_labels(names: Counter[str], known: Vocabulary | None, may_append: boo
 
     Args:
       names: {label: number of videos}.
-      known: the vocabulary so far.
+      vocabulary_so_far: the vocabulary so far.
       may_append: whether unknown names are appended; otherwise they get no class.
       numbers_are_names: treat labels as names even if all of them are numbers.
 
     Raises:
       UsageError: the vocabulary has a label twice, or a number is too large.
     """
-    old = known.names if known else ()
+    old = vocabulary_so_far.names if vocabulary_so_far else ()
     numbered = {name: index for index, name in reversed(list(enumerate(old)))}
     for label in names if len(numbered) < len(old) else ():
         if old.count(label) > 1:
             raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
     if not numbers_are_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
-        return _by_number(names, known)
+        return _by_number(names, vocabulary_so_far)
     new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
     if not may_append:
-        return Classes(numbered, known, len(old))
+        return Classes(numbered, vocabulary_so_far, len(old))
     numbered |= {name: index for index, name in enumerate(new, len(old))}
     appended = vocabulary.of_names((*old, *new))
-    verticals = (*(known.verticals if known else ()), *("" for _ in new))
+    verticals = (*(vocabulary_so_far.verticals if vocabulary_so_far else ()), *("" for _ in new))
     return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
 
 
-def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
+def _by_number(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
     largest = max(map(int, names), default=-1)
     if largest >= MOST_CLASSES:
         raise UsageError(
             f"a label is {largest}; as the number of a class it must be below {MOST_CLASSES}. If the labels are names "
             "that consist of digits, add --label_names."
         )
-    count = len(known) if known else largest + 1
-    return Classes({name: int(name) for name in names if int(name) < count}, known, count)
+    count = len(vocabulary_so_far) if vocabulary_so_far else largest + 1
+    return Classes({name: int(name) for name in names if int(name) < count}, vocabulary_so_far, count)
 
 
 def warn_of_labels(names: Collection[str], classes: Classes, separator: str, has_vocabulary: bool) -> None:
@@ -175,7 +177,7 @@ def _joined_names(names: Collection[str], separator: str) -> str:
         for other in _SEPARATORS.replace(separator, ""):
             for part in map(str.strip, name.split(other)[1:]):
                 if part in names:
-                    told = f"the label {name[:60]!r} is one class here, and {part[:60]!r} another"
+                    observation = f"the label {name[:60]!r} is one class here, and {part[:60]!r} another"
                     remedy = f"stop, and start with --label_separator='{other}' and a new folder as --out"
-                    return f"{told}. If {other!r} stands between labels, {remedy}."
+                    return f"{observation}. If {other!r} stands between labels, {remedy}."
     return ""

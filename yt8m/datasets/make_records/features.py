@@ -65,20 +65,20 @@ class FeatureReader:
         self._is_cut = not {"start", "end"}.isdisjoint(table.columns)
         self.in_table = self._choose(table.features, table.path) if table.features else ()
 
-    def _choose(self, there: Iterable[str], where: str) -> tuple[str, ...]:
-        """The features to read, out of the arrays `there`.
+    def _choose(self, names: Iterable[str], where: str) -> tuple[str, ...]:
+        """The features to read, out of the arrays `names`.
 
         An array without a name gets the name that the user gave.
         """
-        there = tuple(there)
-        if there == (NAMELESS,):
+        names = tuple(names)
+        if names == (NAMELESS,):
             if len(self._names) > 1:
                 raise UsageError(f"{where} holds one array; --feature_names names {len(self._names)}.")
-            return there
-        missing = set(self._names) - set(there)
+            return names
+        missing = set(self._names) - set(names)
         if missing:
-            raise UsageError(f"{where} has no feature {min(missing)!r}; it has: {', '.join(there) or 'none'}.")
-        return self._names or there
+            raise UsageError(f"{where} has no feature {min(missing)!r}; it has: {', '.join(names) or 'none'}.")
+        return self._names or names
 
     def learn_formats(self, batches: Iterable[TableVideos]) -> None:
         """Finds the names and sizes of the features in the first video that can be read.
@@ -89,7 +89,7 @@ class FeatureReader:
         """
         for batch in batches:
             for place in batch.places:
-                arrays = self._noted(batch.rows, int(place), lambda found: found)
+                arrays = self._noted(batch.rows, int(place), lambda read_arrays: read_arrays)
                 if arrays is not None:
                     names = self._names or tuple(arrays)
                     _check_names(names)
@@ -130,10 +130,10 @@ class FeatureReader:
         means = [np.zeros((batch.rows.size, feature.size), np.float32) for feature in self.formats]
         good = []
         for place in places.tolist():
-            found = self._noted(batch.rows, place, self._mean)
-            if found is not None:
+            vectors = self._noted(batch.rows, place, self._mean)
+            if vectors is not None:
                 good.append(place)
-                for values, vector in zip(means, found, strict=True):
+                for values, vector in zip(means, vectors, strict=True):
                     values[place] = vector
         return np.array(good, np.int64), means
 
@@ -146,21 +146,21 @@ class FeatureReader:
                 for place in places.tolist():
                     self._bad.add(rows.first + place, _wrong_size(feature, values.shape[1]))
                 return places[:0], []
-        found = list(map(_floats, stored))
-        for values, feature in zip(found, self.formats, strict=True):
+        matrices = list(map(_floats, stored))
+        for values, feature in zip(matrices, self.formats, strict=True):
             unfit = np.intersect1d(_unfit_rows(values), places)
             for place in unfit.tolist():
                 self._bad.add(rows.first + place, _unfit(feature, values[place]))
             places = np.setdiff1d(places, unfit) if len(unfit) else places
-        return places, found
+        return places, matrices
 
     def frames(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
         """Yields, for each good row at frame level: its position, float32 [T, size] per feature, whether it was cut."""
         for place in places.tolist():
-            found = self._noted(batch.rows, place, self._frames)
-            if found is not None:
+            arrays = self._noted(batch.rows, place, self._frames)
+            if arrays is not None:
                 longest = self._rule.max_frames
-                yield place, [values[:longest] for values in found], len(found[0]) > longest
+                yield place, [values[:longest] for values in arrays], len(arrays[0]) > longest
 
     def stored(self, values: Sequence[NDArray[Any]]) -> Arrays:
         """{name: the values as the record stores them}; uint8 if the feature has a range, else float32."""
@@ -182,10 +182,10 @@ class FeatureReader:
     def values(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of a few rows at a time, not quantised yet: [n, size] for each feature."""
         if self._rule.level == "video":
-            good, found = self.matrices(batch, places)
-            yield [values[good] for values in found]
+            good, arrays = self.matrices(batch, places)
+            yield [values[good] for values in arrays]
         else:
-            yield from (found for _, found, _ in self.frames(batch, places))
+            yield from (arrays for _, arrays, _ in self.frames(batch, places))
 
     def _noted(self, rows: Rows, place: int, use: Callable[[Arrays], Any]) -> Any:
         """The result of `use` on the arrays of a row. If the row is bad, records that and returns None."""
@@ -216,13 +216,13 @@ class FeatureReader:
 
     def _checked(self, arrays: Arrays) -> list[NDArray[Any]]:
         """The arrays as float32, after a check of their sizes and values."""
-        found = [_floats(values) for values in arrays.values()]
-        for values, feature in zip(found, self.formats, strict=True):
+        checked = [_floats(values) for values in arrays.values()]
+        for values, feature in zip(checked, self.formats, strict=True):
             if values.shape[-1] != feature.size:
                 raise BadRowError(_wrong_size(feature, values.shape[-1]))
             if len(_unfit_rows(values.reshape(1, -1))):
                 raise BadRowError(_unfit(feature, values))
-        return found
+        return checked
 
     def _arrays(self, rows: Rows, place: int) -> Arrays:
         """{name: [size] or [T, size]} of a row; only the frames between its start and its end."""
@@ -245,22 +245,22 @@ class FeatureReader:
             with storage.open_read(path) as file:
                 loaded = np.load(file, allow_pickle=False)
                 if isinstance(loaded, np.ndarray):
-                    there: Arrays = {NAMELESS: loaded}
+                    arrays: Arrays = {NAMELESS: loaded}
                 else:
                     _refuse_bomb(path, loaded.zip)
-                    there = {name: loaded[name] for name in loaded.files}
+                    arrays = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
         if not self.formats:  # the first video
-            return {name: there[name] for name in self._choose(there, path)}
+            return {name: arrays[name] for name in self._choose(arrays, path)}
         names = [feature.name for feature in self.formats]
-        if there.keys() == {NAMELESS} and len(names) == 1:
-            return there
-        if set(names) - there.keys():
-            raise BadRowError(f"{path} holds {', '.join(there)}; expected {', '.join(names)}, as in the first video")
-        return {name: there[name] for name in names}
+        if arrays.keys() == {NAMELESS} and len(names) == 1:
+            return arrays
+        if set(names) - arrays.keys():
+            raise BadRowError(f"{path} holds {', '.join(arrays)}; expected {', '.join(names)}, as in the first video")
+        return {name: arrays[name] for name in names}
 
     def _path(self, written: str) -> str:
         if not written.strip():
@@ -332,8 +332,8 @@ def _unfit_rows(values: NDArray[np.float32]) -> NDArray[np.intp]:
     return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).all(axis=1))
 
 
-def _wrong_size(feature: FeatureFormat, found: int) -> str:
-    return f"feature {feature.name} has {found} values, expected {feature.size} as in the first video"
+def _wrong_size(feature: FeatureFormat, size: int) -> str:
+    return f"feature {feature.name} has {size} values, expected {feature.size} as in the first video"
 
 
 def _unfit(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
@@ -354,32 +354,32 @@ def parse_ranges(written: tuple[str, ...], count: int, usual: Sequence[Range | N
     Raises:
       UsageError: a range is neither `low:high` nor one of the words, or their number is wrong.
     """
-    given = "--ranges=" + ",".join(written)
+    flag = "--ranges=" + ",".join(written)
     if len(written) not in (1, count):
-        raise UsageError(f"{given} has {len(written)} ranges, and there are {count} features; give one each, or one.")
-    found = []
+        raise UsageError(f"{flag} has {len(written)} ranges, and there are {count} features; give one each, or one.")
+    parsed = []
     for place, text in enumerate(written * (count // len(written))):
         words = {LEARNED: LEARNED, "floats": None} | ({"usual": usual[place]} if usual else {})
-        found.append(words[text] if text in words else _range(text, given, words))
-    return found
+        parsed.append(words[text] if text in words else _range(text, flag, words))
+    return parsed
 
 
-def _range(text: str, given: str, words: Iterable[str]) -> Range:
+def _range(text: str, flag: str, words: Iterable[str]) -> Range:
     try:
         low, high = map(float, text.split(":"))
     except ValueError:
         low = high = 0.0
     if not -math.inf < low < high < math.inf:
-        told = ", or ".join(words)
-        raise UsageError(f"{given}: {text!r} is not a range; expected LOW:HIGH, such as -2:2, or {told}.")
+        choices = ", or ".join(words)
+        raise UsageError(f"{flag}: {text!r} is not a range; expected LOW:HIGH, such as -2:2, or {choices}.")
     return low, high
 
 
 def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]) -> list[Range | None]:
     """The ranges, in which that of its values, from the smallest to the largest, replaces each `LEARNED`."""
     lows, highs = [math.inf] * len(ranges), [-math.inf] * len(ranges)
-    for parts in values:
-        for index, part in enumerate(parts):
+    for arrays in values:
+        for index, part in enumerate(arrays):
             if part.size:
                 lows[index] = min(lows[index], float(part.min()))
                 highs[index] = max(highs[index], float(part.max()))
@@ -388,4 +388,7 @@ def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]
         (low, high) if low < high else (low - 1, low + 1) if low == high else data_format.PUBLISHED
         for low, high in zip(lows, highs, strict=True)
     ]
-    return [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
+    return [
+        learned_range if requested == LEARNED else requested
+        for requested, learned_range in zip(ranges, learned, strict=True)
+    ]

@@ -115,11 +115,11 @@ class RecordsProgress:
 
     def damage(self, folder: str) -> str:
         """How the shards in `folder` differ from what was written; empty if they do not."""
-        found = (
+        damages = (
             WrittenShard(*values).damage(storage.join(folder, shard), is_growing=not self.complete)
             for shard, values in self.shards.items()
         )
-        return next(filter(None, found), "")
+        return next(filter(None, damages), "")
 
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features."""
@@ -158,13 +158,13 @@ class Output:
         Raises:
           UsageError: the folder holds other records, or damaged ones.
         """
-        there, damage = _read_progress(self.final), ""
-        if there is not None and there.complete and there.is_of(inputs, newest):
+        finished, damage = _read_progress(self.final), ""
+        if finished is not None and finished.complete and finished.is_of(inputs, newest):
             if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
                 storage.rename(self.making, self.final)
-            damage = there.damage(self.final)
+            damage = finished.damage(self.final)
             if not damage:
-                self.progress = there
+                self.progress = finished
                 return "made"
         if damage and not overwrite:
             raise UsageError(
@@ -209,11 +209,13 @@ class Output:
           places: the positions of the videos in the batch.
         """
         for split, (name, videos) in enumerate(self._videos.items()):
-            own, first = places[splits[places] == split], self.progress.begun[split]
-            numbers = (np.arange(first, first + len(own)) * min(self._shards, videos)) // max(videos, 1)
-            self.progress.begun[split] += len(own)
-            for part in np.split(np.arange(len(own)), np.flatnonzero(np.diff(numbers)) + 1) if len(own) else ():
-                yield f"{name}/{name}{numbers[part[0]]:04d}.tfrecord", own[part]
+            own_places, first = places[splits[places] == split], self.progress.begun[split]
+            numbers = (np.arange(first, first + len(own_places)) * min(self._shards, videos)) // max(videos, 1)
+            self.progress.begun[split] += len(own_places)
+            for part in (
+                np.split(np.arange(len(own_places)), np.flatnonzero(np.diff(numbers)) + 1) if len(own_places) else ()
+            ):
+                yield f"{name}/{name}{numbers[part[0]]:04d}.tfrecord", own_places[part]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
         """Appends framed records to a shard, in a thread, which also makes them if `contents` makes them when iterated.
@@ -319,44 +321,44 @@ class Output:
             storage.remove_tree(self._old)
 
     def _write_manifest(self, split: str, count: int, extractors: Sequence[Mapping[str, Any]]) -> None:
-        found = {
+        shards = {
             storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
             for name, values in self.progress.shards.items()
             if name.startswith(f"{split}/")
         }
-        if found:
+        if shards:
             longest = self.progress.longest if self._level == "frame" else None
             positives = tuple(self._positives(split, count)) if split == "train" else None
             data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
-            manifest.write(storage.join(self.making, split, manifest.NAME), found, data, extractors)
+            manifest.write(storage.join(self.making, split, manifest.NAME), shards, data, extractors)
 
     def _positives(self, split: str, count: int) -> list[int]:
-        found = self.progress.positives.get(split, [])
-        return found + [0] * (count - len(found))
+        counts = self.progress.positives.get(split, [])
+        return counts + [0] * (count - len(counts))
 
     def _tell_other_level(self, count: int) -> None:
         """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
-            known = manifest.read(path)
-            if known.data is not None and (known.data.num_classes or 0) < count:
-                positives = known.data.positives
+            other_manifest = manifest.read(path)
+            if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < count:
+                positives = other_manifest.data.positives
                 if positives is not None:
                     positives = positives + (0,) * (count - len(positives))
-                data = known.data._replace(num_classes=count, positives=positives)
-                manifest.write(path, known.shards, data, known.extractors)
+                data = other_manifest.data._replace(num_classes=count, positives=positives)
+                manifest.write(path, other_manifest.shards, data, other_manifest.extractors)
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
         """The content of summary.json."""
         splits = {}
         for split in self._videos:
-            held = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
+            shards = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
             positives = self._positives(split, classes.size)
             absent = [index for index, count in enumerate(positives) if not count]
             splits[split] = {
-                "videos": sum(values[0] for values in held),
+                "videos": sum(values[0] for values in shards),
                 "labels": sum(positives),
-                "shards": len(held),
-                "bytes": sum(values[1] for values in held),
+                "shards": len(shards),
+                "bytes": sum(values[1] for values in shards),
                 **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
                 "classes without a video": [_class_name(classes, index) for index in absent],
             }
@@ -367,7 +369,7 @@ class Output:
             "splits": splits,
             **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
             **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),
-            "rows left out": {str(number): what for number, what in sorted(bad.items())},
+            "rows left out": {str(number): problem for number, problem in sorted(bad.items())},
         }
 
 
@@ -388,6 +390,6 @@ def newest_version(stamps: Iterable[Stamp]) -> int:
     return max((stamp.version for stamp in stamps), default=0)
 
 
-def inputs_hash(*parts: Any) -> str:
+def inputs_hash(*inputs: Any) -> str:
     """A hash of all inputs that determine the records."""
-    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()

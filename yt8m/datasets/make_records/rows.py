@@ -68,16 +68,16 @@ class BadRows:
         self._path, self._most, self._remedy = path, most, remedy
         self.found: dict[int, str] = {}
 
-    def add(self, number: int, what: str) -> None:
+    def add(self, number: int, problem: str) -> None:
         """Adds a bad row.
 
         Raises:
           RunError: there are now more than are tolerated; the message names this row.
         """
-        self.found.setdefault(number, what)
+        self.found.setdefault(number, problem)
         if len(self.found) > self._most:
             before = f" ({len(self.found) - 1} rows before it are bad too)" if self._most else ""
-            raise RunError(f"{self._path}, row {number}: {what}{before}. Mend the row{self._remedy}.")
+            raise RunError(f"{self._path}, row {number}: {problem}{before}. Mend the row{self._remedy}.")
 
 
 class Splits:
@@ -97,23 +97,23 @@ class Splits:
     """
 
     def __init__(self, shares: Sequence[str]) -> None:
-        given = "--splits=" + ",".join(shares)
+        flag = "--splits=" + ",".join(shares)
         expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
         pairs = [share.partition(":")[::2] for share in shares]
         try:
-            parts = {name: float(part) for name, part in pairs}
+            share_of = {name: float(part) for name, part in pairs}
         except ValueError as error:
-            raise UsageError(f"{given}: {expected}.") from error
-        in_range = all(0 <= part <= 1 for part in parts.values())
-        if not in_range or abs(sum(parts.values()) - 1) > 1e-6 or len(parts) < len(pairs):
-            raise UsageError(f"{given}: {expected}.")
-        if not all(map(_SPLIT_NAME.fullmatch, parts)):
-            raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
-        self.names = tuple(parts)
-        self.training = "train" if "train" in parts else self.names[0]
-        self._ends = np.cumsum(list(parts.values()))
+            raise UsageError(f"{flag}: {expected}.") from error
+        in_range = all(0 <= part <= 1 for part in share_of.values())
+        if not in_range or abs(sum(share_of.values()) - 1) > 1e-6 or len(share_of) < len(pairs):
+            raise UsageError(f"{flag}: {expected}.")
+        if not all(map(_SPLIT_NAME.fullmatch, share_of)):
+            raise UsageError(f"{flag}: a name of a split is a folder: expected letters, digits, - and _ only.")
+        self.names = tuple(share_of)
+        self.training = "train" if "train" in share_of else self.names[0]
+        self._ends = np.cumsum(list(share_of.values()))
         # Rounding may have left the sum slightly below 1.
-        self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf
+        self._ends[np.flatnonzero(list(share_of.values()))[-1] :] = np.inf
 
     def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The number of the split for each hash, int64 of the same shape."""
@@ -232,16 +232,16 @@ class RowReader:
         splits: list[_SplitsOfRows] = []
         counts = np.zeros(0, np.int64)
         for rows in self._table.batches(_BATCH):
-            for number, what in rows.bad.items():
-                self._bad.add(number, what)
+            for number, problem in rows.bad.items():
+                self._bad.add(number, problem)
             ids, labels = _ids(rows), self._labels(rows)
             seen.append(self._digests_of_ids(rows, ids))
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
                     self._bad.add(rows.first + place, self._problems[code])
             splits.append(self._splits_of(rows, seen[-1]))
-            more = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
-            counts = more + np.pad(counts, (0, len(more) - len(counts)))
+            counts_here = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
+            counts = counts_here + np.pad(counts, (0, len(counts_here) - len(counts)))
             if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
@@ -266,21 +266,23 @@ class RowReader:
                 if not text:
                     self._bad.add(number, "its id is empty")
                 elif CONTROL.search(text.decode("utf-8", "replace")):
-                    told = repr(text.decode("utf-8", "replace")[:60])
-                    self._bad.add(number, f"its id {told} holds a line break or another control character")
+                    id_shown = repr(text.decode("utf-8", "replace")[:60])
+                    self._bad.add(number, f"its id {id_shown} holds a line break or another control character")
         return _digests(ids)
 
     def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
-        named = self._named_splits(rows)
+        splits_in_table = self._named_splits(rows)
         groups = digests[:0]
         if self._group_by:
             digests = self._digests_of_groups(rows)
             groups = digests if "split" in rows.cells else groups
-        splits = np.where(named >= 0, named, self._splits.drawn(digests.view(">u8")[::2])).astype(np.int16)
+        splits = np.where(splits_in_table >= 0, splits_in_table, self._splits.drawn(digests.view(">u8")[::2])).astype(
+            np.int16
+        )
         for number in self._bad.found:
             if rows.first <= number < rows.first + rows.size:
                 splits[number - rows.first] = -1
-        return _SplitsOfRows(splits, named, groups)
+        return _SplitsOfRows(splits, splits_in_table, groups)
 
     def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
         """The split that each row names, -1 if it names none."""
@@ -303,25 +305,26 @@ class RowReader:
 
     def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
         """The split of each row. All rows of a group have the split that the first of them names."""
-        splits, named, digests = rows
+        splits, splits_in_table, digests = rows
         if not len(digests):
             return splits
         _, groups = np.unique(digests.view("S16"), return_inverse=True)
-        naming = np.flatnonzero((splits >= 0) & (named >= 0))
+        naming = np.flatnonzero((splits >= 0) & (splits_in_table >= 0))
         first = np.full(groups.max() + 1, -1)
         first[groups[naming[::-1]]] = naming[::-1]
-        decided = np.where(first >= 0, named[first], -1)[groups]
-        for row in naming[named[naming] != decided[naming]].tolist():
-            self._refuse_division(row, int(first[groups[row]]), named)
+        decided = np.where(first >= 0, splits_in_table[first], -1)[groups]
+        for row in naming[splits_in_table[naming] != decided[naming]].tolist():
+            self._refuse_division(row, int(first[groups[row]]), splits_in_table)
             splits[row] = -1
         return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
 
-    def _refuse_division(self, row: int, first: int, named: NDArray[np.int16]) -> None:
+    def _refuse_division(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
         group = str(next(self._table.batches(1, row)).cells[self._group_by][0])[:60]
-        own, other = (self._splits.names[named[place]] for place in (row, first))
-        told = f"its split is {own}, and that of row {first + 1} is {other}"
+        split, other = (self._splits.names[splits_in_table[place]] for place in (row, first))
+        observation = f"its split is {split}, and that of row {first + 1} is {other}"
         self._bad.add(
-            row + 1, f"{told}, though both are of the {self._group_by} {group!r}, which --group_by keeps together"
+            row + 1,
+            f"{observation}, though both are of the {self._group_by} {group!r}, which --group_by keeps together",
         )
 
     def _label_problem(self, name: str) -> str:

@@ -61,13 +61,13 @@ class Table(Protocol):
         """Yields the rows after the first `skip`, at most `size` at a time, with these features."""
 
 
-def open_table(path: str, array: str, more: Sequence[str]) -> Table:
+def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
     """Opens a table; the ending of its path tells the format.
 
     Args:
       path: `.csv`, `.parquet` or `.npz`.
       array: `.npy` or `.npz` file with a row for each row of the table; empty for none.
-      more: columns to read besides `COLUMNS`.
+      extra_columns: columns to read besides `COLUMNS`.
 
     Raises:
       UsageError: the ending is unknown, the file or a column is missing.
@@ -79,15 +79,15 @@ def open_table(path: str, array: str, more: Sequence[str]) -> Table:
         raise UsageError(f"--table={path}: expected a file that ends in {', '.join(kinds)}.")
     if not storage.exists(path):
         raise UsageError(f"--table={path}: there is no such file.")
-    table: Table = kinds[ending](path, more)
+    table: Table = kinds[ending](path, extra_columns)
     if array:
         table = WithArray(table, array)
-    needed = ["id", "labels", *more, *([] if table.features else ["path"])]
+    needed = ["id", "labels", *extra_columns, *([] if table.features else ["path"])]
     missing = [name for name in needed if name not in table.columns]
     if missing:
-        there = ", ".join(table.columns) or "none"
+        columns = ", ".join(table.columns) or "none"
         expected = f"Expected {', '.join(needed)}" + (", separated by commas" if path.endswith(".csv") else "")
-        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {there}. {expected}.")
+        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {columns}. {expected}.")
     return table
 
 
@@ -101,13 +101,13 @@ class CsvTable:
 
     features = ()
 
-    def __init__(self, path: str, more: Sequence[str]) -> None:
+    def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path = path
         with self._lines() as lines:
             header = [name.strip() for name in next(lines, [])]
         if len(set(header)) < len(header):
             raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
-        self._header, self._kept = header, (*COLUMNS, *more)
+        self._header, self._kept = header, (*COLUMNS, *extra_columns)
         self.columns = [name for name in header if name]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -163,7 +163,7 @@ def _line_that_is_not_utf8(path: str) -> int:
 class ParquetTable:
     """A Parquet file. Columns of lists of numbers, other than labels, are features."""
 
-    def __init__(self, path: str, more: Sequence[str]) -> None:
+    def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         try:
             import pyarrow
             import pyarrow.compute
@@ -174,7 +174,7 @@ class ParquetTable:
         with self._opened() as file:
             schema = file.schema_arrow
         self.columns = schema.names
-        self._kept = [name for name in (*COLUMNS, *more) if name in self.columns]
+        self._kept = [name for name in (*COLUMNS, *extra_columns) if name in self.columns]
         self.features = [
             field.name for field in schema if field.name not in self._kept and _is_list_of_numbers(pyarrow, field.type)
         ]
@@ -233,10 +233,10 @@ def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
 class NpzTable:
     """An NPZ file of arrays with one row per video: `id`, `labels` and so on, and the features. It is read whole."""
 
-    def __init__(self, path: str, more: Sequence[str]) -> None:
+    def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path, self._arrays = path, _load_arrays(path)
         self.columns = list(self._arrays)
-        self._kept = [name for name in self.columns if name in {*COLUMNS, *more}]
+        self._kept = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
         self.features = [name for name in self.columns if name not in self._kept]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:

@@ -95,8 +95,8 @@ class SampleConfig(options.Checked):
 
     def sizes(self, level: str) -> dict[str, int]:
         """{split: number of videos}."""
-        asked = (self.train, self.validate, self.test)
-        defaults = zip(SPLITS, asked, _DEFAULT_SIZES[level], strict=True)
+        requested = (self.train, self.validate, self.test)
+        defaults = zip(SPLITS, requested, _DEFAULT_SIZES[level], strict=True)
         return {split: default if size is None else size for split, size, default in defaults}
 
 
@@ -122,15 +122,15 @@ def generate(config: SampleConfig) -> None:
             jobs.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
-        held: dict[str, manifest.Shard] = {}
+        shards: dict[str, manifest.Shard] = {}
         with _progress(f"{level} {split}: {count} sample videos", count) as advance:
             records = _records(config, level, split, count, advance)
             for number, path in enumerate(paths):
                 here = (number + 1) * count // len(paths) - number * count // len(paths)
-                held[path] = manifest.write_shard(path, itertools.islice(records, here))
-        if held:
+                shards[path] = manifest.write_shard(path, itertools.islice(records, here))
+        if shards:
             place = storage.join(config.out_dir, level, split, manifest.NAME)
-            manifest.write(place, held, _format(config, level, has_labels=split != "test"))
+            manifest.write(place, shards, _format(config, level, has_labels=split != "test"))
 
 
 def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
@@ -146,9 +146,9 @@ def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.Data
 def _write_vocabulary(path: str, num_classes: int) -> None:
     if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
         raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out")
-    known = vocabulary.load()
-    parts = (known.names[:num_classes], known.counts[:num_classes], known.verticals[:num_classes])
-    vocabulary.write(path, Vocabulary(*parts))
+    youtube8m = vocabulary.load()
+    columns = (youtube8m.names[:num_classes], youtube8m.counts[:num_classes], youtube8m.verticals[:num_classes])
+    vocabulary.write(path, Vocabulary(*columns))
 
 
 @contextlib.contextmanager
@@ -212,8 +212,8 @@ def default_sample_data(level: str) -> str:
     config = SampleConfig("cached", level)
     if level == "video":  # enough for about 70 steps with two towers and default training flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
-    parts = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
-    folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *parts])))
+    settings = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
+    folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *settings])))
     return generate_once(dataclasses.replace(config, out_dir=folder))
 
 

@@ -217,7 +217,7 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
     places = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))
     places = stream.permutation(places)[:2]
     column = shown[:, places[0]]
-    with_it, without = (stream.permutation(np.flatnonzero(column == there)) for there in (True, False))
+    with_it, without = (stream.permutation(np.flatnonzero(column == is_shown)) for is_shown in (True, False))
     segments = np.sort(np.concatenate([with_it[:3], without[: 5 - len(with_it[:3])]]))
     pairs = [(segment, places[0]) for segment in segments]
     pairs += [(segment, place) for place in places[1:] for segment in segments[:2]]
