@@ -68,7 +68,7 @@ def _samples(videos: Videos, num_classes: int) -> EvalSamples:
     counts = np.bincount(videos.labels, minlength=num_classes)
     evaluated.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
     found = evaluated.get()
-    names = vocabulary.of(num_classes)
+    names = vocabulary.shown_for(num_classes)
     classes = zip(found["aps_class"], found["aps"], found["aps_positives"], strict=True)
     measured = [metric for metric in metrics.load() if np.isfinite(found.get(metric.figure_key(), np.nan))]
     figures = {
@@ -76,7 +76,7 @@ def _samples(videos: Videos, num_classes: int) -> EvalSamples:
         "global_step": 1000,
         "model": "MoeModel",
         "num_examples": len(videos),
-        "metrics": [metric.described()._asdict() for metric in measured],
+        "metrics": [metric.description()._asdict() for metric in measured],
         **{metric.key: found[metric.figure_key()] for metric in measured},
         "classes": [
             {

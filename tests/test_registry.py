@@ -56,7 +56,7 @@ def test_a_decorator_registers_under_the_name_of_the_class_or_another() -> None:
     @tools.register
     class Saw: ...
 
-    @tools.named("drill")
+    @tools.register_as("drill")
     class Drill: ...
 
     assert (tools.names(), tools.get("Saw"), tools.get("drill")) == (["Saw", "drill"], Saw, Drill)

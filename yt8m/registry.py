@@ -107,7 +107,7 @@ class Registry(Generic[T]):
             raise ValueError(f"two {self.kind}s are named {key}")
         return entry
 
-    def named(self, name: str) -> Callable[[T], T]:
+    def register_as(self, name: str) -> Callable[[T], T]:
         """A decorator that registers its class or function under `name`."""
         return lambda entry: self.register(entry, name)
 

@@ -77,7 +77,7 @@ class ModelOutput:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, output: ModelOutput | Mapping[str, Any]) -> ModelOutput:
+    def of_returned(cls, output: ModelOutput | Mapping[str, Any]) -> ModelOutput:
         """Accepts the plain dict that YouTube-8M models return; unknown keys go to `extras`.
 
         Raises:

@@ -120,7 +120,7 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     done = shard_work.predict(lenient, shard)
     assert done.records == 8
     assert "record 8" in done.bad
-    assert shard_work.noted(lenient, shard) == done
+    assert shard_work.noted_outcome(lenient, shard) == done
     before = pathlib.Path(shard.output).stat().st_mtime_ns
     assert shard_work.predict(lenient, shard) == done
     assert pathlib.Path(shard.output).stat().st_mtime_ns == before
@@ -173,7 +173,7 @@ def test_segments_need_a_model_of_frames(video: tuple[str, str], tmp_path: pathl
 def test_joining_does_not_depend_on_the_grouping(scores: list[list[int]], most: int, draw: object) -> None:
     """`scores` has a sorted list for each shard; brute force sorts all of them in one stream."""
     lists = [
-        RankedSegments.of(
+        RankedSegments.of_shard(
             np.sort(np.array(one, np.uint64)), number, [b"%d:%d" % (number, at) for at in range(len(one))]
         )
         for number, one in enumerate(scores)

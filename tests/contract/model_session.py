@@ -73,7 +73,7 @@ class Built:
 
     def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
         with tf.variable_scope("tower", reuse=tf.AUTO_REUSE), precision.scope(self.computed_in):
-            return ModelOutput.of(
+            return ModelOutput.of_returned(
                 self._model.create_model(
                     self._x,
                     vocab_size=C,

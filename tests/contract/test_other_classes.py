@@ -49,7 +49,7 @@ def output_of(name: str, count: int) -> ModelOutput:
         given = tiny(name).create_model(
             tf.constant(x / 3), vocab_size=count, num_frames=tf.constant(NUM_FRAMES), is_training=False
         )
-    return ModelOutput.of(given)
+    return ModelOutput.of_returned(given)
 
 
 def evaluated(name: str, count: int, start: Any) -> tuple[Values, np.ndarray]:

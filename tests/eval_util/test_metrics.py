@@ -85,7 +85,7 @@ def test_the_built_in_metrics_have_the_published_names_in_the_published_order() 
     assert not any(one.of_batches for one in details)
     assert [one.key for one in built_in if not one.higher_is_better] == ["loss"]
     assert [one.digits for one in built_in] == [3, 3, 3, 3, 3, 6] + 6 * [3]
-    assert Loss.described() == Description("loss", "loss", higher_is_better=False, digits=6, percent=False)
+    assert Loss.description() == Description("loss", "loss", higher_is_better=False, digits=6, percent=False)
 
 
 def test_values_are_shown_with_their_digits_or_in_percent() -> None:

@@ -78,7 +78,7 @@ def test_a_published_model_works() -> None:
         output = models.create(f"{__name__}:Published").create_model(
             tf.ones([2, 3]), vocab_size=4, num_frames=None, is_training=True, labels=None
         )
-        assert ModelOutput.of(output).predictions.shape.as_list() == [2, 4]
+        assert ModelOutput.of_returned(output).predictions.shape.as_list() == [2, 4]
 
 
 def test_hyper_parameters_cost_no_tensorflow() -> None:
@@ -124,7 +124,7 @@ def moving_means(decay: float) -> dict[str, np.ndarray]:
     model = models.create("ResidualMlpModel", {"mlp_hidden_size": 4, "batch_norm_decay": decay})
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
-        output = ModelOutput.of(model.create_model(tf.constant(x), vocab_size=3, is_training=True))
+        output = ModelOutput.of_returned(model.create_model(tf.constant(x), vocab_size=3, is_training=True))
         session.run(tf.global_variables_initializer())
         session.run(output.update_ops)
         return {v.name: v.eval(session) for v in tf.global_variables() if "moving_mean" in v.name}

@@ -62,7 +62,7 @@ def make_run(
         "loss": None,
         "classes": [{"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows],
         "versions": {"yt8m": "0"},
-        "metrics": [metric.described()._asdict() for metric in metrics.load()],
+        "metrics": [metric.description()._asdict() for metric in metrics.load()],
     }
     videos = kept_videos(scores, labels, CLASSES)
     videos.ids[0] = HOSTILE.encode()

@@ -54,13 +54,13 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     shards = _shards(config, _files(config))
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, LOCK)):
-        _claim(config, _described(name, config, shards, weights))
+        _claim(config, _describe_job(name, config, shards, weights))
         finished = [shard for shard in shards if shard.output and storage.exists(shard.output)]
         if finished:
             logging.info("%d of %d shards are done already", len(finished), len(shards))
         done = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
         records = sum(outcome.records for outcome in done)
-        done += [shard_work.noted(config, shard) for shard in finished]
+        done += [shard_work.noted_outcome(config, shard) for shard in finished]
         _check(config, shards, done)
         _check_counts(config, shards, [outcome for outcome in done if outcome.records and not outcome.bad])
         logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
@@ -135,7 +135,7 @@ def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any])
             raise UsageError(f"--resume: {path} {change} the job that began in {output}; name another folder.")
 
 
-def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
+def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
     """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
     if storage.is_dir(weights):
         of_model = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
@@ -221,7 +221,7 @@ def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
         with scoring.open(config.model, trust_code=config.trust_code) as scorer:
             names_of_model = scorer.names
     data = vocabulary.of_data("", _files(config))
-    return vocabulary.of(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
+    return vocabulary.shown_for(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
 
 
 def _files(config: BulkConfig) -> list[str]:

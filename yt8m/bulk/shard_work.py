@@ -55,7 +55,7 @@ class RankedSegments(NamedTuple):
     names: Any
 
     @classmethod
-    def of(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
+    def of_shard(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
         """The best segments of one class in one shard; `keys` and `names` are in the order of the shard's list."""
         name_array = np.empty(len(names), object)
         name_array[:] = names
@@ -156,19 +156,19 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
       UsageError, RunError: for the reasons of `inference.infer`.
     """
     if storage.exists(shard.output):
-        return noted(config, shard)
+        return noted_outcome(config, shard)
     storage.discard_orphans(shard.output)
     loaded, bad = _model_of(config), list[DamagedError]()
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
         write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
-        done = Done(shard.number, writer.count, _told(bad))
+        done = Done(shard.number, writer.count, _damage_texts(bad))
         # before the predictions appear
         storage.write(_note(config, shard), json.dumps(done))
     return done
 
 
-def noted(config: BulkConfig, shard: ShardTask) -> Done:
+def noted_outcome(config: BulkConfig, shard: ShardTask) -> Done:
     """The outcome of a shard whose predictions are complete."""
     path = _note(config, shard)
     return Done(*json_text.parse(storage.read_text(path))) if storage.exists(path) else Done(shard.number)
@@ -192,10 +192,10 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
             listed = scores[:, ranking.classes]
             ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
     lists = (
-        (number, RankedSegments.of(keys, shard.number, segment_names))
+        (number, RankedSegments.of_shard(keys, shard.number, segment_names))
         for number, segment_names, keys in ranking.scored_lines()
     )
-    return Done(shard.number, count, _told(bad)), lists
+    return Done(shard.number, count, _damage_texts(bad)), lists
 
 
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
@@ -206,8 +206,8 @@ def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationM
         whole.add(videos, loaded.batch_size)
         count += len(videos)
     if not count:
-        raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
-    return Done(shard.number, count, _told(bad)), loaded.model.model, whole.evaluator.metrics
+        raise RunError(f"{shard.path} holds no record that can be read: {_damage_texts(bad)}")
+    return Done(shard.number, count, _damage_texts(bad)), loaded.model.model, whole.evaluator.metrics
 
 
 class _SegmentModel:
@@ -271,5 +271,5 @@ def _grouped(items: Iterator[T], size: int) -> Iterator[list[T]]:
         yield group
 
 
-def _told(bad: Sequence[DamagedError]) -> str:
+def _damage_texts(bad: Sequence[DamagedError]) -> str:
     return "; ".join(map(str, bad))

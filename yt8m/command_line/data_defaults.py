@@ -48,7 +48,9 @@ def complete(
     _refuse_more_classes(names, discovered)
     is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
     is_taken = is_own and not any(name in flags for name in DESCRIBING)
-    taken: dict[str, Any] = _taken(discovered.format) if is_taken else {"feature_names": _published_names(flags)}
+    taken: dict[str, Any] = (
+        _options_of_format(discovered.format) if is_taken else {"feature_names": _published_names(flags)}
+    )
     values = {"frame_features": False, **taken, **flags, **of_names}
     if is_own and discovered.format.num_classes is not None:
         values.setdefault("num_classes", discovered.format.num_classes)
@@ -74,7 +76,7 @@ def _refuse_more_classes(names: Vocabulary | None, discovered: Found) -> None:
         )
 
 
-def _taken(format: DataFormat) -> dict[str, Any]:
+def _options_of_format(format: DataFormat) -> dict[str, Any]:
     """{option: value} of the options that follow from the data."""
     return dict(
         feature_names=tuple(feature.name for feature in format.features),

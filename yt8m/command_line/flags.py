@@ -77,7 +77,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     """
     begun = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
-    typed, hyper_parameter_values = _given(program, words, TRAIN, begun)
+    typed, hyper_parameter_values = _flags_and_hyper_parameters(program, words, TRAIN, begun)
     return _training(begun, begun.values(typed), hyper_parameter_values, files_are_here)
 
 
@@ -95,7 +95,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     names = {flag.name for flag in listed}
     # The recipe of a network has flags for training too. The run saves them.
     training_only = [flag for flag in training_flags() if flag.name not in names]
-    typed, hyper_parameter_values = _given(
+    typed, hyper_parameter_values = _flags_and_hyper_parameters(
         Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, begun
     )
     config_of_import = _section(ImportConfig, typed)
@@ -145,7 +145,7 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     `with_hyper_parameters` checks that its model has them.
     """
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
-    values, hyper_parameter_values = _given(program, words, EVALUATION)
+    values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, EVALUATION)
     config = _config(EvalConfig, values)
     check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
@@ -158,7 +158,7 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     """
     of_inference = program_flags(InferenceConfig, "Inference")
     program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
-    values, hyper_parameter_values = _given(program, words, INFERENCE, of_losses=False)
+    values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, INFERENCE, of_losses=False)
     config = _config(InferenceConfig, values)
     check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
@@ -246,7 +246,7 @@ def environment_defaults(variables: Mapping[str, str], environment: Mapping[str,
     return {flag: value.rstrip("/") for flag, value in values.items() if value}
 
 
-def _given(
+def _flags_and_hyper_parameters(
     program: Program,
     words: Sequence[str],
     variables: Mapping[str, str],

@@ -141,8 +141,8 @@ class ShardSummary:
             "features": {name: feature.as_json(ranges.get(name)) for name, feature in self.features.items()},
             "ids": self.ids[:_SHOWN_IDS],
             "frames": _spread(self.frames),
-            "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
-            "ratings": {**_named(self.ratings, names), "segments": self.segments, "positive": self.positive},
+            "labels": {**_class_counts(self.labels, names), "records_without": self.unlabelled},
+            "ratings": {**_class_counts(self.ratings, names), "segments": self.segments, "positive": self.positive},
             "damage": self.damage[:_SHOWN_DAMAGE],
             "damages": len(self.damage),
         }
@@ -154,7 +154,7 @@ def _spread(values: list[int]) -> dict[str, float] | None:
     return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
 
 
-def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
+def _class_counts(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
     """The number of labels, the number and range of their classes, and the most frequent classes with their names."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
     return {
@@ -219,7 +219,7 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
     own_names = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, own_names)
-    return vocabulary.of(count if own_names else data_fit.class_count(count, data), own_names)
+    return vocabulary.shown_for(count if own_names else data_fit.class_count(count, data), own_names)
 
 
 def table(shard: dict[str, Any]) -> Table:

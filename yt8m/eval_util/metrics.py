@@ -120,7 +120,7 @@ class Metric(abc.ABC):
         return cls.prefix + (cls.published_name or cls.name)
 
     @classmethod
-    def described(cls) -> Description:
+    def description(cls) -> Description:
         """A description of how to show and compare values."""
         return Description(cls.name, cls.key, cls.higher_is_better, cls.digits, cls.percent)
 
@@ -354,7 +354,7 @@ def _check(name: str, metric: object) -> None:
         if not re.fullmatch("[a-z][a-z0-9_]*", metric.key):
             raise ValueError(f"the key {metric.key!r} must consist of lower-case letters, digits and underscores")
         nothing = RankedEntries(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0)
-        metric.described().text(metric().compute(nothing) or 0.0)
+        metric.description().text(metric().compute(nothing) or 0.0)
     except Exception as error:
         raise UsageError(f"the metric {name!r} does not work on an evaluation without examples: {error!r}") from error
 

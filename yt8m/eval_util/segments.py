@@ -33,7 +33,7 @@ class SegmentFigures(NamedTuple):
     aps_class: Ints64
 
     @classmethod
-    def of(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
+    def of_classes(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
         """The figures of `classes` with these `aps`."""
         return cls(float(aps.mean()) if len(aps) else float("nan"), aps, classes)
 
@@ -78,7 +78,7 @@ def mean_average_precision_at_n(
     judged = np.isin(classes, present)
     lists = np.searchsorted(present, classes[judged])
     aps = average_precisions(lists, np.arange(len(lists)), hits[judged], total)
-    return SegmentFigures.of(aps, present)
+    return SegmentFigures.of_classes(aps, present)
 
 
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
@@ -107,14 +107,14 @@ def _ranked_ratings(
     if top_n is not None:
         is_counted = np.arange(len(classes)) - np.searchsorted(classes, classes) < top_n
         classes, segments = classes[is_counted], segments[is_counted]
-    is_rated, index = _found(ratings.segments, segments)
-    rated, pair = _found(ratings.codes, classes[is_rated] * len(ratings.segments) + index)
+    is_rated, index = _places_in(ratings.segments, segments)
+    rated, pair = _places_in(ratings.codes, classes[is_rated] * len(ratings.segments) + index)
     classes = classes[is_rated][rated]
     first = np.sort(np.unique(pair, return_index=True)[1])
     return ratings.positive[pair[first]], classes[first]
 
 
-def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
+def _places_in(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
     """(whether each of `wanted` is in the sorted `table`, the positions of those that are)."""
     if not len(table):
         return np.zeros(len(wanted), np.bool_), np.zeros(0, np.int64)
@@ -206,4 +206,4 @@ class RatedPairs:
         """
         present = np.flatnonzero(self._positives)
         aps = class_average_precisions(self._entries.all(), self._positives, n)[present]
-        return SegmentFigures.of(aps, present)
+        return SegmentFigures.of_classes(aps, present)

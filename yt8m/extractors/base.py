@@ -159,7 +159,7 @@ class Extractor(options.Checked, abc.ABC):
 
 _extractors = Catalogue("extractor", "extraction")
 
-named = _extractors.named
+named = _extractors.register_as
 names = _extractors.names
 hyper_parameters = _extractors.hyper_parameters
 

@@ -141,7 +141,7 @@ class Started(NamedTuple):
     is_average: bool = False
     classes: str = ""
 
-    def told(self) -> tuple[str, str, str]:
+    def cells(self) -> tuple[str, str, str]:
         """Name, shape, and what was taken, in words."""
         details = ["its average"] * self.is_average + [self.classes] * bool(self.classes)
         taken = f"no: {self.problem}" if self.problem else ", ".join(["yes", *details])
@@ -150,7 +150,7 @@ class Started(NamedTuple):
 
 def table_of_starts(rows: Sequence[Started]) -> str:
     """A text with a header and a line for each variable: whether its value was taken, and if not, why."""
-    cells = [("variable", "shape", "taken"), *(row.told() for row in rows)]
+    cells = [("variable", "shape", "taken"), *(row.cells() for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     return "\n".join(f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {taken}" for name, shape, taken in cells)
 

@@ -46,15 +46,15 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(shares, 1)[:, :, tf.newaxis]
 
 
-def side_by_side(described: tf.Tensor) -> tf.Tensor:
+def side_by_side(describe_stream: tf.Tensor) -> tf.Tensor:
     """Maps [B, K, D] to [B, K * D], each cluster scaled to length 1."""
-    clusters = tf.nn.l2_normalize(described, -1)
-    return tf.reshape(clusters, [-1, described.shape[1] * described.shape[2]])
+    clusters = tf.nn.l2_normalize(describe_stream, -1)
+    return tf.reshape(clusters, [-1, describe_stream.shape[1] * describe_stream.shape[2]])
 
 
-def flatten(described: tf.Tensor) -> tf.Tensor:
+def flatten(describe_stream: tf.Tensor) -> tf.Tensor:
     """[B, K, D] to [B, K * D]: each cluster scaled to length 1, then the whole vector (Arandjelovic et al. 2016)."""
-    return tf.nn.l2_normalize(side_by_side(described), -1)
+    return tf.nn.l2_normalize(side_by_side(describe_stream), -1)
 
 
 def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Start | None = None) -> tf.Tensor:
@@ -155,11 +155,11 @@ class SoftDbowModel(AggregatedModel):
         if not self.dbof_late_fusion:
             return self.bag(net, self.shares(net, inputs, mask, words), int(inputs.shape[-1]), 0)
 
-        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+        def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
             shares = self.shares(net, stream, mask, of_stream(words, index, 8))
             return self.bag(net, shares, int(stream.shape[-1]), index)
 
-        return frames.each_stream(inputs, self.feature_sizes, described)
+        return frames.each_stream(inputs, self.feature_sizes, describe_stream)
 
     def shares(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, words: int) -> tf.Tensor:
         """The assignments a_i, [B, T, words]."""
@@ -212,12 +212,12 @@ class StreamModel(AggregatedModel, abc.ABC):
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The descriptions of the streams, concatenated."""
 
-        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+        def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
             count = of_stream(self.own("cluster_size"), index)
             shares = assign(net, stream, mask, count, batch_norm=self.own("add_batch_norm"))
             return self.describe(net, shares, stream)
 
-        return frames.each_stream(inputs, self.feature_sizes, described)
+        return frames.each_stream(inputs, self.feature_sizes, describe_stream)
 
 
 @register
@@ -285,7 +285,9 @@ class NetFvModel(StreamModel):
         of_variances = centred / tf.square(sigma) - mass
         return tf.concat([flatten(of_means), self._flat_variances(of_variances)], -1)
 
-    def _flat_variances(self, described: tf.Tensor) -> tf.Tensor:
+    def _flat_variances(self, describe_stream: tf.Tensor) -> tf.Tensor:
         if not self.fv_variances_as_whole:
-            return flatten(described)
-        return tf.nn.l2_normalize(tf.reshape(described, [-1, described.shape[1] * described.shape[2]]), -1)
+            return flatten(describe_stream)
+        return tf.nn.l2_normalize(
+            tf.reshape(describe_stream, [-1, describe_stream.shape[1] * describe_stream.shape[2]]), -1
+        )

@@ -166,7 +166,7 @@ class ClassifiedModel(BaseModel):
         output = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )
-        return net.absorb(ModelOutput.of(output))
+        return net.absorb(ModelOutput.of_returned(output))
 
 
 def reduce_parts(output: ModelOutput, views: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:

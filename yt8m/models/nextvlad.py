@@ -61,11 +61,11 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         """The gated hidden layer [B, nextvlad_hidden_size]."""
         mask, valid = frames.mask(inputs, num_frames), frames.count(inputs, num_frames) > 0
 
-        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+        def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
             vlad = self._vlad(net, stream, mask, index)
             return net.batch_norm(vlad, "vlad_bn", valid, biased=self.as_published)
 
-        dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, described), self.drop_rate)
+        dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, describe_stream), self.drop_rate)
         l2_penalty, start = (0.0 if self.as_published else self.l2_penalty), self._start(int(dropped.shape[-1]))
         units = self.nextvlad_hidden_size
         hidden = net.dense(dropped, units, "hidden1", bias=False, l2_penalty=l2_penalty, start=start)
@@ -101,8 +101,8 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])
         groupwise = tf.reshape(expanded, [-1, pieces, width])
-        described = aggregation.residuals(net, shares, groupwise, self._start(width))
-        return aggregation.side_by_side(described)
+        describe_stream = aggregation.residuals(net, shares, groupwise, self._start(width))
+        return aggregation.side_by_side(describe_stream)
 
     def _width(self, index: int, size: int) -> int:
         """The number of features in one group of stream `index`, which has `size` features."""

@@ -290,13 +290,13 @@ def _laid_out(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable
     if last == "gate_weights":
         return Variable(ours, drops_axis=True)
     if last == "hidden1_weights":
-        return Variable(ours, rows=_by_cluster(_described(branch, "", shapes)))
+        return Variable(ours, rows=_by_cluster(_matrices_of(branch, "", shapes)))
     if "/vlad_bn/" in own_name:
-        return Variable(ours, rows=_by_cluster(_described(branch, own_name[:5], shapes)))
+        return Variable(ours, rows=_by_cluster(_matrices_of(branch, own_name[:5], shapes)))
     return Variable(ours)
 
 
-def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
+def _matrices_of(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
     """The parts of the pooled vector that are matrices, as (features, clusters); empty if no part is a matrix.
 
     Args:

@@ -159,7 +159,7 @@ class BatchQueue(Inputter):
     def reads(self) -> dict[str, int]:
         """The number of records that the last pass read from each file, if records are counted."""
         counts = self._counts or ReadCounts()
-        return {path: counts.of(number) for number, path in enumerate(self.files())}
+        return {path: counts.of_file(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, records_of_files: Mapping[str, int]) -> dict[str, int | None]:
         """The number of records that a pass without shuffling should read from each file; None if unknown.

@@ -165,7 +165,7 @@ class ReadCounts:
         with self._lock:
             self._counts.clear()
 
-    def of(self, number: int) -> int:
+    def of_file(self, number: int) -> int:
         """The number of records that were read from file `number`."""
         return self._counts[number]
 

@@ -208,7 +208,7 @@ def for_model(
     """
     if not data_names:
         return model_names
-    expected, remedy = of(num_classes, model_names), remedy or _REMEDY
+    expected, remedy = shown_for(num_classes, model_names), remedy or _REMEDY
     if expected:
         refuse_difference(expected, where, data_names, data_names.path, remedy)
     elif num_classes not in (None, len(data_names)):
@@ -234,12 +234,12 @@ def refuse_difference(
     index = expected.first_difference(other)
     if index is not None:
         raise UsageError(
-            f"class {index} is {_told(expected, index)} in {where}, and {_told(other, index)} in {other_place}. "
-            f"{remedy}"
+            f"class {index} is {_class_text(expected, index)} in {where}, and {_class_text(other, index)} in "
+            f"{other_place}. {remedy}"
         )
 
 
-def _told(vocabulary: Vocabulary, index: int) -> str:
+def _class_text(vocabulary: Vocabulary, index: int) -> str:
     return (
         repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (the last one is {len(vocabulary) - 1})"
     )
@@ -369,7 +369,7 @@ def load() -> Vocabulary:
     return parse(_packaged(NAME), NAME)
 
 
-def of(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
+def shown_for(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
     """The names to show for data or a model with `num_classes` classes: its `vocabulary` vocabulary, if it has one.
 
     Without one, 3862 classes are YouTube-8M's. With another number the classes are the user's own, and YouTube-8M's

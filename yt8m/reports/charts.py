@@ -311,7 +311,7 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
             marks += [mark._replace(text=f"{of_run(runs, run)}{mark.text}") for mark in drawn[1]]
             if (top := best_point(run, name)) is not None:
                 axes.plot(*top, "*", color=run.colour, markersize=12, markeredgecolor=INK, markeredgewidth=0.6)
-                marks.append(Mark(*top, f"{of_run(runs, run)}the best: {_told(top[1], name, int(top[0]))}"))
+                marks.append(Mark(*top, f"{of_run(runs, run)}the best: {_value_at_step(top[1], name, int(top[0]))}"))
         axes.set(xlabel="step", ylabel=short(title))
         legend(axes, lines, (run.name for run in having))
         return marks
@@ -341,7 +341,7 @@ def _marks(steps: Floats64, values: Floats64, origin: str) -> list[Mark]:
     return [Mark(step, value, f"{origin}, step {int(step):,}: {value:.4g}") for step, value in points]
 
 
-def _told(value: float, name: str, step: int) -> str:
+def _value_at_step(value: float, name: str, step: int) -> str:
     return f"{name} {value:.4g} at step {step:,}"
 
 
@@ -350,7 +350,7 @@ def best_point(run: Run, name: str) -> tuple[float, float] | None:
 
     Validations that no longer count for best/ do not count here either.
     """
-    higher = {metric.name: metric.higher_is_better for metric in run.samples.described()}
+    higher = {metric.name: metric.higher_is_better for metric in run.samples.descriptions()}
     validated, evaluated = (_values_of(part.get(name)) for part in _series(run)[1:])
     points = [point for point in validated if point[0] not in run.training.forgotten] + evaluated
     if name not in higher or len(points) < 2:
@@ -368,7 +368,9 @@ def _texts(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
     curves_of_kinds = [part for run in runs for part in _series(run)]
     ends = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in logged)
     best = "; ".join(
-        f"{run.name}: {_told(top[1], name, int(top[0]))}" for run in runs if (top := best_point(run, name)) is not None
+        f"{run.name}: {_value_at_step(top[1], name, int(top[0]))}"
+        for run in runs
+        if (top := best_point(run, name)) is not None
     )
     is_dot = all(len(run.curves[name].steps) == 1 for run in logged)
     drawn = "the dot is the one batch that was logged" if is_dot else "single batches (pale) and their running mean"

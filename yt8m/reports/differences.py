@@ -103,7 +103,7 @@ def figures(first: Run, other: Run) -> list[Difference]:
     """The differences of all figures that both runs have, GAP first."""
     return [
         difference
-        for metric in gap_first(other.samples.described())
+        for metric in gap_first(other.samples.descriptions())
         for difference in _difference(first, other, metric)
     ]
 

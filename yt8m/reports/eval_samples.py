@@ -44,7 +44,7 @@ class EvalSamples(NamedTuple):
     seen: int
     points: OperatingPoints
 
-    def described(self) -> list[Description]:
+    def descriptions(self) -> list[Description]:
         """The metrics of `figures`."""
         return [Description(**row) for row in self.figures["metrics"]]
 
@@ -96,7 +96,7 @@ def read(train_dir: str) -> EvalSamples:
         samples = EvalSamples(
             description["figures"], videos, int(description["num_classes"]), int(description["seen"]), points
         )
-        samples.described()
+        samples.descriptions()
         return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise RunError(f"{path} is damaged, or is not such a file: {again}.") from error

@@ -178,15 +178,15 @@ FEWEST = 10  # with fewer videos, or with equal ones, resampling says nothing ab
 
 
 def interval_of(run: Run, name: str) -> Interval | None:
-    """The 95 % interval of the metric `name` over all videos; None if these say too little, see `told`."""
+    """The 95 % interval of the metric `name` over all videos; None if these say too little, see `certain_enough`."""
     if name == MeanAveragePrecision.key:
         labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
         return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)
     if name == HitAtOne.key:
-        return told(wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos))
+        return certain_enough(wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos))
     least = 0.0 if is_share(run, name) else None
     bounds = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
-    return told(bounds, len(run.samples.videos))
+    return certain_enough(bounds, len(run.samples.videos))
 
 
 LABELS_FOR_MEANS = 10  # with fewer in the median class, the correction of mean APs is too rough
@@ -213,7 +213,7 @@ def interval_of_mean_ap(
     if np.median(labels) < LABELS_FOR_MEANS:
         return None
     bounds = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
-    return told(bounds, len(run.samples.videos))
+    return certain_enough(bounds, len(run.samples.videos))
 
 
 def _excess_of_all(run: Run, excess: Any) -> Any:
@@ -221,7 +221,7 @@ def _excess_of_all(run: Run, excess: Any) -> Any:
     return excess * shrink_of(run) ** 2
 
 
-def told(bounds: Interval, videos: int) -> Interval | None:
+def certain_enough(bounds: Interval, videos: int) -> Interval | None:
     """The interval; None if there are fewer than FEWEST videos, or if it has no width."""
     return None if videos < FEWEST or bounds.low == bounds.high else bounds
 

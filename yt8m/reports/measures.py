@@ -231,11 +231,11 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
             names.name(number),
             names.vertical(number),
             f"{having:,}",
-            _told(ap),
+            _share_text(ap),
             UNDEFINED if math.isnan(start) else f"{start:.3f} to {end:.3f}",
-            _told(precision),
-            _told(recall),
-            _told(f1),
+            _share_text(precision),
+            _share_text(recall),
+            _share_text(f1),
             UNDEFINED if math.isnan(threshold) else f"{threshold:.3g}",
             bool(is_own),
         )
@@ -243,5 +243,5 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     ]
 
 
-def _told(share: float) -> str:
+def _share_text(share: float) -> str:
     return UNDEFINED if math.isnan(share) else f"{share:.3f}"

@@ -137,7 +137,7 @@ def _view(
     most: int,
 ) -> _View:
     saved_figures = run.samples.figures
-    described = gap_first(run.samples.described())
+    described = gap_first(run.samples.descriptions())
     others = [metric for metric in described if metric.key not in run.resampled and figure(run, metric.key) is not None]
     return _View(
         run,

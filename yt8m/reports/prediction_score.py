@@ -58,12 +58,12 @@ def run(config: ScoreConfig) -> int:
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
     rows = prediction_files.read_predictions(config.predictions, num_classes)
-    names = vocabulary.of(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
+    names = vocabulary.shown_for(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
     class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:
-            print(f"{metric.name}: {metric.described().text(figures[metric.figure_key()], 6)}")
+            print(f"{metric.name}: {metric.description().text(figures[metric.figure_key()], 6)}")
     return 0
 
 

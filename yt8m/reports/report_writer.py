@@ -102,4 +102,4 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
 def _names(run: Run) -> Vocabulary:
     """The run's vocabulary, else that of the data that it was evaluated on."""
     count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
-    return vocabulary.of(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
+    return vocabulary.shown_for(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))

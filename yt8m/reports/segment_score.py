@@ -121,4 +121,4 @@ def evaluate(
     if not only_submitted:
         return figures
     chosen = np.isin(figures.aps_class, list(submitted))
-    return SegmentFigures.of(figures.aps[chosen], figures.aps_class[chosen])
+    return SegmentFigures.of_classes(figures.aps[chosen], figures.aps_class[chosen])

@@ -12,7 +12,7 @@ from yt8m.eval_util.ranked_entries import THIRDS, thirds
 from yt8m.eval_util.resampling import Interval, interval, means_of_rows
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports.loading import Run, interval_of_mean_ap, shrink_of, told
+from yt8m.reports.loading import Run, certain_enough, interval_of_mean_ap, shrink_of
 
 _FEWEST = 2  # parts of a table; a division that leaves one part says nothing
 _LABELS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
@@ -116,7 +116,7 @@ def _of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]
         values = run.samples.videos.perr[rows]
         means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in run.class_aps])
         figure = float(values.mean())
-        yield Part(name, figure, told(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
+        yield Part(name, figure, certain_enough(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
 
 
 def _of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
@@ -135,4 +135,4 @@ def _of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part
         figure = float(aps[members].mean())
         resampled = means_of_rows(run.class_aps[:, members])
         bounds = interval_of_mean_ap(run, figure, resampled, run.excess[members], labels[members])
-        yield Part(name, figure, bounds and told(bounds, having), having, len(members))
+        yield Part(name, figure, bounds and certain_enough(bounds, having), having, len(members))

@@ -26,7 +26,7 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     Raises:
       NotFoundError: training has deleted the checkpoint meanwhile.
     """
-    if _noted(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
+    if _number_in_note(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
         return False
     replace_best(train_dir, checkpoint, step, {"gap": gap})
     logging.info(
@@ -65,11 +65,11 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
 
 def best_step(folder: str, steps: Sequence[int]) -> int:
     """The step that the note in best/ names, if it is one of `steps`; else the first of them, or -1."""
-    noted = _noted(folder, "step")
+    noted = _number_in_note(folder, "step")
     return next((step for step in steps if step == noted), steps[0] if steps else -1)
 
 
-def _noted(folder: str, key: str) -> float:
+def _number_in_note(folder: str, key: str) -> float:
     """A number in the note of best/; -1 if it is not there, or the note cannot be read."""
     try:
         return float(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))[key])

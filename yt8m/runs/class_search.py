@@ -59,7 +59,7 @@ def _of_run(folder: str) -> Vocabulary:
         if names:
             return names
     saved = run_dir.read(folder)
-    names = vocabulary.of(saved.config.data.num_classes if saved else None)
+    names = vocabulary.shown_for(saved.config.data.num_classes if saved else None)
     if not names:
         raise UsageError(f"--model={folder}: there is no {vocabulary.NAME}, so its classes have numbers only.")
     return names

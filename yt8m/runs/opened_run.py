@@ -42,7 +42,7 @@ class OpenedRun:
     @property
     def shown_names(self) -> Vocabulary:
         """The names to show: the run's own, or else those of YouTube-8M if the run has as many classes."""
-        return vocabulary.of(self.config.data.num_classes, self.names)
+        return vocabulary.shown_for(self.config.data.num_classes, self.names)
 
     @property
     def extractors(self) -> Sequence[Mapping[str, Any]]:

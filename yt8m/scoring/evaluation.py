@@ -171,7 +171,7 @@ def _evaluated(
     try:
         outcome = run_one(config, model, task, results.events)
         if not outcome.exit_code:
-            names = vocabulary.of(run.data.num_classes, task.names)
+            names = vocabulary.shown_for(run.data.num_classes, task.names)
             done = evaluated(checkpoint, outcome, names, config.min_positives)
             write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
             _add_to_history(results.folder, done)
@@ -261,7 +261,7 @@ def task_for(
     data, training_data = sample(whole_data), run.config.data
     inputter = readers.BatchQueue.for_config(data, "eval")
     modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
-    shown = vocabulary.of(training_data.num_classes, names)
+    shown = vocabulary.shown_for(training_data.num_classes, names)
     modeler.class_counts = data_fit.training_counts(shown, training_data)
     return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != whole_data), names)
 
@@ -433,7 +433,7 @@ def _add_to_history(folder: str, done: Evaluated) -> None:
 def summary_line(done: Evaluated) -> str:
     """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
     figures = [
-        f"{metric.log_name()}: {metric.described().text(value)}"
+        f"{metric.log_name()}: {metric.description().text(value)}"
         for metric, value in done.values()
         if not metric.is_detail
     ]
@@ -449,7 +449,7 @@ def report_json(done: Evaluated, model: str) -> dict[str, Any]:
         "num_examples": done.num_examples,
         "num_classes_with_positives": len(done.figures["aps"]),
         **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
-        "metrics": [metric.described()._asdict() for metric, _ in done.values()],
+        "metrics": [metric.description()._asdict() for metric, _ in done.values()],
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
             for index, name, ap, positives in _classes(done)
@@ -464,7 +464,7 @@ def print_table(done: Evaluated) -> None:
     table.add_column("figure")
     table.add_column("value", justify="right")
     for metric, value in done.values():
-        table.add_row(metric.name, metric.described().text(value, 4))
+        table.add_row(metric.name, metric.description().text(value, 4))
     ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
     worst = [row for row in ranked[_SHOWN:] if is_below_one(row[2])][-_SHOWN:]
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):

@@ -83,7 +83,7 @@ class Scorer(Closing, abc.ABC):
     @property
     def shown_names(self) -> Vocabulary:
         """The names to show: the model's own, or else those of YouTube-8M if it has as many classes."""
-        return vocabulary.of(self.num_classes, self.names)
+        return vocabulary.shown_for(self.num_classes, self.names)
 
     def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
         """The names to show with data, whose vocabulary is in `vocabulary_file`, or by the data's `files`.
@@ -93,7 +93,7 @@ class Scorer(Closing, abc.ABC):
         """
         of_data = vocabulary.of_data(vocabulary_file, files)
         names = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
-        return vocabulary.of(self.num_classes, names)
+        return vocabulary.shown_for(self.num_classes, names)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
         """Chooses tags, by the thresholds in `thresholds_file`, or else by the model's own; None if there are none."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from yt8m import extractors, options, registry
 from yt8m.datasets.extract import choose, weights
-from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, described
+from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, describe_extractors
 from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
@@ -62,7 +62,7 @@ class VideoFeatures(Closing):
         self._pool.close()
         self._computer.close()
 
-    def of(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
+    def of_videos(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
         """Yields each path with its features: float32 [T, size] for each extractor, as its records give them back."""
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
@@ -116,7 +116,7 @@ def for_model(
       RunError: weights cannot be fetched.
     """
     if names or not takes.extractors:
-        entries, chosen, weights_of = _named(takes, names, flags)
+        entries, chosen, weights_of = _choose_by_name(takes, names, flags)
     else:
         entries = _wanted(takes, takes.extractors)
         is_trusted = trust_code or takes.is_own
@@ -130,7 +130,7 @@ def for_model(
     return VideoFeatures(entries, chosen, weights_of, is_scored=True)
 
 
-def _named(
+def _choose_by_name(
     takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
 ) -> tuple[Sequence[Entry], list[Chosen], list[weights.Weights]]:
     if not names:
@@ -141,7 +141,7 @@ def _named(
         )
     chosen = choose(names, flags)
     weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
-    entries = described(chosen, weights_of, [choice.extractor.bytes_range for choice in chosen], Settings())
+    entries = describe_extractors(chosen, weights_of, [choice.extractor.bytes_range for choice in chosen], Settings())
     _wanted(takes, entries)
     return entries, chosen, weights_of
 
@@ -208,7 +208,7 @@ def extract(
     """
     chosen = choose(names, flags)
     weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
-    entries = described(chosen, weights_of, [None for _ in chosen], settings)
+    entries = describe_extractors(chosen, weights_of, [None for _ in chosen], settings)
     with VideoFeatures(entries, chosen, weights_of, jobs=jobs) as source:
-        for path, features in source.of(paths):
+        for path, features in source.of_videos(paths):
             yield path, features, [choice.extractor.feature for choice in chosen]

@@ -72,7 +72,7 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
     Raises:
       RunError: the scores are NaN.
     """
-    for path, features in source.of(paths):
+    for path, features in source.of_videos(paths):
         if features.bad:
             yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
             continue

@@ -103,7 +103,7 @@ def create(service: Service) -> Observed:
         status: _refusal_told(status, reason) for status, reason in _REASONS.items()
     }
 
-    @app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_described(service))
+    @app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_describe_body(service))
     async def predict(request: Request) -> JSONResponse:
         """The best classes of each video in the body: records, or features as JSON."""
         return await _answered(service, request)
@@ -147,7 +147,7 @@ def _add_refusals(app: FastAPI) -> None:
         return _refusal(500, "the service failed on this request; its log says why.")
 
 
-def _described(service: Service) -> dict[str, Any]:
+def _describe_body(service: Service) -> dict[str, Any]:
     """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)

@@ -138,7 +138,7 @@ class _ParserProcess:
             self._restart()
         answer = None
         with contextlib.suppress(BrokenPipeError):
-            answer = self._asked(self._process, kind, body)
+            answer = self._exchange(self._process, kind, body)
         if answer is None:
             self._restart()
         return answer or (_TOO_MUCH, b"")
@@ -149,7 +149,7 @@ class _ParserProcess:
             self.replaced += 1
             self._start()
 
-    def _asked(
+    def _exchange(
         self, process: subprocess.Popen[bytes], kind: str, body: bytes | bytearray
     ) -> tuple[dict[str, Any], bytes] | None:
         assert process.stdin is not None

@@ -88,10 +88,10 @@ class Service:
 
     def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
         video_id, scores = answer
-        shown = {"id": video_id, "classes": self._named(best_classes(scores, top_k))}
-        return shown if self._tagger is None else {**shown, "tags": self._named(tags(scores, self._tagger))}
+        shown = {"id": video_id, "classes": self._with_names(best_classes(scores, top_k))}
+        return shown if self._tagger is None else {**shown, "tags": self._with_names(tags(scores, self._tagger))}
 
-    def _named(self, classes: ScoredClasses) -> list[dict[str, Any]]:
+    def _with_names(self, classes: ScoredClasses) -> list[dict[str, Any]]:
         return [{"index": index, "name": self._names.name(index), "score": score} for index, score in classes]
 
     def _of_records(self, records: list[bytes]) -> list[Answer]:

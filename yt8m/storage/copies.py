@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from yt8m.errors import RunError
 from yt8m.storage import base, is_remote, join
 from yt8m.storage.base import NotFoundError
-from yt8m.storage.local import named
+from yt8m.storage.local import naming_errors
 
 _AT_ONCE = 4
 _LOCK = "in-use"
@@ -37,7 +37,7 @@ def workspace() -> str:
     key = (os.getpid(), parent)
     with _guard:
         if key not in _made:
-            with named("make a folder in", parent):
+            with naming_errors("make a folder in", parent):
                 os.makedirs(parent, exist_ok=True)
                 _sweep(parent)
                 _made[key] = _new_folder(parent)
@@ -55,7 +55,7 @@ def private_folder(prefix: str) -> Iterator[str]:
       RunError: no folder can be made there.
     """
     parent = tempfile.gettempdir()
-    with named("make a folder in", parent):
+    with naming_errors("make a folder in", parent):
         _sweep(parent, prefix)
         folder, descriptor = _new_folder(parent, prefix)
     try:
@@ -164,7 +164,7 @@ def _hard_links(prefix: str) -> str:
     here = folder_for("held", os.path.abspath(prefix))
     shutil.rmtree(here, ignore_errors=True)
     try:
-        with named("keep a copy of", prefix):
+        with naming_errors("keep a copy of", prefix):
             os.makedirs(here)
             files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.")]
             for file in sorted({*files, f"{name}.index"}, key=lambda file: file.endswith(".index")):

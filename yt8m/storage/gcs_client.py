@@ -110,12 +110,12 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
         timeout=base.retry_seconds(),
         on_error=log,
     )
-    with named(action, path):
+    with naming_errors(action, path):
         return retry(call)()  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
-def named(action: str, path: str) -> Iterator[None]:
+def naming_errors(action: str, path: str) -> Iterator[None]:
     """Turns errors of the client library into this package's, which name the action and the path."""
     try:
         yield

@@ -31,7 +31,7 @@ _locked_folders: dict[str, int] = {}  # for each lock that this process holds: a
 
 
 @contextlib.contextmanager
-def named(action: str, path: str) -> Iterator[None]:
+def naming_errors(action: str, path: str) -> Iterator[None]:
     """Turns errors of the operating system into `RunError`s that name the action and the path."""
     try:
         yield
@@ -55,19 +55,19 @@ class LocalStore:
 
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
-        with named("read", path):
+        with naming_errors("read", path):
             file = open(path, "rb")  # noqa: SIM115 - closed below; errors of the caller's block are its own
         with file:
             yield file
 
     def read_start(self, path: str, count: int) -> bytes:
-        with self.open_read(path) as file, named("read", path):
+        with self.open_read(path) as file, naming_errors("read", path):
             return file.read(count)
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         if is_special(path):
-            with named("write", path), _open(path, mode) as file:
+            with naming_errors("write", path), _open(path, mode) as file:
                 yield file
             return
         target = os.path.realpath(path)
@@ -75,12 +75,12 @@ class LocalStore:
         self.makedirs(folder)
         unfinished.sweep_once(folder)
         temporary = unfinished.temporary_path(target)
-        with named("write", path):
+        with naming_errors("write", path):
             file = _open(temporary, mode.replace("w", "x"))
         unfinished.lock_until_closed(file.fileno())
         try:
             yield from _fill(file, path)
-            with named("write", path):
+            with naming_errors("write", path):
                 os.replace(temporary, target)
                 durable.sync_folder(folder)
         except BaseException:
@@ -94,7 +94,7 @@ class LocalStore:
         folder, old, temporary = os.path.dirname(target), f"{target}.old", unfinished.temporary_path(target)
         self.makedirs(folder)
         unfinished.sweep_once(folder)
-        with named("write", path):
+        with naming_errors("write", path):
             if os.path.isdir(old) and not os.path.isdir(target):
                 os.rename(old, target)  # an earlier call was killed between its two renames
             shutil.rmtree(old, ignore_errors=True)
@@ -103,7 +103,7 @@ class LocalStore:
         unfinished.lock_until_closed(descriptor)
         try:
             yield temporary
-            with named("write", path):
+            with naming_errors("write", path):
                 durable.sync_tree(temporary)
                 if os.path.isdir(target):
                     os.rename(target, old)
@@ -117,7 +117,7 @@ class LocalStore:
         shutil.rmtree(old, ignore_errors=True)
 
     def discard_unfinished(self, path: str) -> None:
-        with named("clean up beside", path):
+        with naming_errors("clean up beside", path):
             for orphan in unfinished.unfinished_in(*os.path.split(os.path.realpath(path))):
                 unfinished.discard(orphan.path)
 
@@ -126,13 +126,16 @@ class LocalStore:
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
-        with named("append to", path), open(path, "ab", buffering=0) as file:
+        with naming_errors("append to", path), open(path, "ab", buffering=0) as file:
             if file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def write_at(self, path: str, place: int, data: Iterable[Any]) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
-        with named("write", path), open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
+        with (
+            naming_errors("write", path),
+            open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file,
+        ):
             file.seek(place)
             for piece in data:
                 unwritten = memoryview(piece).cast("B")
@@ -140,30 +143,30 @@ class LocalStore:
                     unwritten = unwritten[file.write(unwritten) :]
 
     def truncate(self, path: str, size: int) -> None:
-        with named("truncate", path):
+        with naming_errors("truncate", path):
             if os.path.getsize(path) < size:  # the system would add zeros
                 raise OSError(errno.EINVAL, f"it has fewer than {size} bytes")
             os.truncate(path, size)
 
     def makedirs(self, path: str) -> None:
-        with named("make the folder", path):
+        with naming_errors("make the folder", path):
             durable.make_folders(path)
 
     def sync(self, paths: Iterable[str]) -> None:
         folders = set()
         for path in paths:
             folders.add(os.path.dirname(os.path.abspath(path)))
-            with named("sync", path):
+            with naming_errors("sync", path):
                 durable.sync_tree(path)
         for folder in folders:
             durable.sync_folder(folder)
 
     def listdir(self, path: str) -> list[str]:
-        with named("list", path):
+        with naming_errors("list", path):
             return sorted(os.listdir(path))
 
     def times(self, path: str) -> dict[str, float]:
-        with named("list", path), os.scandir(path) as entries:
+        with naming_errors("list", path), os.scandir(path) as entries:
             return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
 
     def tree(self, path: str) -> dict[str, list[str]]:
@@ -181,28 +184,28 @@ class LocalStore:
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         stamps_by_path: dict[str, Stamp] = {}
         for path in paths:
-            with contextlib.suppress(RunError), named("read", path):  # a link may lead to itself
+            with contextlib.suppress(RunError), naming_errors("read", path):  # a link may lead to itself
                 status = os.stat(path)
                 stamps_by_path[path] = Stamp(status.st_size, status.st_mtime_ns)
         return stamps_by_path
 
     def remove(self, path: str) -> None:
-        with named("remove", path):
+        with naming_errors("remove", path):
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        with named("remove", path):
+        with naming_errors("remove", path):
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
-        with named("rename", source):
+        with naming_errors("rename", source):
             durable.sync_tree(source)
             os.replace(source, target)
             for folder in {os.path.dirname(os.path.abspath(path)) for path in (target, source)}:
                 durable.sync_folder(folder)
 
     def size(self, path: str) -> int:
-        with named("read", path):
+        with naming_errors("read", path):
             return os.stat(path).st_size
 
     @contextlib.contextmanager
@@ -210,10 +213,10 @@ class LocalStore:
         whole = os.path.abspath(path)
         folder = os.path.dirname(whole)
         self.makedirs(folder)
-        with named("lock", path):
+        with naming_errors("lock", path):
             descriptor = _acquire(path)
         try:
-            with named("write", path):
+            with naming_errors("write", path):
                 _locked_folders[whole] = os.open(folder, os.O_RDONLY)
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, this_holder(), 0)
@@ -229,7 +232,7 @@ class LocalStore:
 
     def is_locked(self, path: str) -> bool:
         try:
-            with named("read", path):
+            with naming_errors("read", path):
                 return not unfinished.is_unlocked(path)
         except NotFoundError:
             return False
@@ -268,7 +271,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
     """Yields `file` to the caller's block, then writes it to the disk and closes it."""
     try:
         yield file
-        with named("write", path):
+        with naming_errors("write", path):
             file.flush()
             os.fsync(file.fileno())
             file.close()
@@ -328,7 +331,7 @@ class PartialFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with named("write", path):
+        with naming_errors("write", path):
             durable.make_folders(os.path.dirname(path) or ".")
             self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`
             self.size = os.fstat(self._file.fileno()).st_size
@@ -336,7 +339,7 @@ class PartialFile:
     def append(self, data: bytes) -> None:
         """Adds all of `data`."""
         unwritten = memoryview(data)
-        with named("write", self.path):
+        with naming_errors("write", self.path):
             while unwritten:
                 written = self._file.write(unwritten) or 0
                 self.size += written
@@ -344,20 +347,20 @@ class PartialFile:
 
     def blocks(self, size: int = 1 << 20) -> Iterator[bytes]:
         """Yields all bytes written so far, from the start, in blocks of `size` bytes."""
-        with named("read", self.path):
+        with naming_errors("read", self.path):
             self._file.seek(0)
             while block := self._file.read(size):
                 yield block
 
     def clear(self) -> None:
         """Empties the file."""
-        with named("write", self.path):
+        with naming_errors("write", self.path):
             self._file.truncate(0)
             self.size = 0
 
     def complete(self, target: str) -> None:
         """Renames the file to `target`, which it replaces; the rename survives a power cut."""
-        with named("write", target):
+        with naming_errors("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
             durable.sync_folder(os.path.dirname(target) or ".")
@@ -380,7 +383,7 @@ def free_bytes(folder: str) -> int:
       RunError: the file system does not report its free space.
     """
     place = _nearest(folder)
-    with named("determine the free space of", place):
+    with naming_errors("determine the free space of", place):
         return shutil.disk_usage(place).free
 
 

@@ -15,7 +15,7 @@ import os
 import stat
 
 from yt8m.errors import RunError
-from yt8m.storage.local import named
+from yt8m.storage.local import naming_errors
 
 MOST = 10_000  # number of notes that are kept; older ones are removed
 
@@ -27,7 +27,7 @@ def note(content: str | bytes) -> None:
       RunError: the note cannot be written: there is no home folder, no permission or no space.
     """
     folder = _folder()
-    with named("write to", folder):
+    with naming_errors("write to", folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_private(folder):
             raise RunError(f"{folder} is not this user's alone: others own it or may write to it")

@@ -65,8 +65,8 @@ def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
     """Finds the classes of the run in those of --init_from; None if either vocabulary is unknown."""
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
-    old = vocabulary.of(num_classes_there, run_dir.own_names(config.init_from, None))
-    new = vocabulary.of(config.data.num_classes, names)
+    old = vocabulary.shown_for(num_classes_there, run_dir.own_names(config.init_from, None))
+    new = vocabulary.shown_for(config.data.num_classes, names)
     renames = read_renames(config.rename) if config.rename else {}
     if old and new:
         return match_classes(old, new, renames)

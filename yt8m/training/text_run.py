@@ -15,7 +15,7 @@ from typing import Any
 from yt8m import storage
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
-from yt8m.datasets.extract.computing import Settings, described
+from yt8m.datasets.extract.computing import Settings, describe_extractors
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
 from yt8m.extractors.class_texts import text_classifier
@@ -68,7 +68,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     files = weights.find(extractor, config.extractor)
     classifier, has_bias = text_classifier(extractor, files.paths["hf_model"], list(prompts.values()))
     width, count = classifier.weights.shape
-    entries = described(chosen, [files], [None], Settings(config.frames_per_second, config.max_frames))
+    entries = describe_extractors(chosen, [files], [None], Settings(config.frames_per_second, config.max_frames))
     data = DataConfig(
         feature_names=(f"mean_{extractor.feature}",),
         feature_sizes=(width,),

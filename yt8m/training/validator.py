@@ -61,7 +61,7 @@ class Validator:
         self.metric = metrics.find(config.validation.best_metric)
         run, self._task = _task(settings, config, folder, names)
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
-        self.data = _described(config.validation, is_sampled)
+        self.data = _describe_data(config.validation, is_sampled)
         if self.metric not in metrics.load():
             metric_classes = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
             self._task.modeler.metric_classes = metric_classes
@@ -85,7 +85,7 @@ class Validator:
         walked.check_read(inputter)
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
-        done = evaluation.evaluated(checkpoint, outcome, vocabulary.of(self._num_classes, self._task.names))
+        done = evaluation.evaluated(checkpoint, outcome, vocabulary.shown_for(self._num_classes, self._task.names))
         figures = {metric.name: float(value) for metric, value in done.values()}
         return StepValues(
             step=checkpoints.step_of(checkpoint),
@@ -144,7 +144,7 @@ def _task(
         raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
 
 
-def _described(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
+def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
     """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
     most = validation.eval_max_videos if is_sampled else None
     stamps = storage.stamps(storage.glob(validation.eval_data_pattern))

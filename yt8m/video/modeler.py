@@ -201,7 +201,7 @@ class VideoModeler(Modeler):
     def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
         """The rated pairs of a batch, built once per output."""
         made: RatedPairScores | None = output.extras.get(_RATED)
-        return made or RatedPairScores.of(output.predictions, batch)
+        return made or RatedPairScores.of_batch(output.predictions, batch)
 
     def _transform_name(self) -> str:
         return getattr(self.model, "input_transform", "l2_normalize")
@@ -215,7 +215,7 @@ class VideoModeler(Modeler):
                 labels=None if labels is None else tf.cast(labels, tf.float32),
                 is_training=is_training and not self.trains_new_only,
             )
-        return ModelOutput.of(output)
+        return ModelOutput.of_returned(output)
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:

@@ -138,7 +138,7 @@ class RatedPairScores(NamedTuple):
     num_examples: tf.Tensor
 
     @classmethod
-    def of(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
+    def of_batch(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
         """The rated pairs of a batch with label weights; avoids computing other predictions if possible."""
         weights = tf.convert_to_tensor(batch.label_weights)
         places = tf.where(weights > 0)

@@ -208,14 +208,14 @@ def augment(batch: Batch, config: AugmentConfig) -> Batch:
         return batch
     features, num_frames = join_features(batch), batch.num_frames
     if config.needs_frames:
-        features, num_frames = _kept_first(features, _kept(num_frames, tf.shape(features)[1], config))
+        features, num_frames = _kept_first(features, _frames_to_keep(num_frames, tf.shape(features)[1], config))
     if config.augment_noise:
         noise = tf.random.stateless_normal(tf.shape(features), random_keys.next_seed())
         features = zero_padding(features + config.augment_noise * noise, num_frames)
     return batch._replace(features=(features,), num_frames=num_frames)
 
 
-def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
+def _frames_to_keep(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
     """bool [B, T]: the frames that stay."""
     is_kept = tf.sequence_mask(num_frames, frames)
     if config.augment_crop < 1:

@@ -67,7 +67,7 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
 
 def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
-    names = vocabulary.of(data.num_classes, vocabulary.of_data(data.vocabulary))
+    names = vocabulary.shown_for(data.num_classes, vocabulary.of_data(data.vocabulary))
     counts = data_fit.training_counts(names, data)
     if counts is None:
         raise UsageError(

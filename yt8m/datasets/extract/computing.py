@@ -265,7 +265,7 @@ class _Batches:
             video.pending -= 1
 
 
-def described(
+def describe_extractors(
     chosen: Sequence[Chosen], weights_of: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
     """The extractors as manifests name them, with all that is needed to compute the same features of another video."""

@@ -15,7 +15,7 @@ import numpy as np
 from yt8m import options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
-from yt8m.datasets.extract.computing import Chosen, Clip, described
+from yt8m.datasets.extract.computing import Chosen, Clip, describe_extractors
 from yt8m.datasets.extract.journal import Journal, ProgressLine
 from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow, coded, os_text, ranges_of, settings_of
 from yt8m.datasets.extract.video_table import open_videos
@@ -131,11 +131,11 @@ class Extraction:
         options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(options_text, self._described(self._ranges), *classes, rows)
+        return inputs_hash(options_text, self._describe_extractors(self._ranges), *classes, rows)
 
-    def _described(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
+    def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
-        return described(self._chosen, self._weights, fixed_ranges, settings_of(self._config))
+        return describe_extractors(self._chosen, self._weights, fixed_ranges, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
@@ -184,7 +184,7 @@ class Extraction:
         for level, output in outputs.items():
             journal.fill(output, level, of_level[level])
             output.progress.bad = {str(number): why for number, why in bad.items()}
-            output.finish(self._classes, bad, self._described(ranges))
+            output.finish(self._classes, bad, self._describe_extractors(ranges))
 
     def _refuse_many_bad(self, journal: Journal) -> None:
         bad = [*self._left_out.items()]

@@ -89,7 +89,7 @@ class FeatureReader:
         """
         for batch in batches:
             for place in batch.places:
-                arrays = self._noted(batch.rows, int(place), lambda read_arrays: read_arrays)
+                arrays = self._unless_bad(batch.rows, int(place), lambda read_arrays: read_arrays)
                 if arrays is not None:
                     names = self._names or tuple(arrays)
                     _check_names(names)
@@ -130,7 +130,7 @@ class FeatureReader:
         means = [np.zeros((batch.rows.size, feature.size), np.float32) for feature in self.formats]
         good = []
         for place in places.tolist():
-            vectors = self._noted(batch.rows, place, self._mean)
+            vectors = self._unless_bad(batch.rows, place, self._mean)
             if vectors is not None:
                 good.append(place)
                 for values, vector in zip(means, vectors, strict=True):
@@ -157,7 +157,7 @@ class FeatureReader:
     def frames(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
         """Yields, for each good row at frame level: its position, float32 [T, size] per feature, whether it was cut."""
         for place in places.tolist():
-            arrays = self._noted(batch.rows, place, self._frames)
+            arrays = self._unless_bad(batch.rows, place, self._frames)
             if arrays is not None:
                 longest = self._rule.max_frames
                 yield place, [values[:longest] for values in arrays], len(arrays[0]) > longest
@@ -187,7 +187,7 @@ class FeatureReader:
         else:
             yield from (arrays for _, arrays, _ in self.frames(batch, places))
 
-    def _noted(self, rows: Rows, place: int, use: Callable[[Arrays], Any]) -> Any:
+    def _unless_bad(self, rows: Rows, place: int, use: Callable[[Arrays], Any]) -> Any:
         """The result of `use` on the arrays of a row. If the row is bad, records that and returns None."""
         try:
             return use(self._arrays(rows, place))
