@@ -66,8 +66,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
-        if storage.exists(parts := storage.join(config.out, PARTS)):  # not if no shard was left to do
-            storage.remove_tree(parts)
+        if storage.exists(parts_folder := storage.join(config.out, PARTS)):  # not if no shard was left to do
+            storage.remove_tree(parts_folder)
     return 0
 
 

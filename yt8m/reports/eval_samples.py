@@ -71,8 +71,11 @@ def write(train_dir: str, samples: EvalSamples) -> None:
     description = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
     points = {f"{_POINTS}{name}": values for name, values in samples.points._asdict().items()}
     videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
-    ids = [bytes(one) for one in samples.videos.ids]
-    videos |= {"ids": np.frombuffer(b"".join(ids), np.uint8), "id_sizes": np.array([len(one) for one in ids], np.int64)}
+    ids = [bytes(video_id) for video_id in samples.videos.ids]
+    videos |= {
+        "ids": np.frombuffer(b"".join(ids), np.uint8),
+        "id_sizes": np.array([len(video_id) for video_id in ids], np.int64),
+    }
     packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
     np.savez_compressed(packed, told=np.frombuffer(description.encode(), np.uint8), **videos, **points)
     storage.write(path_in(train_dir), packed.getvalue())

@@ -1,0 +1,49 @@
+"""Names of variables and functions say what they hold: words that fit anything cannot be searched for."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+PACKAGE = pathlib.Path(__file__).parents[2] / "yt8m"
+VARIABLES = {
+    *("found", "given", "told", "one", "asked", "held", "there", "kept", "known"),
+    *("parts", "what", "own", "named", "rest", "more", "many", "left", "how"),
+}
+FUNCTIONS = {"of", "told", "described", "noted", "named", "found", "taken", "given", "asked", "kept"}
+ALLOWED = {"matmul left", "float16_matmul left", "product left"}  # the operands of a product are left and right
+
+
+def functions(path: pathlib.Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def names_in(function: ast.AST) -> set[str]:
+    nodes = list(ast.walk(function))
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+def vague_names(path: pathlib.Path) -> Iterator[str]:
+    for function in functions(path):
+        if function.name.strip("_") in FUNCTIONS:
+            yield f"the function {function.name}"
+        for name in sorted(names_in(function) & VARIABLES):
+            if f"{function.name} {name}" not in ALLOWED:
+                yield f"{name} in {function.name}"
+
+
+def test_no_name_of_the_package_fits_anything() -> None:
+    vague = {path.name: names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(vague_names(path)))}
+    assert vague == {}, "name what the value is: features, lines, flags, digest"
+
+
+def test_a_vague_name_is_seen(tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(
+        "def read(path):\n    found = [one for one in path]\n    return found\n\ndef _told(x):\n    pass\n"
+    )
+    assert list(vague_names(source)) == ["found in read", "one in read", "the function _told"]
