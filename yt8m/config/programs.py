@@ -53,9 +53,9 @@ class StartFlags(Checked):
     trust_code: bool = option(False, TRUST_HELP)
 
 
-def batch_option(most: int, more: str = "", **arguments: Any) -> Any:
+def batch_option(most: int, remark: str = "", **arguments: Any) -> Any:
     """The option `batch_size` of a pass over files: by default as `DataConfig.examples_in_batch` says."""
-    text = f"examples per step{more} [{most}, or fewer if these take more than 512 MiB: 256 videos of 300 x 1,152]"
+    text = f"examples per step{remark} [{most}, or fewer if these take more than 512 MiB: 256 videos of 300 x 1,152]"
     return option(None, text, minimum=1, **arguments)
 
 
