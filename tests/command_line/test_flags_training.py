@@ -51,6 +51,7 @@ def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
             "--augment_noise=0.1",
             "--augment_crop=0.5",
             "--augment_frame_dropout=0.3",
+            "--mixup=0.5",
             "--frame_features",
             "--model=FrameLevelLogisticModel",
         ]

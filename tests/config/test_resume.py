@@ -42,6 +42,7 @@ REBUILT = (
     "devices.precision devices.sync_batch_norm "
     "distillation.distill_from distillation.teacher distillation.distill_weight "
     "augmentation.augment_crop augmentation.augment_frame_dropout augmentation.augment_noise "
+    "augmentation.mixup "
     "optimizer.optimizer optimizer.base_learning_rate optimizer.learning_rate_schedule "
     "optimizer.learning_rate_decay optimizer.learning_rate_decay_examples "
     "optimizer.learning_rate_warmup_examples optimizer.weight_decay optimizer.clip_gradient_norm "

@@ -33,7 +33,7 @@ def run(folder: pathlib.Path, steps: int, *more: str) -> None:
 
 @pytest.mark.heavy
 def test_changed_frames_are_changed_alike_after_a_resume(tmp_path: pathlib.Path) -> None:
-    changes = ("--augment_crop=0.4", "--augment_frame_dropout=0.3", "--augment_noise=0.2")
+    changes = ("--augment_crop=0.4", "--augment_frame_dropout=0.3", "--augment_noise=0.2", "--mixup=0.5")
     run(tmp_path / "whole", 10, *changes)
     run(tmp_path / "halves", 4, *changes)
     run(tmp_path / "halves", 10, *changes)

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from yt8m.errors import UsageError
-from yt8m.options import Checked, changed, option
+from yt8m.options import Checked, changed, declared, option
 from yt8m.storage import base
 
 
@@ -145,26 +145,38 @@ class DistillConfig(Checked, shapes="graph"):
 
 
 @dataclass(frozen=True)
-class AugmentConfig(Checked, shapes="graph"):
-    """Augmentation of the features during training, before the model. All of it is off by default."""
+class FrameAugmentConfig(Checked, shapes="graph"):
+    """The part of the augmentation that needs frames."""
 
     augment_crop: float = option(
         1.0, "smallest part of a video's frames that a random crop in time leaves; 1: no crop", minimum=0.01, maximum=1
     )
     augment_frame_dropout: float = option(0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99)
+
+
+@dataclass(frozen=True)
+class AugmentConfig(FrameAugmentConfig, shapes="graph"):
+    """Augmentation of the features during training, before the model. All of it is off by default."""
+
     augment_noise: float = option(
         0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
+    )
+    mixup: float = option(
+        0.0,
+        "mix each video and its labels with another of the batch; shares are drawn from Beta(mixup, mixup); 0: none",
+        minimum=0,
+        maximum=100,
     )
 
     @property
     def needs_frames(self) -> tuple[str, ...]:
         """The names of the enabled fields that need frames."""
-        return tuple(name for name in changed(self) if name != "augment_noise")
+        return tuple(name for name in changed(self) if name in declared(FrameAugmentConfig))
 
     @property
     def is_on(self) -> bool:
         """Whether any augmentation is enabled."""
-        return bool(self.needs_frames) or self.augment_noise > 0
+        return bool(changed(self))
 
 
 @dataclass(frozen=True, kw_only=True)

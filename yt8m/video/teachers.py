@@ -17,6 +17,7 @@ from yt8m.readers import join_features
 from yt8m.readers.base import after_checks, message, require
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
+from yt8m.video import mixup
 from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
@@ -184,7 +185,8 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
 class TrainingModeler(VideoModeler):
     """`VideoModeler`, with augmentation and distillation on the towers that train.
 
-    Evaluation, predictions and exports are those of `VideoModeler`. The teacher gets the features without augmentation.
+    Evaluation, predictions and exports are those of `VideoModeler`. The teacher gets the features without augmentation;
+    if videos are mixed, its probabilities are mixed in the same way.
 
     Args:
       *arguments: the arguments of `VideoModeler`.
@@ -203,10 +205,15 @@ class TrainingModeler(VideoModeler):
         """The same as `VideoModeler.build`, but in training the loss is that of `distilled`."""
         if not is_training:
             return super().build(batch, is_training)
-        output = super().build(augment(batch, self._augmentation), is_training)
+        augmented, mixture = augment(batch, self._augmentation), None
+        if self._augmentation.mixup:
+            mixture = mixup.draw(tf.shape(batch.num_frames)[0], self._augmentation.mixup)
+            augmented = mixture.mix_batch(augmented)
+        output = super().build(augmented, is_training)
         if self._teacher is None:
             return output
-        return distilled(output, self._teacher.probabilities(batch), self._weight)
+        target = self._teacher.probabilities(batch)
+        return distilled(output, mixture.mix(target) if mixture else target, self._weight)
 
     def restore(self, session: tf.Session) -> None:
         """Reads the teacher's weights."""
