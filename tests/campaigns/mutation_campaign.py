@@ -102,7 +102,11 @@ TARGETS = (
         ("tests/runner/test_saver_position_file.py", "tests/runner/test_saver.py"),
         ("ShardPosition.*", "_PositionFile.*", "_sending_order"),
     ),
-    Target("yt8m/runs/best_checkpoint.py", ("tests/runs/test_best_checkpoint.py",), ("keep_best", "_noted", "_copy")),
+    Target(
+        "yt8m/runs/best_checkpoint.py",
+        ("tests/runs/test_best_checkpoint.py",),
+        ("keep_best", "_number_in_note", "_copy"),
+    ),
     Target(
         "yt8m/datasets/download/__init__.py",
         ("tests/datasets/download/test_download_plan.py",),
