@@ -41,3 +41,22 @@ def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path
     for model in (run, str(export), f"{tmp_path}/model.tgz"):
         names = jobs._names(EvalBulk(model=model, data=str(shard), out="o"), 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "refusal"),
+    [
+        ("export.onnx", "a.tfrecord", "--cache needs the folder of a run"),
+        ("model.tgz", "gs://b/a.tfrecord", "needs local shards, and gs://b/a.tfrecord is in a bucket"),
+    ],
+)
+def test_a_cache_that_cannot_serve_is_refused_before_the_work(
+    model: str, data: str, refusal: str, tmp_path: pathlib.Path
+) -> None:
+    from yt8m.bulk import jobs
+
+    (tmp_path / model).touch()
+    config = InferBulk(model=str(tmp_path / model), data=data, out=str(tmp_path / "out"), cache=str(tmp_path / "cache"))
+    with pytest.raises(UsageError, match=refusal):
+        jobs.run("infer", config, [])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [model]

@@ -7,7 +7,8 @@ import itertools
 import json
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,6 +86,79 @@ def test_the_lists_of_all_shards_joined_are_those_of_inference(frame: tuple[str,
         for number, lists in sorted(found.items())
     ]
     assert ["Class,Segments", *lines] == (tmp_path / "whole.csv").read_text().splitlines()
+
+
+def in_passes(tmp_path: pathlib.Path, config: Any, work: Callable[[Any, ShardTask], Any]) -> Iterator[list[Any]]:
+    """What a job gives for its shards without a cache, with an empty one, and with the one that this has filled."""
+    for name, cache in (("plain", ""), ("filled", str(tmp_path / "cache")), ("read", str(tmp_path / "cache"))):
+        given = dataclasses.replace(config, out=str(tmp_path / name), cache=cache)
+        yield [work(given, shard) for shard in shards_of(config.data, tmp_path / name)]
+        shard_work.close_models()
+
+
+@pytest.mark.parametrize("level", ["video", "frame"])
+def test_predictions_from_a_cache_are_the_same_bytes(
+    level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path
+) -> None:
+    run, pattern = request.getfixturevalue(level)
+    config = InferBulk(model=run, data=pattern, out="out", top_k=4, batch_size=4)
+
+    def predicted(config: InferBulk, shard: ShardTask) -> tuple[Any, bytes]:
+        return shard_work.predict(config, shard), pathlib.Path(shard.output).read_bytes()
+
+    plain, filled, read = in_passes(tmp_path, config, predicted)
+    assert plain == filled == read
+    assert len(list((tmp_path / "cache").iterdir())) == len(plain)
+
+
+@pytest.mark.parametrize("level", ["video", "frame"])
+def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
+    run, pattern = request.getfixturevalue(level)
+
+    def evaluated(config: EvalBulk, shard: ShardTask) -> Any:
+        done, name, metrics = shard_work.evaluate(config, shard)
+        return done, name, {key: np.asarray(value).tolist() for key, value in metrics.get().items()}
+
+    plain, filled, read = in_passes(tmp_path, EvalBulk(model=run, data=pattern, out="out", batch_size=4), evaluated)
+    assert plain == filled == read
+
+
+def test_ranked_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    config = RankBulk(model=frame[0], data=frame[1], out="out", batch_size=8, segment_max_pred=5)
+
+    def ranked(config: RankBulk, shard: ShardTask) -> Any:
+        done, lists = shard_work.rank(config, shard)
+        return done, [(number, [column.tolist() for column in segments]) for number, segments in lists]
+
+    plain, filled, read = in_passes(tmp_path, config, ranked)
+    assert plain == filled == read
+    assert any(lists for _, lists in plain)
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_cache_keeps_the_damage_policy(video: tuple[str, str], tmp_path: pathlib.Path, limit: int) -> None:
+    path = tmp_path / "cut.tfrecord"
+    path.write_bytes(pathlib.Path(shards_of(video[1], tmp_path)[1].path).read_bytes()[:-7])
+    config = InferBulk(model=video[0], data=str(path), out=f"{tmp_path}/out", batch_size=4, max_bad_records=limit)
+    found = []
+    for name in ("", "cache", "cache"):
+        given = dataclasses.replace(config, cache=name and str(tmp_path / name))
+        shard = ShardTask(3, str(path), f"{tmp_path}/out/{len(found)}.csv")
+        if limit:
+            found.append((shard_work.predict(given, shard), pathlib.Path(shard.output).read_bytes()))
+        else:
+            with pytest.raises(RunError, match=r"cut\.tfrecord: record 8") as refusal:
+                shard_work.predict(given, shard)
+            found.append((str(refusal.value), b""))
+        shard_work.close_models()
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_cache_is_read_by_a_run_and_not_by_an_export(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    (export,) = pathlib.Path(video[0], "export").iterdir()
+    config = InferBulk(model=str(export), data=video[1], out=str(tmp_path), cache=str(tmp_path / "cache"))
+    with pytest.raises(UsageError, match="--cache needs the folder of a run"):
+        shard_work.predict(config, shards_of(video[1], tmp_path)[0])
 
 
 def test_a_shard_alone_has_the_figures_of_eval(video: tuple[str, str], tmp_path: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ from yt8m import options, storage
 from yt8m.catalogue import reserve_flags
 from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, batch_option, same_as
 from yt8m.config.run_options import DamagePolicy
+from yt8m.config.train_config import DataConfig
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -58,6 +59,7 @@ class BulkConfig(DamagePolicy):
     )
     workers: int = option(2, "worker processes of DirectRunner", shapes="nothing", minimum=1, maximum=1024)
     batch_size: int | None = batch_option(most_in_batch, "; a smaller batch is padded to this size")
+    cache: str = same_as(DataConfig, "cache", shapes="nothing", needs_run=False)
     top_k: int = option(20, "number of best predictions of each video that are listed or judged", minimum=1)
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 

@@ -15,6 +15,7 @@ from yt8m.bulk import pipelines, shard_work
 from yt8m.bulk.beam_runs import check_options
 from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done, InferBulk, RankBulk, ShardTask
 from yt8m.config import run_dir
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
@@ -80,6 +81,9 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
             raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
+        if config.cache and not config.model.endswith(scoring.ARCHIVES):
+            raise UsageError(f"--cache needs the folder of a run or its archive; {config.model} is an export.")
+        DataConfig(data_pattern=config.data, cache=config.cache).check_cache()
         return config, config.model, 0
     run = open_run(config.model, trust_code=config.trust_code)
     run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))

@@ -19,14 +19,18 @@ from absl import logging
 
 from yt8m import scoring, storage
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
+from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import END, RecordCheck, sound_block
 from yt8m.readers.pipeline import cpu_session
-from yt8m.records.batches import read_records
+from yt8m.records import manifest
+from yt8m.records.batches import read_records, refuse_other_count
+from yt8m.records.cached_records import CachedRecords
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
@@ -93,10 +97,32 @@ class _Loaded:
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
+        if self.config.cache:
+            self.run("--cache").refuse_other_data(read_records(path))
+            return self._numbers(path, bad)
         if not self.config.max_bad_records:
             return iter(self.model.batches(path, self.batch_size))
         self.run("--max_bad_records").refuse_other_data(read_records(path))
         return _grouped(_sound(self._check, path, bad), self.batch_size)
+
+    def _numbers(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
+        """The numbers of a shard's records in the cache, in batches."""
+        shard, (start, end) = self.cached.begun(path)
+        if shard.damage is None:
+            refuse_other_count(path, len(shard), manifest.find([path]))
+        else:
+            bad.append(DamagedError(path, *shard.damage))
+        yield from (np.arange(first, min(first + self.batch_size, end)) for first in range(start, end, self.batch_size))
+
+    @functools.cached_property
+    def cached(self) -> CachedRecords:
+        """The records of all shards of the job, in the cache."""
+        config, files = self.config, manifest.shards_at(self.config.data)
+        if isinstance(config, RankBulk):
+            reader = segment_inference.reader_for(self._segment_data, config.segment_context)
+            return open_cache(config.cache, reader, files, skips_bad=config.max_bad_records > 0)
+        settings = evaluation_settings(config) if isinstance(config, EvalBulk) else None
+        return self.run("--cache").cached_records(files, settings)
 
     @functools.cached_property
     def _check(self) -> RecordCheck:
@@ -111,10 +137,15 @@ class _Loaded:
     @functools.cached_property
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
-        run, config = self.run("rank"), self.config
-        data = run.trained.run.data_for(config.inference_config(), "", True)
-        model = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context), data.batch_size)
+        data, cached = self._segment_data, self.cached if self.config.cache else None
+        reader = segment_inference.reader_for(data, self.config.segment_context)
+        model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))
+
+    @property
+    def _segment_data(self) -> DataConfig:
+        """The config of the data that are cut into segments."""
+        return self.run("rank").trained.run.data_for(self.config.inference_config(), "", True)
 
     def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
         """The candidate classes of each video, if a file of them is named."""
@@ -198,10 +229,15 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     return Done(shard.number, count, _damage_texts(bad)), lists
 
 
+def evaluation_settings(config: EvalBulk) -> EvaluationSettings:
+    """How the batches of a job are evaluated."""
+    return EvaluationSettings(config.top_k, config.segment_labels)
+
+
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
     """The name of the model, and the metrics of one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
-    whole = Evaluation(loaded.model, EvaluationSettings(config.top_k, config.segment_labels))
+    whole = Evaluation(loaded.model, evaluation_settings(config))
     for videos in loaded.batches(shard.path, bad):
         whole.add(videos, loaded.batch_size)
         count += len(videos)
@@ -217,13 +253,15 @@ class _SegmentModel:
       run: the model.
       reader: cuts records into segments.
       size: number of segments of a step.
+      cached: records in a cache, whose numbers are the videos; None if these are serialized records.
     """
 
-    def __init__(self, run: GraphScorer, reader: EverySegmentReader, size: int) -> None:
+    def __init__(self, run: GraphScorer, reader: EverySegmentReader, size: int, cached: CachedRecords | None) -> None:
         self._run, self._reader, self._size = run, reader, size
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self._records = tf.placeholder(tf.string, [None])
-            batch = reader.prepare_serialized_examples(self._records)
+            self._records = tf.placeholder(tf.int64 if cached else tf.string, [None])
+            parse = CachedInput(cached, reader).batch if cached else reader.prepare_serialized_examples
+            batch = parse(self._records)
             self._cut = {
                 "names": batch.video_ids,
                 "features": batch.features,
@@ -236,10 +274,12 @@ class _SegmentModel:
         """Yields the names of segments, and their scores float32 [B, C]."""
         if isinstance(videos, NumpyBatch):
             raise RunError(OTHER_RANGES)
+        records = videos if isinstance(videos, np.ndarray) else np.array([raw[0] for raw in videos], object)
         try:
-            cut = self._session.run(self._cut, {self._records: np.array([raw[0] for raw in videos], object)})
+            cut = self._session.run(self._cut, {self._records: records})
         except (tf.errors.OpError, UnicodeDecodeError) as error:
-            refuse_damage(self._reader, videos)
+            if not isinstance(videos, np.ndarray):
+                refuse_damage(self._reader, videos)
             raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
         for start in range(0, len(cut["names"]), self._size):
             rows = slice(start, start + self._size)

@@ -16,7 +16,7 @@ from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
-from yt8m.readers.cached_input import CachedInput
+from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
@@ -278,7 +278,9 @@ class BatchQueue(Inputter):
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.again
         if self._cache_folder:
-            self._cache = CachedInput(self._cache_folder, self.reader, self.files(), self.tolerance)
+            skips_bad = self.tolerance is not None
+            records = open_cache(self._cache_folder, self.reader, self.files(), skips_bad=skips_bad)
+            self._cache = CachedInput(records, self.reader, self.tolerance)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
         batches = pipeline.parse_in_batches(

@@ -29,21 +29,18 @@ class CachedInput:
     """The records of a list of shards as datasets and batches, from a cache.
 
     Args:
-      folder: folder of the cache.
+      records: the records, opened for the same reader.
       reader: the reader that parses the records without a cache.
-      files: the shards.
       tolerance: counts bad records; None if the first bad record is an error.
 
     Attributes:
       failure: the first error of caching a shard; None without one.
     """
 
-    def __init__(self, folder: str, reader: Any, files: Sequence[str], tolerance: Tolerance | None = None) -> None:
-        self._reader, self._format, self._tolerance = reader, format_of(reader), tolerance
-        cache = ShardCache(folder, self._format, tolerance is not None)
-        self._records = CachedRecords(cache, files)
+    def __init__(self, records: CachedRecords, reader: Any, tolerance: Tolerance | None = None) -> None:
+        self._records, self._reader, self._tolerance = records, reader, tolerance
+        self._format = records.cache.data
         self.failure: RunError | None = None
-        logging.info("--cache: %s", cache.room(files))
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
         """Dataset of int64: the number of each record of a shard, in order."""
@@ -139,6 +136,20 @@ class CachedInput:
             lists = [picked.lists(name) for name in ("labels", *CONTEXT)]
         arrays = [array for ragged in lists for array in ragged]
         return [picked.ids, picked.num_frames.astype(np.int64), *arrays, *picked.frames()]
+
+
+def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: bool) -> CachedRecords:
+    """The records that `reader` would parse, from the cache in a folder; logs how much room the cache needs.
+
+    Args:
+      folder: folder of the cache.
+      reader: the reader.
+      files: the shards.
+      skips_bad: whether a bad record ends its shard, rather than being an error.
+    """
+    cache = ShardCache(folder, format_of(reader), skips_bad)
+    logging.info("--cache: %s", cache.room(files))
+    return CachedRecords(cache, files)
 
 
 def format_of(reader: Reader) -> DataFormat:

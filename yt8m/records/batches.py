@@ -112,6 +112,16 @@ def _of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> It
         first = (part - count) % workers
         yield zip(records[first::workers], itertools.repeat(path), itertools.count(count + first, workers))
         count += len(records)
+    refuse_other_count(path, count, expected_shards)
+
+
+def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None:
+    """Refuses a file of `count` records if it should have another number.
+
+    Raises:
+      DamagedError: the file is empty.
+      RunError: the manifest says another number.
+    """
     if not count:
         raise DamagedError(path, 0, shards.EMPTY)
     expected = expected_shards.expected(path)

@@ -132,8 +132,11 @@ class ExportScorer(ArrayScorer):
         """The ids and scores of videos, with those of NaN.
 
         Raises:
+          UsageError: the videos are numbers of cached records.
           RunError: the model takes rated segments out of the records.
         """
+        if isinstance(videos, np.ndarray):
+            raise UsageError(f"{self.path} is an export, which cannot read a cache: name its run.")
         whole = padded(videos, rows)
         if isinstance(videos, NumpyBatch):
             floats = whole.dequantize().features

@@ -1,4 +1,4 @@
-"""The graph of a run's model in a session of its own, which is fed with records or arrays."""
+"""The graph of a run's model in a session of its own, fed with records, arrays, or numbers of cached records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from yt8m.errors import RunError, first_line
 from yt8m.graph.inputs import split_batch
 from yt8m.graph.towers import build_towers
 from yt8m.lazy import tf
+from yt8m.readers.cached_input import CachedInput
 from yt8m.readers.damage import RecordCheck
+from yt8m.records.cached_records import CachedRecords
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
 from yt8m.runner import creation
@@ -31,6 +33,7 @@ class FedGraph:
       mode: infer, or eval for the graph that has labels and a loss.
       top_k: classes of each video that count in an evaluation.
       dtypes: the type of each feature, for a graph that is fed with arrays; None for one that parses records.
+      cached: records in a cache, for a graph that is fed with their numbers; None for one that is not.
 
     Attributes:
       modeler: completes the reports of an evaluation.
@@ -40,9 +43,16 @@ class FedGraph:
     """
 
     def __init__(
-        self, model: TrainedModel, data: DataConfig, mode: str, top_k: int, dtypes: Sequence[np.dtype[Any]] | None
+        self,
+        model: TrainedModel,
+        data: DataConfig,
+        mode: str,
+        top_k: int,
+        dtypes: Sequence[np.dtype[Any]] | None,
+        cached: CachedRecords | None = None,
     ) -> None:
         self._reader = readers.reader_for(data) if dtypes is None else None
+        self._cached = CachedInput(cached, self._reader) if cached else None
         self.modeler = model.modeler(data, mode, top_k)
         settings = model.runner_config(mode)
         deployment, _ = deploy.local(1, deploy.count_gpus())
@@ -69,8 +79,10 @@ class FedGraph:
         self, data: DataConfig, mode: str, dtypes: Sequence[np.dtype[Any]] | None, deployment: Any, seed: int
     ) -> None:
         with tf.device("/cpu:0"):
-            self._records = tf.placeholder(tf.string, [None])
-            if self._reader is not None:
+            self._records = tf.placeholder(tf.int64 if self._cached else tf.string, [None])
+            if self._cached is not None:
+                self._batch = self._cached.batch(self._records)
+            elif self._reader is not None:
                 self._batch = self._reader.prepare_serialized_examples(self._records)
             else:
                 self._batch = _placeholders(data, dtypes or ())
@@ -91,13 +103,17 @@ class FedGraph:
         try:
             return self._session.run(fetches, self._feed(videos))
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
-            if not isinstance(videos, NumpyBatch):
+            if not isinstance(videos, NumpyBatch | np.ndarray):
                 refuse_damage(self._reader, videos)
             raise RunError(f"the model fails on these videos: {first_line(error)}") from error
         except tf.errors.OpError as error:
+            if self._cached is not None and self._cached.failure:
+                raise self._cached.failure from error
             raise RunError(f"the model fails: {first_line(error)}") from error
 
     def _feed(self, videos: Videos) -> Mapping[Any, Any]:
+        if isinstance(videos, np.ndarray):
+            return {self._records: videos}
         if not isinstance(videos, NumpyBatch):
             return {self._records: np.array([raw[0] for raw in videos], object)}
         batch = self._batch

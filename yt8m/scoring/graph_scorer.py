@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from yt8m import readers
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
+from yt8m.readers.cached_input import open_cache
 from yt8m.records.batches import Records
+from yt8m.records.cached_records import CachedRecords
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import id_text
 from yt8m.runs.trained_model import TrainedModel
@@ -44,25 +47,46 @@ class GraphScorer(Scorer):
         self.training_data = run.config.data
         self.resources, self._lock, self._is_closed = contextlib.ExitStack(), threading.Lock(), False
         self._graphs: dict[Any, FedGraph] = {}
+        self._cached: dict[bool, CachedRecords] = {}
         # Further graphs are built later, maybe by other threads: which code is trusted was decided now.
         self._context = contextvars.copy_context()
         model.log()
-        self._graph("infer", None, USUAL_SETTINGS)
+        if not self.data.cache:  # otherwise the graph for the numbers of cached records is likely to be the only one
+            self._graph("infer", [], USUAL_SETTINGS)
 
-    def _graph(self, mode: str, dtypes: Any, settings: EvaluationSettings) -> FedGraph:
+    def _graph(self, mode: str, videos: Videos, settings: EvaluationSettings) -> FedGraph:
+        """The graph that takes such videos."""
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self.path}: this model is closed; load it again.")
-            key = mode, dtypes, settings
+            dtypes, segments = types_of(videos), settings.segment_labels
+            cached = self._cached[segments] if isinstance(videos, np.ndarray) else None
+            key = mode, dtypes, settings, cached is not None
             if key not in self._graphs:
-                data = self.trained.run.data_for(self._config, "", settings.segment_labels)
-                arguments = self.trained, data, mode, settings.top_k, dtypes
+                data = self.trained.run.data_for(self._config, "", segments)
+                arguments = self.trained, data, mode, settings.top_k, dtypes, cached
                 self._graphs[key] = self._context.copy().run(FedGraph, *arguments)
             return self._graphs[key]
 
+    def cached_records(self, files: Sequence[str], settings: EvaluationSettings | None = None) -> CachedRecords:
+        """The records of some files, from the cache that the config names; the scorer takes their numbers as videos.
+
+        Args:
+          files: the shards; those of the first call hold.
+          settings: those with which the records will be evaluated; None if they will be scored.
+        """
+        segments = settings is not None and self._rates_segments(settings)
+        with self._lock:
+            if segments not in self._cached:
+                data = self.trained.run.data_for(self._config, "", segments)
+                reader = self._context.copy().run(readers.reader_for, data)
+                skips_bad = data.max_bad_records > 0
+                self._cached[segments] = open_cache(data.cache, reader, files, skips_bad=skips_bad)
+            return self._cached[segments]
+
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """The ids and scores of videos, with those of NaN."""
-        graph = self._graph("infer", types_of(videos), USUAL_SETTINGS)
+        graph = self._graph("infer", videos, USUAL_SETTINGS)
         values = graph.run(graph.scores, padded(videos, rows))
         ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
         return list(ids), values["scores"][: len(videos)]
@@ -72,9 +96,8 @@ class GraphScorer(Scorer):
 
         Rated segments, and reports that a GPU has summed over the rows, cannot be cut, so they are not padded.
         """
-        dtypes = types_of(videos)
-        segments = settings.segment_labels or (self.training_data.segment_labels and dtypes is None)
-        graph = self._graph("eval", dtypes, settings._replace(segment_labels=segments))
+        segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
+        graph = self._graph("eval", videos, settings._replace(segment_labels=segments))
         values = graph.run(graph.reports, videos)
         loss = float(values["loss"]) if "loss" in values else None
         reports = values["reports"]
@@ -82,6 +105,10 @@ class GraphScorer(Scorer):
             whole = graph.run(graph.reports["reports"], padded(videos, rows))
             reports = {name: value[: len(videos)] for name, value in whole.items()}
         return EvaluatedStep(graph.modeler.completed(reports), loss, int(values["examples"]))
+
+    def _rates_segments(self, settings: EvaluationSettings) -> bool:
+        """Whether records are evaluated on their rated segments."""
+        return settings.segment_labels or self.training_data.segment_labels
 
     def reader(self) -> readers.Reader:
         """The reader of the run's records."""

@@ -19,7 +19,8 @@ from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw
 
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
-Videos = Sequence[Raw] | NumpyBatch  # some videos in the form in which a scorer takes them
+# Some videos in the form in which a scorer takes them. The last one is their numbers in `GraphScorer.cached_records`.
+Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
 OTHER_RANGES = (
     "the bytes of these records stand for another range of values than those that the model was trained on, so they "
     "cannot be read as they are: write the records again with the range of the training data."
@@ -126,7 +127,7 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
 
 
 def types_of(videos: Videos) -> tuple[np.dtype[Any], ...] | None:
-    """The types of the features; None if these are records."""
+    """The types of the features; None if these are records, or numbers of cached ones."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
 
 
@@ -135,6 +136,8 @@ def padded(videos: Videos, rows: int) -> Any:
     missing_rows = rows - len(videos)
     if missing_rows <= 0:
         return videos
+    if isinstance(videos, np.ndarray):
+        return np.append(videos, np.repeat(videos[-1:], missing_rows))
     if not isinstance(videos, NumpyBatch):
         return [*videos, *[videos[-1]] * missing_rows]
     places = np.minimum(np.arange(rows), len(videos) - 1)
