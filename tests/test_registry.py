@@ -30,6 +30,21 @@ def test_names_suggestions_and_doubles() -> None:
         tools.get("x")
 
 
+def test_modules_are_imported_at_the_first_look_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some_tools.py").write_text("class Saw: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    tools: Registry[type] = Registry("tool", ["some_tools"])
+    assert "some_tools" not in sys.modules
+    try:
+        assert tools.names() == []
+        saw = sys.modules["some_tools"].Saw
+        assert tools.register(saw) is tools.get("Saw") is saw
+        with pytest.raises(ValueError, match="two tools are named Saw"):
+            tools.register(type("Saw", (), {"__module__": "of_the_user"}))
+    finally:
+        sys.modules.pop("some_tools", None)
+
+
 def test_a_users_own_module_is_loaded_with_a_quiet_runtime(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError, suggestion
@@ -32,10 +32,13 @@ class Catalogue(Registry[Any]):
       kind: what the classes are, such as `model`.
       use: what they are used for: the flags that `reserve_flags` got for this are no names of their fields.
       passed: the arguments that every class gets if its constructor takes them; they may have the names of flags.
+      modules: see `Registry`.
     """
 
-    def __init__(self, kind: str, use: str = "training", passed: Collection[str] = ()) -> None:
-        super().__init__(kind)
+    def __init__(
+        self, kind: str, use: str = "training", passed: Collection[str] = (), modules: Sequence[str] = ()
+    ) -> None:
+        super().__init__(kind, modules)
         self._use, self._passed = use, passed
 
     def _load(self, path: str) -> Any:
@@ -87,6 +90,23 @@ def arguments_of(cls: type) -> list[str] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+
+
+def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, Option]]]:
+    """{hyper-parameter: [(class, its declaration), ...]} of a catalogue; the chosen class comes first."""
+    declarations: dict[str, list[tuple[str, Option]]] = {}
+    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
+        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
+            declarations.setdefault(name, []).append((owner, option))
+    return declarations
+
+
+def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
+    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
+    try:
+        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
+    except UsageError:
+        return []
 
 
 def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = ()) -> None:

@@ -5,8 +5,10 @@ Flags, the saved config and the checks of models and losses are all derived from
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import re
 import types
 import typing
 import weakref
@@ -355,3 +357,12 @@ class Checked:
     def is_required(self, field: dataclasses.Field[Any]) -> bool:
         """Whether an option must be given; a subclass may make that depend on another option."""
         return bool(field.metadata.get("is_required"))
+
+
+@contextlib.contextmanager
+def about_flags(beginning: str = "") -> Iterator[None]:
+    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(beginning + re.sub(r"^\w+: (?=\w+ must )", "--", str(error))) from error

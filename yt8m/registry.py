@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -90,11 +90,24 @@ class Registry(Generic[T]):
     ... class LogisticModel: ...
     >>> models.get("LogisticModel") is LogisticModel
     True
+
+    Args:
+      kind: what the entries are, such as `model`.
+      modules: the modules that register this package's own entries. They are imported at the first look-up, because
+        most programs need none of them.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, modules: Sequence[str] = ()) -> None:
         self.kind = kind
-        self._entries: dict[str, T] = {}
+        self._modules = modules
+        self._registered: dict[str, T] = {}
+
+    @property
+    def _entries(self) -> dict[str, T]:
+        """All entries by name."""
+        for module in self._modules:
+            importlib.import_module(module)
+        return self._registered
 
     def register(self, entry: T, name: str | None = None) -> T:
         """Adds `entry` under `name`, by default its own `__name__`; usable as a decorator.
@@ -103,7 +116,9 @@ class Registry(Generic[T]):
           ValueError: another entry has that name.
         """
         key = name or str(getattr(entry, "__name__"))  # noqa: B009 - T has no such attribute for mypy
-        if self._entries.setdefault(key, entry) is not entry:
+        is_own = getattr(entry, "__module__", "") in self._modules
+        entries = self._registered if is_own else self._entries
+        if entries.setdefault(key, entry) is not entry:
             raise ValueError(f"two {self.kind}s are named {key}")
         return entry
 
@@ -128,12 +143,13 @@ class Registry(Generic[T]):
         if ":" in name:
             _refuse_distrusted(self.kind, name)
             return self._load(name)
-        if name not in self._entries:
+        entries = self._entries
+        if name not in entries:
             raise UsageError(
-                f"unknown {self.kind} {name!r}{suggestion(name, self._entries, '.')} "
+                f"unknown {self.kind} {name!r}{suggestion(name, entries, '.')} "
                 f"Known: {', '.join(self.names())}; or package.module:Name for one of your own."
             )
-        return self._entries[name]
+        return entries[name]
 
     def _load(self, path: str) -> T:
         module_name, _, attribute = path.partition(":")

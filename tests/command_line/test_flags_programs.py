@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from yt8m import registry
+from yt8m import options, registry
 from yt8m.command_line import flags
-from yt8m.config import model_options
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 
@@ -134,7 +133,7 @@ def test_a_workload_of_ones_own_has_the_flags_that_it_declares(capsys: pytest.Ca
     ],
 )
 def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> None:
-    with pytest.raises(UsageError, match=f"^{re.escape(expected)}$"), model_options.about_flags():
+    with pytest.raises(UsageError, match=f"^{re.escape(expected)}$"), options.about_flags():
         raise UsageError(told)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from yt8m.command_line import cli, flags
+from yt8m.command_line import cli, config_flags
 from yt8m.command_line.flag_parsing import Flag
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/users/commands.md"
@@ -52,7 +52,7 @@ def flags_of_command(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         known.extend(program_flags)
         raise Read
 
-    monkeypatch.setattr(flags, "parse", take)
+    monkeypatch.setattr(config_flags, "parse", take)
     name, *words = command.split()
     with pytest.raises(Read):
         importlib.import_module(cli.COMMANDS[name].module).main(words)

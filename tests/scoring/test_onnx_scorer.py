@@ -22,6 +22,7 @@ from yt8m import eval as evaluation
 from yt8m import inference, scoring
 from yt8m.command_line import cli, program
 from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.errors import UsageError
 from yt8m.export.onnx_export import export_onnx
 from yt8m.video import workload
 
@@ -78,6 +79,31 @@ def test_evaluation_and_inference_take_an_onnx_file_as_an_export(
         capsys.readouterr()
         assert program.main([f"--train_dir={path}", f"--eval_data_pattern={shard}"]) == 2
         assert "--eval_dir is missing" in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_said_to_be_missing(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "none.onnx")
+    with pytest.raises(UsageError, match=f"^{re.escape(path)}: there is no such file"):
+        scoring.open(path)
+
+
+# Programs that use an ONNX file start without these: they take longer to import than the file to load.
+_SLOW = ("tensorflow", "yt8m.config.train_config", "yt8m.extractors.picture_models", "yt8m.graph", "yt8m.models")
+_SLOW += ("yt8m.losses", "yt8m.readers", "yt8m.video")
+_PREDICT = """
+import sys
+from yt8m.command_line import cli
+status = cli.main(["predict", *sys.argv[2:]])
+print(status, *(name for name in sys.argv[1].split(",") if name in sys.modules))
+"""
+
+
+def test_a_prediction_imports_nothing_that_only_trainings_need(tmp_path: pathlib.Path) -> None:
+    shard = write_shard(tmp_path / "some.tfrecord", small_exports.video_records(1))
+    _, path = exported(tmp_path, "MoeModel")
+    words = [sys.executable, "-c", _PREDICT, ",".join(_SLOW), f"--model={path}", shard]
+    ended = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert ended.stdout.splitlines()[-1] == "0", ended.stderr
 
 
 # Fails like an environment without TensorFlow, wherever this folder comes first on the path.

@@ -220,6 +220,7 @@ def test_a_saved_model_that_a_foreign_run_names_needs_trust(tmp_path: pathlib.Pa
         (["{video}", "{shard}"], "name videos only, or records only"),
         (["{shard}", "--timeline"], "--timeline is for video files"),
         (["{shard}", "--picture_size=8"], "--picture_size is for video files"),
+        (["{shard}", "--extractors=inception"], "--extractors is for video files"),
         (["{video}", "--tags"], "has no thresholds.csv"),
     ],
 )

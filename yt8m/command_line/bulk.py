@@ -10,7 +10,7 @@ from typing import Any
 
 from yt8m import extractors
 from yt8m.bulk.bulk_config import COMMANDS, ExtractBulk, with_absolute_paths
-from yt8m.command_line import flags, program
+from yt8m.command_line import config_flags, program
 from yt8m.errors import UsageError, missing_extra, suggestion
 
 
@@ -34,9 +34,9 @@ def main(argv: list[str]) -> int:
     settings: dict[str, Any] = {}
     program = (f"yt8m bulk {name}", command.purpose, words[1:])
     if command.config is ExtractBulk:
-        config, settings = flags.read_with(ExtractBulk, *program, extractors, "extractors")
+        config, settings = config_flags.read_with(ExtractBulk, *program, extractors, "extractors")
     else:
-        config = flags.read(command.config, *program)
+        config = config_flags.read(command.config, *program)
     if importlib.util.find_spec("apache_beam") is None:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
     if isinstance(config, ExtractBulk):

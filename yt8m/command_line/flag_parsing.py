@@ -12,15 +12,13 @@ import itertools
 import math
 import textwrap
 import typing
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
-from yt8m import losses, models, options
-from yt8m.config.model_options import owners
-from yt8m.config.programs import ImportConfig, StartFlags
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m import options
+from yt8m.catalogue import owners
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import flag_of, sections_of, shown
 
@@ -67,44 +65,11 @@ _FEW = 30  # `--help` of a program with at most this many flags lists them all
 _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 
-def training_flags() -> list[Flag]:
-    """The flags of train.py, without the models' own."""
-    return [*program_flags(TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
-
-
-def import_flags() -> list[Flag]:
-    """The flags of `yt8m import-checkpoint`: its own, and those that shape the variables and name the classes."""
-    of_import = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
-    shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
-    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
-    return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
-
-
 def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     sections = sections_of(cls).items()
     of_sections = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
     return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
-
-
-OF_PARTS = "Hyper-parameters of the {}"  # the heading of the fields of models, and of losses
-
-
-def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
-    """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
-
-    Args:
-      taken: flags whose names are not used again.
-      model, loss: the chosen model and loss. Only their types and defaults are shown, and a user's
-        `package.module:Class` adds its flags.
-      of_losses: False for a program that has no loss.
-    """
-    flags: list[Flag] = []
-    kinds = [("models", models, model), ("losses", losses, loss)]
-    for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
-        names = {flag.name for flag in (*taken, *flags)}
-        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
-    return flags
 
 
 def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str]) -> list[Flag]:

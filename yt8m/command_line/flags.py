@@ -6,34 +6,20 @@ Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
 
-from yt8m import losses, models, options, readers, registry, storage
+from yt8m import losses, models, readers, registry
 from yt8m.command_line import data_defaults
-from yt8m.command_line.flag_parsing import (
-    OF_PARTS,
-    HelpAsked,
-    Program,
-    find_word,
-    flags_of,
-    flags_of_parts,
-    hyper_parameters,
-    import_flags,
-    own_hyper_parameters,
-    parse,
-    program_flags,
-    training_flags,
-    usage,
-)
-from yt8m.command_line.program import called
+from yt8m.command_line.config_flags import config_section, load_own_classes, parse_program, read, read_values, read_with
+from yt8m.command_line.flag_parsing import Program, find_word, flags_of, own_hyper_parameters, program_flags
 from yt8m.command_line.start import Start, start_named_in
+from yt8m.command_line.training_flags import OF_PARTS, hyper_parameters, import_flags, training_flags
 from yt8m.config import resume, run_dir
-from yt8m.config.model_options import about_flags, check_files, with_hyper_parameters
+from yt8m.config.model_options import check_files, with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
@@ -43,11 +29,15 @@ from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
 from yt8m.models import published
-from yt8m.options import sections_of
+from yt8m.options import about_flags, sections_of
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 C = TypeVar("C")
+
+__all__ = ["EVALUATION", "INFERENCE", "TRAIN"]
+__all__ += ["cache_config", "eval_config", "import_config", "inference_config", "train_config"]
+__all__ += ["check_level", "check_model_takes", "check_names", "environment_defaults", "read", "read_with"]
 
 # The environment variables of a Vertex AI job that give the values of flags missing on the command line:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
@@ -98,7 +88,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     typed, hyper_parameter_values = _flags_and_hyper_parameters(
         Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, begun
     )
-    config_of_import = _section(ImportConfig, typed)
+    config_of_import = config_section(ImportConfig, typed)
     values = {**begun.values(typed), "train_dir": config_of_import.out}
     network = published.find(config_of_import.source, values.get("model", ModelConfig.model))
     config = _training(begun, values, published.options(network, hyper_parameter_values, usual=not begun.path))
@@ -114,7 +104,7 @@ def _training(
 ) -> TrainConfig:
     """The config of a training from its flags and the hyper-parameters `hyper_parameter_values`; see `train_config`."""
     pattern = flags.get("train_data_pattern", "")
-    _section(StorageConfig, flags).use()
+    config_section(StorageConfig, flags).use()
     files = check_files("train_data_pattern", pattern) if files_are_here else []
     names = _vocabulary(flags, files, begun.vocabulary) if files_are_here else None
     values, are_taken = data_defaults.complete(flags, files, names)
@@ -167,77 +157,14 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     """What `yt8m cache WORDS` asks for, and the data as a training with the same flags reads them; raises like it."""
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
-    config, flag_values = _read(
+    config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
     )
     files = check_files("data", config.data)
     described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = config.data
     values, _ = data_defaults.complete(described, files, _vocabulary(described, files, ""))
-    return config, _section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
-
-
-def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:
-    """Reads the config of a user's own workload from flags: one flag for every option of the dataclass `cls`.
-
-    Args:
-      cls: a dataclass of `yt8m.options.option` fields, which checks its values when an instance is made.
-      program: the program's name, as `--help` shows it.
-      purpose: one sentence, which `--help` shows.
-      words: the command line without the program's name.
-      operands: receives the words that are not flags (files, say), and the values of the options that `is_operand`; if
-        None, such words are refused.
-
-    Raises:
-      UsageError: a flag is unknown, or a value is not allowed.
-      SystemExit: with status 0, after `--help` was printed.
-    """
-    registry.set_command_line_names(())
-    return _read(cls, Program(program, purpose, flags_of(cls, "Flags")), words, operands)[0]
-
-
-def read_with(
-    cls: type[C],
-    program: str,
-    purpose: str,
-    words: Sequence[str],
-    catalogue: Any,
-    flag: str,
-    operands: list[str] | None = None,
-) -> tuple[C, dict[str, Any]]:
-    """Like `read`, for a program with parts that the user chooses by name, whose fields are flags too.
-
-    Args:
-      cls, program, purpose, words, operands: as for `read`.
-      catalogue: the parts, such as `yt8m.extractors`: `names`, `get` and `hyper_parameters`.
-      flag: the flag that names one or several parts.
-
-    Returns:
-      The config, and {field of a part: value} of those that were given.
-    """
-    chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
-    registry.set_command_line_names(chosen)
-    _load_own_classes(*((flag, catalogue, name) for name in chosen))
-    of_program = flags_of(cls, "Flags")
-    added = flags_of_parts(
-        catalogue, chosen, f"Settings of {flag}", {flag_of_program.name for flag_of_program in of_program}
-    )
-    config, values = _read(cls, Program(program, purpose, [*of_program, *added]), words, operands)
-    return config, {
-        flag_of_program.name: values[flag_of_program.name]
-        for flag_of_program in added
-        if flag_of_program.name in values
-    }
-
-
-def _read(cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None) -> tuple[C, dict[str, Any]]:
-    """The config, and {flag: value} of all flags that were given."""
-    values = _parsed(program, words, {}, {flag.name for flag in program.flags}, operands)
-    config = _section(cls, values)
-    if operands is not None:
-        by_flag = (getattr(config, name) for name in options.paths_where(cls, is_operand=True))
-        operands[:] = map(storage.expanded, itertools.chain(list(operands), *by_flag))
-    return config, values
+    return config, config_section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -256,7 +183,7 @@ def _flags_and_hyper_parameters(
     """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))
-    _load_own_classes(("model", models, model), ("label_loss", losses, loss))
+    load_own_classes(("model", models, model), ("label_loss", losses, loss))
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
     added = hyper_parameters(program.flags, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
     of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
@@ -266,7 +193,7 @@ def _flags_and_hyper_parameters(
     )
     names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    values = _parsed(program, words, names, chosen)
+    values = parse_program(program, words, names, chosen)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
     hyper_parameter_values = {flag.name: values[flag.name] for flag in added if flag.name in values}
     code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
@@ -274,53 +201,13 @@ def _flags_and_hyper_parameters(
     return environment_defaults(variables) | values, hyper_parameter_values
 
 
-def _load_own_classes(*chosen: tuple[str, Any, str]) -> None:
-    """Loads classes of the user, because their fields are flags.
-
-    Args:
-      chosen: (flag, catalogue, name) of each; names of this package's own classes are passed over.
-
-    Raises:
-      UsageError: a class cannot be loaded, or may not be used; the message begins with the flag.
-    """
-    for flag, catalogue, name in chosen:
-        if ":" in name:
-            with about_flags(f"--{flag}={name}: "):
-                catalogue.get(name)
-
-
-def _parsed(
-    program: Program,
-    words: Sequence[str],
-    names: Mapping[str, Sequence[str]],
-    also: Collection[str],
-    operands: list[str] | None = None,
-) -> dict[str, Any]:
-    """The flags that were given; prints the help and exits if the user asks for it."""
-    try:
-        return parse(program.flags, words, operands, program.only_in_files)
-    except HelpAsked as asked:
-        print(usage(program._replace(name=called(program.name)), names, also, asked.show_all), end="")
-        raise SystemExit(0) from None
-
-
 def _config(cls: type[C], values: Mapping[str, Any]) -> C:
     """A program's config with its sections. Applies its storage settings at once, since checks of files use them."""
-    config = _section(cls, values, cls(**{name: _section(kind, values) for name, kind in sections_of(cls).items()}))
+    config = config_section(
+        cls, values, cls(**{name: config_section(kind, values) for name, kind in sections_of(cls).items()})
+    )
     config.storage.use()  # type: ignore[attr-defined]
     return config
-
-
-def _section(cls: type[C], flags: Mapping[str, Any], base: C | None = None) -> C:
-    """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults.
-
-    `flags` has the names of the flags, and those of options that have no flag.
-    """
-    # Nested sections have no metadata: the flag --model is a field of ModelConfig, not TrainConfig.model.
-    names = {options.flag_of(field): field.name for field in dataclasses.fields(cls) if field.metadata}  # type: ignore[arg-type]
-    values = {names[flag]: value for flag, value in flags.items() if flag in names}
-    with about_flags():
-        return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
 
 
 def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:

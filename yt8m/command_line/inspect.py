@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags
+from yt8m.command_line import config_flags
 from yt8m.datasets import inspect_shards
 
 
@@ -11,5 +11,5 @@ def main(argv: list[str]) -> int:
     patterns: list[str] = []
     purpose = "Shows what TFRecord shards hold: name files or patterns after the flags."
     return inspect_shards.run(
-        flags.read(inspect_shards.InspectConfig, "yt8m inspect", purpose, argv, patterns), patterns
+        config_flags.read(inspect_shards.InspectConfig, "yt8m inspect", purpose, argv, patterns), patterns
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yt8m import extractors
-from yt8m.command_line import flags, program
+from yt8m.command_line import config_flags, program
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS
 from yt8m.records import manifest
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     """
     patterns: list[str] = []
     purpose = "Shows the best classes of records or of videos: name TFRecord files or video files after the flags."
-    config, settings = flags.read_with(
+    config, settings = config_flags.read_with(
         PredictConfig, "yt8m predict", purpose, argv, extractors, "extractors", operands=patterns
     )
     files = manifest.shards_at(patterns)
@@ -30,7 +30,8 @@ def main(argv: list[str]) -> int:
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, files)
-    for name, value in (*settings.items(), ("timeline", config.timeline), ("out", config.csv)):
+    of_videos = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
+    for name, value in (*of_videos, *settings.items()):
         if value:
             raise UsageError(f"--{name} is for video files; these are records.")
     from yt8m.scoring import record_predictions  # loads the graph code, which flag errors do not need

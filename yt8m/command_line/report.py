@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags, program
+from yt8m.command_line import config_flags, program
 from yt8m.errors import UsageError
 from yt8m.reports import report_writer
 
@@ -15,7 +15,7 @@ def main(argv: list[str]) -> int:
     """
     folders: list[str] = []
     purpose = "Writes a page on one run, or on several side by side: name their folders after the flags."
-    config = flags.read(report_writer.ReportConfig, "yt8m report", purpose, argv, folders)
+    config = config_flags.read(report_writer.ReportConfig, "yt8m report", purpose, argv, folders)
     if not folders:
         raise UsageError("no run is named: yt8m report RUN [RUN ...].")
     program.set_up_log()

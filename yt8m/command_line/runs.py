@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags
+from yt8m.command_line import config_flags
 from yt8m.reports import run_list
 
 
@@ -12,4 +12,4 @@ def main(argv: list[str]) -> int:
     purpose = (
         "yt8m runs [FOLDER ...]: lists the runs in folders at any depth, local or gs://, by default those in runs/."
     )
-    return run_list.run(flags.read(run_list.RunsConfig, "yt8m runs", purpose, argv, folders), folders)
+    return run_list.run(config_flags.read(run_list.RunsConfig, "yt8m runs", purpose, argv, folders), folders)

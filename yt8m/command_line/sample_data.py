@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags
+from yt8m.command_line import config_flags
 from yt8m.datasets.sample_data import SampleConfig, run
 
 
@@ -12,4 +12,4 @@ def main(argv: list[str]) -> int:
         "Generates small data sets in the formats of YouTube-8M, with its class frequencies. "
         "Metrics on these data say nothing about YouTube-8M."
     )
-    return run(flags.read(SampleConfig, "yt8m sample-data", purpose, argv))
+    return run(config_flags.read(SampleConfig, "yt8m sample-data", purpose, argv))

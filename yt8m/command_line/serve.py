@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags, program
+from yt8m.command_line import config_flags, program
 from yt8m.serving import server
 
 
 def main(argv: list[str]) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status."""
     purpose = "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics."
-    config = flags.read(server.ServeConfig, "yt8m serve", purpose, argv)
+    config = config_flags.read(server.ServeConfig, "yt8m serve", purpose, argv)
     program.set_up_log()
     return server.run(config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yt8m.command_line import flags
+from yt8m.command_line import config_flags
 from yt8m.datasets import verification
 
 
@@ -10,4 +10,6 @@ def main(argv: list[str]) -> int:
     """Checks shards as the flags say; returns the exit status, 1 if a shard is damaged or missing."""
     patterns: list[str] = []
     purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
-    return verification.run(flags.read(verification.VerifyConfig, "yt8m verify", purpose, argv, patterns), patterns)
+    return verification.run(
+        config_flags.read(verification.VerifyConfig, "yt8m verify", purpose, argv, patterns), patterns
+    )

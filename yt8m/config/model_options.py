@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from yt8m import losses, models, options
-from yt8m.catalogue import refuse_two_meanings
+from yt8m import losses, models
+from yt8m.catalogue import owners, refuse_two_meanings
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
+from yt8m.options import about_flags
 from yt8m.records import manifest
-
-
-@contextlib.contextmanager
-def about_flags(beginning: str = "") -> Iterator[None]:
-    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(beginning + re.sub(r"^\w+: (?=\w+ must )", "--", str(error))) from error
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
@@ -89,20 +79,3 @@ def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str
             f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has it. "
             f"Leave the flag out or choose another --{flag}."
         )
-
-
-def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
-    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
-    declarations: dict[str, list[tuple[str, options.Option]]] = {}
-    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
-        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
-            declarations.setdefault(name, []).append((owner, option))
-    return declarations
-
-
-def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
-    try:
-        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
-    except UsageError:
-        return []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from yt8m import options, storage
-from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.datasets import ground_truth
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64

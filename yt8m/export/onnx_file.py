@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import formats
+from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.numerics.onnx_session import open_session
 from yt8m.records import data_format
@@ -45,11 +45,13 @@ class OnnxFile:
       format: level, features and number of classes.
 
     Raises:
-      UsageError: this project did not write the file, it is damaged, or onnxruntime is not installed.
+      UsageError: there is no such file, this project did not write it, it is damaged, or onnxruntime is not installed.
       RunError: a newer version of this project wrote the file.
     """
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
+        if content is None and not storage.exists(path):
+            raise UsageError(f"{path}: there is no such file; name one that `yt8m export --format=onnx` wrote.")
         self._path = path
         self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
         self.texts: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map

@@ -1,6 +1,5 @@
 """Extractors compute features from the pictures and the sound of videos. `extractors.names()` lists them."""
 
-from yt8m.extractors import hugging_face, inception, picture_models, vggish  # noqa: F401 - they register their extractors
 from yt8m.extractors.base import (
     Extractor,
     OpenedExtractor,

@@ -157,7 +157,11 @@ class Extractor(options.Checked, abc.ABC):
         return {field.name: field.metadata["source"] for field in fields}
 
 
-_extractors = Catalogue("extractor", "extraction")
+_extractors = Catalogue(
+    "extractor",
+    "extraction",
+    modules=[f"yt8m.extractors.{name}" for name in ("hugging_face", "inception", "picture_models", "vggish")],
+)
 
 named = _extractors.register_as
 names = _extractors.names

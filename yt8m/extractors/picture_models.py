@@ -20,7 +20,6 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
 from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
-from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
@@ -230,6 +229,8 @@ class SavedModelOfPictures(PictureModel):
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`. A SavedModel is a program; the log warns of it."""
+        from yt8m.graph.restore import warn_of_program  # slow to import, and ONNX files do not need it
+
         path = weights[self.file_field]
         warn_of_program(path)
         with quiet_native_stderr():

@@ -1,6 +1,5 @@
 """Label losses: functions of predictions (or logits) and labels to a scalar. `losses.names()` lists them."""
 
-from yt8m.losses import label_losses, missing_labels, two_way  # noqa: F401 - they register their losses
 from yt8m.losses.base import BaseLoss, create, get, hyper_parameters, is_of_pairs, names, register
 
 __all__ = ["BaseLoss", "create", "get", "hyper_parameters", "is_of_pairs", "names", "register"]

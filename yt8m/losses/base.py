@@ -17,7 +17,7 @@ from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
 from yt8m.options import Checked
 
-_losses = Catalogue("loss")
+_losses = Catalogue("loss", modules=[f"yt8m.losses.{name}" for name in ("label_losses", "missing_labels", "two_way")])
 
 register = _losses.register
 get = _losses.get

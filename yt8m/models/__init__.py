@@ -1,6 +1,5 @@
 """Models: functions of one tower's features to predictions. `models.names()` lists them."""
 
-from yt8m.models import aggregation, attention, frame_level, nextvlad, recurrent, video_level  # noqa: F401 - they register their models
 from yt8m.models.base import BaseModel, create, get, hyper_parameters, names, register
 
 __all__ = ["BaseModel", "create", "get", "hyper_parameters", "names", "register"]

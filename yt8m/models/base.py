@@ -20,7 +20,14 @@ from yt8m.numerics import whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-_models = Catalogue("model", passed=("feature_sizes",))  # `feature_sizes` gets those of the data
+_models = Catalogue(
+    "model",
+    passed=("feature_sizes",),  # it gets the sizes of the data
+    modules=[
+        f"yt8m.models.{name}"
+        for name in ("aggregation", "attention", "frame_level", "nextvlad", "recurrent", "video_level")
+    ],
+)
 
 register = _models.register
 get = _models.get

@@ -17,13 +17,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from yt8m import storage
-from yt8m.config import run_dir
-from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
 from yt8m.scoring.scorer import EvaluatedStep, EvaluationSettings, Scorer
 from yt8m.storage import copies
 
 if TYPE_CHECKING:
+    from yt8m.config.programs import InferenceConfig
     from yt8m.runs.opened_run import OpenedRun, open_run
     from yt8m.runs.trained_model import TrainedModel
     from yt8m.scoring.evaluated_batches import Evaluation
@@ -80,8 +79,7 @@ def open(
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: the model cannot be read.
     """
-    is_file = path.endswith((*ARCHIVES, ONNX))
-    is_run = not is_file and run_dir.is_run(path)
+    is_run = not path.endswith((*ARCHIVES, ONNX)) and _is_run(path)
     if checkpoint != "last" and not is_run:
         raise UsageError(f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run.")
     if path.endswith(ONNX):
@@ -108,6 +106,12 @@ def open(
     return trained_model.with_newer(
         lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config)
     )
+
+
+def _is_run(path: str) -> bool:
+    from yt8m.config import run_dir
+
+    return run_dir.is_run(path)
 
 
 def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> Scorer:

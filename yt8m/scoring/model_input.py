@@ -6,17 +6,18 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.config import data_fit
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records.batches import Records
 from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw
+
+if TYPE_CHECKING:
+    from yt8m.config.train_config import DataConfig
 
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
 # Some videos in the form in which a scorer takes them. The last one is their numbers in `GraphScorer.cached_records`.
@@ -112,6 +113,8 @@ class ModelInput:
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
     """What the model of a run takes, whose data config is `data`."""
+    from yt8m.config import data_fit  # slow to import, and only a run has such a config
+
     return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader))
 
 

@@ -35,7 +35,7 @@ def run(config: PredictConfig, files: Sequence[str], where: str) -> int:
         raise RunError(f"{where}: there is {missing}.")
     with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
         names, tagger = scorer.names_for(config.vocabulary, files), tagger_for(config, scorer)
-        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files)))
+        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files, len(raws))))
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()

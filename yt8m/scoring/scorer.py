@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import discovery, manifest, thresholds, vocabulary
 from yt8m.records.batches import Records, read_records
@@ -20,6 +20,9 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
 from yt8m.types import Closing
+
+if TYPE_CHECKING:
+    from yt8m.config.train_config import DataConfig
 
 
 class EvaluationSettings(NamedTuple):
@@ -60,19 +63,24 @@ class Scorer(Closing, abc.ABC):
       model: the name of the model; empty if the file does not say it.
       weights: the path of the weights.
       step: the training step at which they were saved; 0 if the file does not say it.
-      training_data: the data that the model was trained on, as far as they are known.
     """
 
     model, weights, step = "", "", 0
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary) -> None:
         self.path, self.takes, self.names = path, takes, names
-        sizes = takes.format.sizes()
-        self.training_data = DataConfig(
-            frame_features=takes.has_frames,
+
+    @functools.cached_property
+    def training_data(self) -> DataConfig:
+        """The data that the model was trained on, as far as they are known."""
+        from yt8m.config.train_config import DataConfig  # slow to import, and predictions do not need it
+
+        sizes = self.takes.format.sizes()
+        return DataConfig(
+            frame_features=self.takes.has_frames,
             feature_names=tuple(sizes),
             feature_sizes=tuple(sizes.values()),
-            num_classes=takes.num_classes,
+            num_classes=self.num_classes,
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yt8m.config.programs import same_as
+from yt8m.config.of_run import same_as
 from yt8m.config.train_config import TrainConfig
 from yt8m.options import Checked, option
 from yt8m.registry import TRUST_HELP

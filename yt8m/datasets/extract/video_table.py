@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
-from yt8m.config.model_options import about_flags
 from yt8m.datasets.make_records.rows import CONTROL
 from yt8m.datasets.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
+from yt8m.options import about_flags
 
 _UNUSABLE = "its path holds a line break or another control character"
 _TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
