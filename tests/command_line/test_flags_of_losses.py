@@ -92,6 +92,17 @@ def test_logit_adjustment_takes_the_counts_of_the_data_unless_they_are_given(tmp
         workload.create_loss(model, DataConfig(num_classes=3))
 
 
+def test_balance_takes_the_same_counts(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "names.csv")
+    vocabulary.write(path, Vocabulary(("a", "b", "c"), np.array([8, 2, 0]), ("",) * 3))
+    data = DataConfig(num_classes=3, vocabulary=path, balance=1.0)
+    weights = workload.create(data, ModelConfig(), "train").inputter.class_weights
+    np.testing.assert_allclose(weights, [0.625, 2.5, 5.0])  # both classes then have 5 of the 10 labels
+    assert workload.create(data, ModelConfig(), "eval").inputter.class_weights is None
+    with pytest.raises(UsageError, match=r"^--balance=1 needs the number of training videos of each class"):
+        workload.create(dataclasses.replace(data, vocabulary=""), ModelConfig(), "train")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

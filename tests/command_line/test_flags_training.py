@@ -91,6 +91,11 @@ def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
         ("--teacher=a --distill_from=b", "--distill_from and --teacher both name a teacher"),
         ("--teacher=a --distill_weight=1.5", "--distill_weight must be at most 1"),
         ("--distill_weight=0.9", "--distill_weight=0.9 needs a teacher"),
+        ("--balance=1.5", "--balance must be at most 1"),
+        (
+            "--balance=1 --segment_labels --frame_features --model=FrameLevelLogisticModel",
+            "--balance=1 weighs videos by their labels",
+        ),
         ("--augment_crop=0", "--augment_crop must be at least 0.01"),
         ("--augment_frame_dropout=1", "--augment_frame_dropout must be at most 0.99"),
         ("--augment_frame_dropout=0.5", "--augment_frame_dropout=0.5 needs frames: add --frame_features"),

@@ -205,3 +205,23 @@ class DamagePolicy(Checked):
         choices=("refuse", "zero"),
         is_reader_argument=True,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(Checked):
+    """Which examples an epoch of training reads, and how it mixes them."""
+
+    shuffle_buffer: int | None = option(
+        None,
+        "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
+        shapes="input",
+        minimum=1,
+        maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
+    )
+    balance: float = option(
+        0.0,
+        "read videos of rare classes more often: a class with n videos weighs n^-balance; 0: each video once an epoch",
+        shapes="input",
+        minimum=0,
+        maximum=1,
+    )

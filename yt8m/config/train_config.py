@@ -17,6 +17,7 @@ from yt8m.config.run_options import (
     DamagePolicy,
     DistillConfig,
     DistributedConfig,
+    SamplingPolicy,
     StorageConfig,
     ValidationConfig,
 )
@@ -31,7 +32,7 @@ KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
 @dataclass(frozen=True)
-class DataConfig(DamagePolicy):
+class DataConfig(SamplingPolicy, DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
     data_pattern: str = option(
@@ -121,13 +122,6 @@ class DataConfig(DamagePolicy):
         minimum=0,
     )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1, is_common=True)
-    shuffle_buffer: int | None = option(
-        None,
-        "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
-        shapes="input",
-        minimum=1,
-        maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
-    )
     # The seed of the run, which has the flag and declares what it shapes.
     seed: int = option(
         0,
@@ -488,6 +482,11 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
             raise UsageError(
                 "--distill_from looks predictions up by video, but --segment_labels learns from segments; "
                 "use --teacher with a model of frames."
+            )
+        if self.data.balance and self.data.segment_labels:
+            raise UsageError(
+                f"--balance={self.data.balance:g} weighs videos by their labels, but --segment_labels learns from the "
+                "ratings of segments. Leave out one of the two."
             )
         self.data.check_cache()
 

@@ -174,10 +174,10 @@ def check_input(
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
     """Sets the counted and the expected records of an epoch on the inputter.
 
-    Does nothing for segment data, or if the record count of a shard is unknown.
+    Does nothing for segment data, for an inputter that repeats records, or if the record count of a shard is unknown.
     """
     files = inputter.files()
-    if data.segment_labels or counts.keys() != set(files):
+    if data.segment_labels or inputter.class_weights is not None or counts.keys() != set(files):
         return
     shards = {path: expected.expected(path) for path in files}
     inputter.records = sum(counts.values())

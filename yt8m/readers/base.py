@@ -7,6 +7,7 @@ that names the video.
 from __future__ import annotations
 
 import abc
+import copy
 import threading
 from collections.abc import Callable, Sequence
 
@@ -73,6 +74,12 @@ class Reader(abc.ABC):
     def range_of(self, name: str) -> tuple[float, ...]:
         """The range that the bytes of a feature stand for, if `feature_ranges` gives one; else empty."""
         return self.feature_ranges[self.feature_names.index(name)] if self.feature_ranges else ()
+
+    def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
+        """[N, C], the labels of N serialized records; a subclass may parse less than whole records for this."""
+        reader = copy.copy(self)
+        reader.zeroed = None  # the values are counted when the records are parsed again
+        return reader.prepare_serialized_examples(serialized).labels
 
     @abc.abstractmethod
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
@@ -166,6 +173,18 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
         lambda row: message("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
     )
     return after_checks(ids, [have_ids, require_complete(after_checks(serialized, [ids]))])
+
+
+def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """bool [N, C] from Examples or SequenceExamples, whose features are skipped; fails as `dense_labels` does."""
+    # On the wire an Example is a SequenceExample with only a context.
+    fields = {
+        "labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
+        **{name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")},
+    }
+    parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
+    ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
+    return dense_labels(parsed["labels"], ids, num_classes)
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:

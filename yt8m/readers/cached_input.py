@@ -69,6 +69,11 @@ class CachedInput:
             labels=tf.ensure_shape(labels, [None, self._reader.num_classes]),
         )
 
+    def labels(self, numbers: tf.Tensor) -> tf.Tensor:
+        """bool [N, C], the labels of the records with these numbers, int64 [N]."""
+        (labels,) = self._call(self._labels, numbers, [tf.bool])
+        return tf.ensure_shape(labels, [None, self._reader.num_classes])
+
     def _segments(self, numbers: tf.Tensor, types: Sequence[tf.DType]) -> Batch:
         lists = {"labels": "int64", **CONTEXT} if self._format.segment_labels else {}
         of_lists = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
@@ -128,6 +133,9 @@ class CachedInput:
         """Ids, labels, numbers of frames, and padded features."""
         picked = self._records.picked(numbers)
         return [picked.ids, picked.labels(self._reader.num_classes), picked.num_frames, *picked.features()]
+
+    def _labels(self, numbers: np.ndarray) -> list[np.ndarray]:
+        return [self._records.picked(numbers).labels(self._reader.num_classes)]
 
     def _flat_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Ids, lengths, labels and ratings if they are read (each with its row splits), and frames without padding."""

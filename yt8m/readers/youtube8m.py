@@ -62,6 +62,10 @@ class YT8MAggregatedFeatureReader(Reader):
             labels=base.dense_labels(parsed["labels"], ids, self.num_classes),
         )
 
+    def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
+        """bool [N, C], the labels of N serialized records; the features are skipped."""
+        return base.parse_labels(serialized, self.num_classes)
+
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, D]: the features side by side, not normalised."""
         return base.join_features(batch)
@@ -178,6 +182,10 @@ class YT8MFrameFeatureReader(Reader):
             label_weights=segments.label_weights,
             video_labels=tf.gather(of_videos, segments.rows),
         )
+
+    def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
+        """bool [N, C], the labels of N serialized records; the features are skipped."""
+        return base.parse_labels(serialized, self.num_classes)
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""

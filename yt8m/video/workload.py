@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from yt8m import losses, models, readers
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
+from yt8m.readers.balance import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler
@@ -35,7 +38,11 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
       UsageError: a value in the config is not valid.
     """
     modeler, names = create_modeler(data, model, mode, top_k), vocabulary.of_data(data.vocabulary)
-    return Workload(readers.reader_for(data), readers.BatchQueue.for_config(data, mode), modeler, names)
+    inputter = readers.BatchQueue.for_config(data, mode)
+    if mode == "train" and data.balance:
+        counts = _class_counts(f"--balance={data.balance:g}", data, "")
+        inputter.class_weights = class_weights(np.array(counts), data.balance)
+    return Workload(readers.reader_for(data), inputter, modeler, names)
 
 
 def create_modeler(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> VideoModeler:
@@ -62,18 +69,21 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
     """
     values = dict(model.loss_hyper_parameters)
     if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
-        values["class_counts"] = tuple(values.get("class_counts", ())) or _class_counts(model.label_loss, data)
+        values["class_counts"] = tuple(values.get("class_counts", ())) or _class_counts(
+            f"--label_loss={model.label_loss}", data, ", or give --class_counts=N,N,..."
+        )
     return losses.create(model.label_loss, values)
 
 
-def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
+def _class_counts(flag: str, data: DataConfig, remedy: str) -> tuple[int, ...]:
+    """The number of training videos of each class, which a flag needs; a UsageError if nothing has them."""
     names = vocabulary.shown_for(data.num_classes, vocabulary.of_data(data.vocabulary))
     counts = data_fit.training_counts(names, data)
     if counts is None:
         raise UsageError(
-            f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "
-            "column count) nor the manifest of the training data (its positives) has: name a vocabulary with that "
-            "column by --vocabulary, or give --class_counts=N,N,..."
+            f"{flag} needs the number of training videos of each class, which neither the vocabulary (its column "
+            "count) nor the manifest of the training data (its positives) has: name a vocabulary with that column by "
+            f"--vocabulary{remedy}"
         )
     return tuple(counts.tolist())
 
