@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from yt8m import storage
 from yt8m.bulk import bulk_config
 from yt8m.command_line import bulk, cli
 
@@ -106,6 +107,22 @@ def test_paths_become_absolute_and_buckets_stay(monkeypatch: pytest.MonkeyPatch,
     assert config == bulk_config.RankBulk(
         model=f"{tmp_path}/runs/a", data=f"{tmp_path}/d/*", out="gs://b/out", candidates_from=f"{tmp_path}/c.csv"
     )
+
+
+def test_absolute_paths_keep_their_commas(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    place = tmp_path / "my,folder"
+    place.mkdir()
+    for name in ("a,b.tfrecord", "c.tfrecord"):
+        (place / name).touch()
+    monkeypatch.chdir(place)
+    config = bulk_config.with_absolute_paths(
+        bulk_config.InferBulk(model="runs/1,2", data="a,b.tfrecord,c*", out="out,1")
+    )
+    assert (config.model, config.out) == (f"{place}/runs/1,2", f"{place}/out,1")
+    assert dict(storage.paths_by_pattern(config.data)) == {
+        f"{place}/a,b.tfrecord": [f"{place}/a,b.tfrecord"],
+        f"{place}/c*": [f"{place}/c.tfrecord"],
+    }
 
 
 def test_settings_reach_the_reader_of_a_run() -> None:

@@ -31,10 +31,22 @@ def test_the_home_folder_is_found_in_every_path(monkeypatch, tmp_path):
     operands: list[str] = []
     flags.read(VerifyConfig, "verify", "Verifies.", ["~/*.tfrecord", "x~y"], operands)
     assert operands == [f"{tmp_path}/*.tfrecord", "x~y"]
+
     assert RunnerConfig(model_dir="~/m", checkpoint="~/m/model.ckpt-1").checkpoint == f"{tmp_path}/m/model.ckpt-1"
     assert DataConfig(data_pattern="~/*").data_pattern == f"{tmp_path}/*"
     assert storage.glob("~/*.tfrecord") == [f"{tmp_path}/a.tfrecord"]
     assert EnsembleConfig(predictions=("~/a", "~/b"), out="~/c").predictions == (f"{tmp_path}/a", f"{tmp_path}/b")
+
+
+def test_a_list_of_paths_keeps_the_commas_of_their_names(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a,b.csv").touch()
+    words = ["--predictions=a,b.csv,c.csv", "--weights=1,2", "--out=joined.csv"]
+    config = flags.read(EnsembleConfig, "ensemble", "Joins.", words)
+    assert (config.predictions, config.weights) == (("a,b.csv", "c.csv"), ("1", "2"))
+    operands: list[str] = []
+    flags.read(VerifyConfig, "verify", "Verifies.", ["--data=a,b.csv,d*", "e"], operands)
+    assert operands == ["e", "a,b.csv", "d*"]
 
 
 def test_each_flag_reaches_its_field_and_is_saved_with_the_run():

@@ -109,6 +109,17 @@ def test_an_existing_path_with_commas_matches_itself_in_a_list(root: str) -> Non
     }
 
 
+def test_a_pattern_may_have_commas(root: str) -> None:
+    for name in ("a,b/1.mp4", "a,b/2.mp4", "c.mp4"):
+        put(storage.join(root, name))
+    assert list(storage.paths_by_pattern(f"{root}/c*,{root}/a,b/*.mp4,{root}/d*")) == [
+        (f"{root}/c*", [f"{root}/c.mp4"]),
+        (f"{root}/a,b/*.mp4", [f"{root}/a,b/1.mp4", f"{root}/a,b/2.mp4"]),
+        (f"{root}/d*", []),
+    ]
+    assert storage.listed(f"{root}/a,b/1.mp4,{root}/nothing,") == [f"{root}/a,b/1.mp4", f"{root}/nothing"]
+
+
 @pytest.mark.promise("I8")
 def test_each_pattern_must_match_a_file_that_counts(root: str) -> None:
     for name in ("a.mp4", "b.mp4", "notes.txt"):

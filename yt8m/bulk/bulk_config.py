@@ -172,10 +172,6 @@ COMMANDS = {
 
 def with_absolute_paths(config: BulkConfig) -> BulkConfig:
     """The config with absolute local paths, since workers may start in another folder."""
-    paths = {name: getattr(config, name) for name in options.paths_where(config, is_path=True)}
-    changed: Any = {
-        name: ",".join(storage.absolute(path.strip()) for path in value.split(","))
-        for name, value in paths.items()
-        if value
-    }
-    return dataclasses.replace(config, **changed)
+    paths = {name: getattr(config, name) for name in options.paths_where(config, is_path=True) if name != "data"}
+    changed: Any = {name: storage.absolute(path) for name, path in paths.items() if path}
+    return dataclasses.replace(config, **changed, data=storage.absolute_patterns(config.data))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
-from yt8m import options
+from yt8m import options, storage
 from yt8m.catalogue import owners
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import flag_of, sections_of, shown
@@ -35,6 +35,7 @@ class Flag(NamedTuple):
       aliases: other names for the flag, which `--help` does not show.
       is_common: whether the short `--help` of a program with many flags lists it.
       is_code: whether the value may name code.
+      is_path: whether the value names files or folders.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Flag(NamedTuple):
     aliases: tuple[str, ...] = ()
     is_common: bool = False
     is_code: bool = False
+    is_path: bool = False
 
 
 class Program(NamedTuple):
@@ -344,6 +346,8 @@ def _value(flag: Flag, argument: _Given) -> Any:
         return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
     if not argument.text:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
+    if flag.is_path and flag.kind is not str:
+        return tuple(storage.listed(argument.text))
     try:
         return _converted(flag.kind, argument.text)
     except ValueError as error:

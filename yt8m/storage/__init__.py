@@ -72,32 +72,33 @@ def glob(pattern: str) -> list[str]:
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
     """Yields each of the patterns that commas separate with the sorted paths that match it; arguments as for `glob`.
 
-    Text between two commas that matches nothing is joined with the text after it, as long as that gives an existing
-    path: `a,b.mp4,c.mp4` are two videos if there is a file `a,b.mp4` and no `a`.
+    Text between two commas that matches nothing is joined with the text after it, as long as the whole matches:
+    `a,b.mp4,c.mp4` are two videos if there is a file `a,b.mp4` and no `a`, and `d,e/*.mp4` are those of a folder `d,e`.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
         yield pattern, [pattern]
         return
     pieces = expanded(pattern).split(",")
     while pieces:
-        piece, count = pieces[0].strip(), 1
-        paths = sorted(_store(piece).glob(piece)) if piece else []
-        if not paths:
-            count = _pieces_of_path(pieces)
-            piece = ",".join(pieces[:count]).strip()
-            paths = [piece] if count > 1 else []
-        yield piece, paths
+        count, paths = _first_pattern(pieces)
+        yield ",".join(pieces[:count]).strip(), paths
         del pieces[:count]
 
 
-def _pieces_of_path(pieces: Sequence[str]) -> int:
-    """How many of the first pieces, joined by commas, are an existing path; 1 if no number of them is."""
-    for count in range(2, len(pieces) + 1):
-        if is_remote(pieces[count - 1].strip()):
+def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
+    """How many of the first pieces, joined by commas, are one pattern, and the paths that match it; 1 if none do."""
+    for count in range(1, len(pieces) + 1):
+        if count > 1 and is_remote(pieces[count - 1].strip()):
             break
-        if exists(",".join(pieces[:count]).strip()):
-            return count
-    return 1
+        pattern = ",".join(pieces[:count]).strip()
+        if paths := sorted(_store(pattern).glob(pattern)) if pattern else []:
+            return count, paths
+    return 1, []
+
+
+def listed(text: str) -> list[str]:
+    """The paths in a list with commas between them, of which an existing path may contain some."""
+    return [path for path, _ in paths_by_pattern(text) if path]
 
 
 def named_files(
@@ -334,6 +335,11 @@ def join(folder: Path, *names: str) -> str:
 def absolute(path: str) -> str:
     """The absolute path, so that each file has only one name; a remote one as it is."""
     return path if is_remote(path) else os.path.abspath(path)
+
+
+def absolute_patterns(patterns: str) -> str:
+    """The patterns of a text for `paths_by_pattern`, each as an absolute path."""
+    return ",".join(absolute(pattern) for pattern, _ in paths_by_pattern(patterns))
 
 
 def lock(path: Path) -> AbstractContextManager[None]:
