@@ -450,6 +450,7 @@ def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
     for name in ("a.mp4", "b\nc.mp4", "still.gif", "raw.y4m", "other.gif", "notes.txt"):
         (folder / name).write_bytes((clips / "square" / "0.mp4").read_bytes())
     os.symlink("loop.mp4", folder / "loop.mp4")
+    os.symlink("..", folder / "above")
     os.mkfifo(folder / "pipe.mp4")
     words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1"]
     with pytest.raises(RunError, match="of 4 videos are bad"):

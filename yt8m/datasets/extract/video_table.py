@@ -120,17 +120,10 @@ class _OfFiles:
             if not storage.is_dir(path):
                 files.append(path)
                 continue
-            names = storage.names_in(path)
-            endings = (os.path.splitext(name)[1].lower() for name in names)
-            self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
-            inner = [storage.join(path, name) for name in names]
-            files += self._videos_among(
-                [
-                    path_inside
-                    for path_inside in inner
-                    if path_inside.lower().endswith(ENDINGS) or storage.is_dir(path_inside)
-                ]
-            )
+            for folder, names in storage.tree(path).items():
+                endings = (os.path.splitext(name)[1].lower() for name in names)
+                self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
+                files += [storage.join(folder, name) for name in names if name.lower().endswith(ENDINGS)]
         return files
 
 
