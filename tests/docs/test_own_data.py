@@ -29,7 +29,7 @@ NAMES = {"cat", "dog", "bird"}
 # What the programs would say of classes 0 to 2, and of others, if they took them for YouTube-8M's.
 FOREIGN = re.compile(r"\b(" + "|".join(map(re.escape, vocabulary.load().names[:6])) + r")\b|\bclass \d")
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 
 def run_block(block: Block) -> str:
@@ -107,7 +107,6 @@ def test_ten_lines_of_python(walked: dict[str, str]) -> None:
     assert sum(len(batch.ids) for batch in records) == len(told.getvalue().splitlines()) - 1
 
 
-@pytest.mark.heavy
 def test_the_server_answers_with_these_classes(walked: dict[str, str]) -> None:
     record = next(shards.read_shard("data/video/test/test0000.tfrecord"))
     words = [sys.executable, "-m", "yt8m", "serve", "--model=runs/clips", "--port=0"]

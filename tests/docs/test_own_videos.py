@@ -20,7 +20,7 @@ from docs import command_blocks
 
 PAGE = ROOT / "docs" / "users" / "own_videos.md"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,6 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield "".join(run_block(block) for block in command_blocks.blocks(PAGE) if block.language == "sh")
 
 
-@pytest.mark.heavy
 def test_names_of_classes_are_enough(tmp_path: pathlib.Path) -> None:
     """The first commands of the page, with the tiny network that it makes."""
     files = command_blocks.files_of(PAGE)
@@ -50,7 +49,6 @@ def test_names_of_classes_are_enough(tmp_path: pathlib.Path) -> None:
         assert pathlib.Path("runs/few/config.json").exists()
 
 
-@pytest.mark.heavy
 def test_a_model_of_sixty_videos_knows_held_out_ones(walked: str) -> None:
     figures = json.loads(pathlib.Path("runs/clips/eval/report.json").read_text())
     assert figures["hit_at_one"] >= 0.95
@@ -60,7 +58,6 @@ def test_a_model_of_sixty_videos_knows_held_out_ones(walked: str) -> None:
     assert pathlib.Path("data/extract.jsonl").read_text() == ""
 
 
-@pytest.mark.heavy
 def test_a_film_is_tagged_and_its_timeline_shows_the_change(walked: str) -> None:
     told = walked[walked.index("\nfilm.mp4: 30.0 seconds scored\n") :]
     assert {name for _, name in re.findall(r"^(\d\.\d+)  (\w+)", told, re.MULTILINE)[:2]} == {"disc", "stripes"}

@@ -24,19 +24,28 @@ def body_lines(code):
     return [line for line in code.splitlines() if line.strip() and not line.startswith(("import", "from"))]
 
 
-def test_the_workload_of_the_page_trains_on_two_towers_and_evaluates(tmp_path, monkeypatch):
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What the page's first two blocks define and compute, in the current folder."""
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for block in blocks()[:2]:
         exec(compile(block, str(PAGE), "exec"), names)
+    return names
+
+
+def test_the_workload_of_the_page_trains_on_two_towers_and_evaluates(names, tmp_path):
     assert (names["trained"].exit_code, names["trained"].global_step) == (0, 200)
     assert names["evaluated"].results["figures"]["Avg_Loss"] < 1e-4
     reader = tf.train.load_checkpoint(str(tmp_path / "runs" / "line"))
     assert reader.get_tensor("slope") == pytest.approx(3, abs=0.02)
     assert reader.get_tensor("offset") == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.heavy
+def test_it_goes_on_also_without_the_package_and_with_ported_callbacks(names, tmp_path, monkeypatch):
     more = names["RunnerConfig"](**{**vars(names["run"]), "max_steps": 210})
     assert names["Runner"](more, names["Points"](), names["Line"]()).run().global_step == 210
-
     without_package(blocks()[2], tmp_path)
     ported(names, blocks()[3], monkeypatch)
 

@@ -14,7 +14,11 @@ from yt8m.models.published import CANCELLED, SCOPE
 
 pytestmark = pytest.mark.published
 
-_SLOW = ("h_bilstm", "n_mix", "w_gateddbof", "w_netfv", "w_netrvlad", "w_softdbof_max")
+# Those whose code another file of vectors runs too: NetVLAD's in its variants, a mixture's gates, recurrent layers.
+_SLOW = {
+    *("h_bilstm", "n_mix", "w_gatedmoe_diag", "w_gatedmoe_input", "w_gateddbof", "w_gru", "w_netfv"),
+    *("w_netrvlad", "w_netvlad_diag", "w_netvlad_relu", "w_netvlagd", "w_softdbof_max"),
+}
 FILES = [pytest.param(path.stem, marks=pytest.mark.heavy if path.stem in _SLOW else ()) for path in files()]
 
 # Published networks that pool padded frames as if they were real, and by how much their predictions on padded videos
@@ -86,7 +90,8 @@ def test_predictions_on_padded_videos(compared: Compared) -> None:
 
 @every_file
 def test_predictions_in_training(compared: Compared) -> None:
-    np.testing.assert_allclose(compared.ours.training["predictions"], compared.arrays["train/predictions"], rtol=1e-5)
+    # Batch statistics of a few rows magnify the rounding, whose order depends on the processor.
+    np.testing.assert_allclose(compared.ours.training["predictions"], compared.arrays["train/predictions"], rtol=3e-5)
 
 
 @every_file

@@ -72,26 +72,45 @@ def losses_of(folder: pathlib.Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
+def train_frames(folder: pathlib.Path, pattern: str, steps: int, *more: str) -> None:
+    words = [f"--train_data_pattern={pattern}", "--model=FrameLevelLogisticModel", "--batch_size=4", *more]
+    assert run(folder, *words, *FRAMES, f"--max_steps={steps}") == 0
+
+
+def score_frames(folder: pathlib.Path, pattern: str, *more: str) -> None:
+    """Evaluates and predicts videos, then segments."""
+    passes = [f"--train_dir={folder}", "--batch_size=4", *more]
+    assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once"]) == 0
+    (folder / "eval/report.json").rename(folder / "videos.json")
+    assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once", "--segment_labels"]) == 0
+    shown = [*passes, f"--input_data_pattern={pattern}"]
+    assert inference.main([*shown, f"--output_file={folder / 'videos.csv'}"]) == 0
+    classes = folder.parent / "classes.csv"
+    classes.write_text("Index\n2\n5\n")
+    words = [f"--output_file={folder / 'segments.csv'}", "--segment_labels", f"--segment_label_ids_file={classes}"]
+    assert inference.main([*shown, *words]) == 0
+
+
+def test_a_training_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
+    """With a bad record that is tolerated, it learns what it learns without."""
+    pattern = frame_shards(tmp_path)
+    for name, more in (("plain", ()), ("cached", (f"--cache={tmp_path / 'cache'}",))):
+        train_frames(tmp_path / name, pattern, 4, "--max_bad_records=1", *more)
+    assert losses_of(tmp_path / "cached") == losses_of(tmp_path / "plain")
+    assert bad_records(tmp_path / "cached", "train") == {(f"{tmp_path}/a.tfrecord", 4)}
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
 @pytest.mark.long
+@pytest.mark.heavy
 def test_every_program_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
     """What they write is what they write without it, with a bad record that is tolerated too."""
     pattern = frame_shards(tmp_path)
     for name in ("plain", "cached"):
         more = ["--max_bad_records=1", *([f"--cache={tmp_path / 'cache'}"] if name == "cached" else [])]
-        folder = tmp_path / name
-        words = [f"--train_data_pattern={pattern}", "--model=FrameLevelLogisticModel", "--batch_size=4", *more]
         for steps in (3, 6):
-            assert run(folder, *words, *FRAMES, f"--max_steps={steps}") == 0
-        passes = [f"--train_dir={folder}", "--batch_size=4", *more]
-        assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once"]) == 0
-        (folder / "eval/report.json").rename(folder / "videos.json")
-        assert evaluation.main([*passes, f"--eval_data_pattern={pattern}", "--run_once", "--segment_labels"]) == 0
-        shown = [*passes, f"--input_data_pattern={pattern}"]
-        assert inference.main([*shown, f"--output_file={folder / 'videos.csv'}"]) == 0
-        classes = tmp_path / "classes.csv"
-        classes.write_text("Index\n2\n5\n")
-        words = [f"--output_file={folder / 'segments.csv'}", "--segment_labels", f"--segment_label_ids_file={classes}"]
-        assert inference.main([*shown, *words]) == 0
+            train_frames(tmp_path / name, pattern, steps, *more)
+        score_frames(tmp_path / name, pattern, *more)
     plain, cached = tmp_path / "plain", tmp_path / "cached"
     for name in ("videos.json", "eval/report.json", "videos.csv", "segments.csv"):
         assert (cached / name).read_text().replace("/cached/", "/plain/") == (plain / name).read_text()

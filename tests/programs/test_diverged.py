@@ -33,14 +33,20 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("program", WORDS)
-def test_predictions_that_are_nan_are_one_line(
-    tmp_path: pathlib.Path, program: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, data = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run whose only checkpoint has a weight that is NaN."""
+    folder = tmp_path_factory.mktemp("spoilt") / "run"
     assert run(folder, "--max_steps=2") == 0
     spoil(folder, 2)
-    capsys.readouterr()
+    return folder
+
+
+@pytest.mark.parametrize("program", WORDS)
+def test_predictions_that_are_nan_are_one_line(
+    spoilt: pathlib.Path, tmp_path: pathlib.Path, program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, data = spoilt, golden("checkpoint_logistic/test.tfrecord")
     words = [word.format(data=data, folder=tmp_path) for word in WORDS[program]]
     assert cli.main([program, f"--train_dir={folder}", *words]) == 1
     said = capsys.readouterr().err
