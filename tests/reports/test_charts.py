@@ -34,7 +34,7 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
             name="run",
             curves={"loss": Curve(one)},
             colour="black",
-            samples=types.SimpleNamespace(described=list),
+            samples=types.SimpleNamespace(descriptions=list),
             validations={},
             evaluations={},
         )
