@@ -37,7 +37,10 @@ ROWS: dict[str, Row] = {
     "train/FrameLevelLogisticModel, no floor": Row(
         lambda repeats: runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats), peak_mb=1200
     ),
-    "train/FrameLevelLogisticModel, cache": Row(training.train_cached_frames),
+    "train/FrameLevelLogisticModel, cache": Row(training.train_cached_frames, own_mb=1200),
+    "step/DbofModel, cache": Row(training.steps_cached("DbofModel", 64), cpu_ratio=0.95),
+    "step/NeXtVladModel, cache": Row(training.steps_cached("NeXtVladModel", 32), cpu_ratio=0.95),
+    "step/NetVladModel, cache": Row(training.steps_cached("NetVladModel", 32), cpu_ratio=0.95),
     "train/DbofModel, no floor": Row(training.train_frames("DbofModel", 64), peak_mb=2500),
     "eval/LogisticModel": Row(training.evaluate_logistic, ratio=0.75),
     "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
@@ -110,6 +113,11 @@ LONG_ROWS: dict[str, Row] = {
     **{
         f"whole/{program} {work.model}, {work.count:,} videos": Row(whole.run(program, work))
         for work in (whole.VIDEOS, whole.FRAMES)
-        for program in ("train", "eval", "inference")
+        for program in whole.PROGRAMS
+    },
+    f"whole/cache of {whole.FRAMES.count:,} videos of frames": Row(whole.make_cache(whole.FRAMES)),
+    **{
+        f"whole/{program} {whole.FRAMES.model} from the cache": Row(whole.run(program, whole.FRAMES, is_cached=True))
+        for program in whole.PROGRAMS
     },
 }

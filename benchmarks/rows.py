@@ -23,6 +23,7 @@ class Row:
       rate: target in examples a second; None for no target.
       ratio: target share of the floor's speed; if there is a rate too, reaching either is enough.
       peak_mb: upper limit of peak memory, MB.
+      own_mb: upper limit of peak memory without the pages of files, MB.
       within: upper limit of the seconds for one example.
       beside: upper limit of the share of time that is not in the floor.
       cpu_ratio: target share of the floor's speed by CPU time, for a row that works in fewer threads than its floor.
@@ -32,6 +33,7 @@ class Row:
     rate: float | None = None
     ratio: float | None = None
     peak_mb: float | None = None
+    own_mb: float | None = None
     within: float | None = None
     beside: float | None = None
     cpu_ratio: float | None = None
@@ -83,6 +85,9 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
         verdicts.append(verdict(share < row.beside, f"{share:.1%} beside the floor, under {row.beside:.0%}"))
     if row.peak_mb is not None:
         verdicts.append(verdict(result["peak_mb"] < row.peak_mb, f"under {row.peak_mb:,.0f} MB"))
+    if row.own_mb is not None:
+        is_reached = result["own_mb"] < row.own_mb
+        verdicts.append(verdict(is_reached, f"{result['own_mb']:,.0f} MB without files, under {row.own_mb:,.0f}"))
     return verdicts
 
 

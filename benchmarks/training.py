@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from benchmarks import input as reading
 from benchmarks import products, runs
 from benchmarks.floors import Floor
-from benchmarks.measure import Measured, Sample
+from benchmarks.measure import Measured, Sample, take_turns, timed
+from benchmarks.peers.ours import OPTIMIZER, Stored
 from benchmarks.rows import Measure, Row
+from yt8m import deploy, graph
+from yt8m.config.train_config import DeviceConfig
+from yt8m.lazy import tf
 from yt8m.readers import BatchQueue
 
 BATCH = 1024
@@ -60,6 +64,47 @@ def train_cached_frames(repeats: int) -> Measured:
     """FrameLevelLogisticModel on a cache of parsed frames."""
     with reading.cached(runs.frame_data()) as config:
         return runs.train(config, "FrameLevelLogisticModel", repeats)
+
+
+def steps_cached(model: str, batch: int) -> Measure:
+    """The `measure` of a row of bare training steps from a cache of frames. The floor takes batches in memory."""
+
+    def measure(repeats: int) -> Measured:
+        with reading.cached(runs.frame_data(batch)) as config:
+            cached, plain = (runs.create_workload("train", config, model) for _ in range(2))
+            work = _Steps(cached.inputter, cached.modeler)
+            floor = _Steps(Stored(plain.inputter, draws_frames=False), plain.modeler)
+            return take_turns(batch, work, {"batches in memory": floor}, repeats)
+
+    return measure
+
+
+class _Steps:
+    """Bare training steps, without log lines and summaries.
+
+    Args:
+      inputter: makes the batches.
+      modeler: the model.
+      steps: steps of a sample.
+    """
+
+    def __init__(self, inputter: graph.Inputter, modeler: graph.Modeler, steps: int = 5) -> None:
+        self._steps, (deployment, _) = steps, deploy.local(1, 0)
+        with tf.Graph().as_default():
+            tf.set_random_seed(0)
+            ops = graph.build(inputter, modeler, deployment, OPTIMIZER, DeviceConfig())
+            self._session, self._fetch = tf.Session(config=deployment.session_config()), ops.train_op
+            self._session.run(tf.global_variables_initializer())
+            self._session.run(ops.input.initializer, {ops.input.files: inputter.files()})
+
+    def __call__(self) -> Sample:
+        """Seconds of one step."""
+        self._run(2)
+        return timed(lambda: self._run(self._steps), self._steps)()
+
+    def _run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._session.run(self._fetch)
 
 
 def evaluate_logistic(repeats: int) -> Measured:

@@ -23,6 +23,7 @@ from benchmarks.measure import Clock, Measured
 from benchmarks.rows import Measure, verdict
 
 _WHOLE_DATA_SET = 3_900_000  # videos of YouTube-8M's training set
+_DISKS = {"500 MB/s": 500e6, "3 GB/s": 3e9}
 _FLAT = 0.05  # allowed difference between the rates of the first and the last tenth
 
 
@@ -46,31 +47,79 @@ FRAMES = Work(
 )
 
 
-def run(program: str, work: Work) -> Measure:
-    """The `measure` of a row that runs a command once. The run that was trained last is evaluated and predicts."""
+PROGRAMS = ("train", "eval", "inference")
+
+
+def run(program: str, work: Work, *, is_cached: bool = False) -> Measure:
+    """The `measure` of a row that runs a command once. The run that was trained last is evaluated and predicts.
+
+    Args:
+      program: one of `PROGRAMS`.
+      work: the data and the model.
+      is_cached: whether the cache is read that the row of `make_cache` has filled.
+    """
 
     def measure(_repeats: int) -> Measured:
-        pattern, run_dir = data.shards(work.level, work.count), data.FOLDER / f"whole-{work.model}"
+        pattern, run_dir, cache = data.shards(work.level, work.count), _run_dir(work), _cache_folder(work)
         if program == "train":
             shutil.rmtree(run_dir, ignore_errors=True)
         elif not run_dir.exists():
             raise SystemExit(f"nothing was trained yet; run the row that trains {work.model} first")
+        if is_cached and not cache.exists():
+            raise SystemExit("there is no cache yet; run the row that makes it first")
         training = (f"--model={work.model}", f"--train_data_pattern={pattern}", "--num_epochs=1")
         flags = {
             "train": (*training, *work.flags, *work.training),
             "eval": (f"--eval_data_pattern={pattern}", "--run_once"),
             "inference": (f"--input_data_pattern={pattern}", f"--output_file={run_dir}/predictions.csv"),
         }
-        clock = Clock()
-        written = _run_process(["-m", f"yt8m.{program}", f"--train_dir={run_dir}", *flags[program]])
-        sample = clock.sample()
-        minutes = _WHOLE_DATA_SET * sample.seconds / work.count / 60
-        notes = [f"{written / 1e6:,.0f} MB written", f"{minutes:.0f} min for {_WHOLE_DATA_SET:,}"]
+        words = [f"yt8m.{program}", f"--train_dir={run_dir}", *flags[program], *[f"--cache={cache}"] * is_cached]
+        measured = _measured(work, words)
+        read = sum(
+            path.stat().st_size for path in (cache.iterdir() if is_cached else pathlib.Path(pattern).parent.iterdir())
+        )
+        measured.notes.append(on_paper(read / work.count))
         if program == "train":
-            notes.append(_flatness(run_dir / "metrics.jsonl"))
-        return Measured(work.count, [sample], notes=notes)
+            measured.notes.append(_flatness(run_dir / "metrics.jsonl"))
+        return measured
 
     return measure
+
+
+def make_cache(work: Work) -> Measure:
+    """The `measure` of a row that fills a new cache, in as many processes as there are cores."""
+
+    def measure(_repeats: int) -> Measured:
+        pattern, cache = data.shards(work.level, work.count), _cache_folder(work)
+        shutil.rmtree(cache, ignore_errors=True)
+        return _measured(work, ["yt8m", "cache", f"--data={pattern}", f"--out={cache}", *work.flags])
+
+    return measure
+
+
+def _run_dir(work: Work) -> pathlib.Path:
+    return data.FOLDER / f"whole-{work.model}"
+
+
+def _cache_folder(work: Work) -> pathlib.Path:
+    return data.FOLDER / f"whole-cache-{work.model}"
+
+
+def _measured(work: Work, words: Sequence[str]) -> Measured:
+    """The time of a process of this Python, `-m` and these words."""
+    clock = Clock()
+    written = _run_process(["-m", *words])
+    sample = clock.sample()
+    minutes = _WHOLE_DATA_SET * sample.seconds / work.count / 60
+    notes = [f"{written / 1e6:,.0f} MB written", f"{minutes:.0f} min for {_WHOLE_DATA_SET:,}"]
+    return Measured(work.count, [sample], notes=notes)
+
+
+def on_paper(video_bytes: float) -> str:
+    """What the whole data set takes on disks, and how long these need at least for a pass over it."""
+    total = _WHOLE_DATA_SET * video_bytes
+    minutes = [f"{total / speed / 60:.0f} min at {name}" for name, speed in _DISKS.items()]
+    return f"{total / 1e12:.2f} TB: at least {', '.join(minutes)}"
 
 
 def _run_process(words: Sequence[str]) -> int:

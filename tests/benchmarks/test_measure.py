@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
 from benchmarks import compare, machine, measure, rows
@@ -13,6 +15,19 @@ from benchmarks.measure import Measured, Sample
 from benchmarks.rows import Row
 
 ROW = Row(lambda _: Measured(1))
+
+
+def test_own_memory_leaves_out_the_pages_of_files(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(128 << 20))
+    with measure.OwnMemory() as before:
+        pass
+    with measure.OwnMemory(interval=0.01) as memory:
+        arrays = [np.memmap(path, np.uint8, "r"), np.ones(48 << 20, np.uint8)]
+        sums = [int(array.sum()) for array in arrays]
+        time.sleep(0.1)
+    assert sums == [0, 48 << 20]
+    assert 32 < memory.peak_mb - before.peak_mb < 100
 
 
 def test_each_sample_is_divided_by_the_floors_around_it():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.whole import trend
+from benchmarks.whole import on_paper, trend
 
 
 def test_the_trend_of_a_line_is_its_change_over_its_median():
@@ -15,3 +15,7 @@ def test_single_slow_lines_do_not_change_the_trend():
     rates = [100.0] * 30
     rates[2], rates[29], rates[15] = 20, 60, 180
     assert trend(rates) == 0
+
+
+def test_a_disk_needs_at_least_the_time_to_read_every_byte():
+    assert on_paper(250_000) == "0.97 TB: at least 32 min at 500 MB/s, 5 min at 3 GB/s"
