@@ -27,7 +27,7 @@ from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import top_k as best_of
 from yt8m.runs.run_files import RunFiles
-from yt8m.scoring import EvaluationSettings, Scorer, evaluation, video_features, video_predictions
+from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
 from yt8m.training import training_run
 from yt8m.types import Closing
@@ -126,7 +126,7 @@ class Model(Closing):
         with _python_call("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)
             done = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
-        return evaluation.report_json(done, self._scorer.model)
+        return evaluation_results.report_json(done, self._scorer.model)
 
     def predict_video(
         self,

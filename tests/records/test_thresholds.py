@@ -9,7 +9,7 @@ import pytest
 
 from yt8m.errors import RunError, UsageError
 from yt8m.records import thresholds, vocabulary
-from yt8m.records.thresholds import OperatingPoints
+from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 HALF = np.array([0.5, 0.5, np.nan])
 POINTS = OperatingPoints(
@@ -46,6 +46,9 @@ def test_a_score_at_its_threshold_is_a_tag() -> None:
         ("index,threshold\n0,0.5\n2,0.5\n", "line 3: the index is '2', not 1"),
         ("index,threshold\n0,much\n", "line 2: the threshold is 'much', not a number"),
         ("index,threshold\n0,inf\n", "line 2: the threshold is 'inf', not a number"),
+        ("index,threshold,basis\n0,inf,class\n", "line 2: the threshold is 'inf', not a number"),
+        ("index,threshold,basis\n0,-inf,below_target\n", "line 2: the threshold is '-inf', not a number"),
+        ("index,threshold,target,confidence\n0,0.5,high,0.9\n", "line 2: target or confidence is"),
         ("index,threshold\n0\n", "line 2: the threshold is None"),
         ('index,threshold\n0,"0.5\n', "unexpected end of data"),
         ("index,threshold\n0,0.5\n1,0.5\n", "thresholds of 2 classes, but the model has 3 classes"),
@@ -89,3 +92,27 @@ def test_a_damaged_file_is_not_copied_and_ends_no_export(tmp_path: pathlib.Path)
     (tmp_path / "eval" / thresholds.NAME).write_text("nothing")
     thresholds.copy(str(tmp_path), str(tmp_path), 70)
     assert not (tmp_path / thresholds.NAME).exists()
+
+
+def test_a_guarantee_is_written_in_place_of_what_was_measured(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "thresholds.csv")
+    unknown = np.full(3, np.nan)
+    guarantee = Guarantee(PrecisionTarget(0.95, 0.9), np.array([61, 0, 0]), np.array([True, False, True]))
+    points = OperatingPoints(
+        np.array([0.8125, np.inf, np.inf]),
+        np.array([True, False, False]),
+        np.array([120, 2, 80]),
+        unknown,
+        np.array([0.6, 0, 0]),
+        unknown,
+        guarantee,
+    )
+    thresholds.write(path, points, NAMES, step=70)
+    lines = pathlib.Path(path).read_text().splitlines()
+    assert lines[0].endswith(",precision,recall,f1,step,target,confidence,n")
+    assert lines[1].endswith(",0.8125,class,120,,0.6,,70,0.95,0.9,61")
+    assert lines[2].endswith(",inf,too_few_labels,2,,0,,70,0.95,0.9,0")
+    assert lines[3].endswith(",inf,below_target,80,,0,,70,0.95,0.9,0")
+    found = thresholds.read(path, 3)
+    assert (found.thresholds.tolist(), found.target) == ([0.8125, np.inf, np.inf], (0.95, 0.9))
+    assert found.are_tags(np.array([0, 1, 2]), np.array([0.9, 1, 1], np.float32)).tolist() == [True, False, False]

@@ -50,7 +50,7 @@ def figures_of(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 def evaluated(scores: np.ndarray, labels: np.ndarray, resamples: int) -> Run:
     videos, classes = kept_videos(scores, labels, min(20, scores.shape[1])), scores.shape[1]
-    points = OperatingPoints(*np.zeros([len(OperatingPoints._fields), classes]))
+    points = OperatingPoints(*np.zeros([6, classes]))
     samples = EvalSamples(figures_of(scores, labels), videos, classes, len(videos), points)
     return Run("run", "", "", "", samples, {}, {}, {}, *resample(videos, classes, resamples, 0))
 

@@ -146,12 +146,12 @@ def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path
         ap = metrics.average_precision_score(truth, scores[:, c])
         assert row[3:5] == (f"{truth.sum()}", f"{ap:.3f}")
         assert row[6:10] == (f"{precision:.3f}", f"{recall:.3f}", f"{f1:.3f}", f"{points.thresholds[c]:.3g}")
-        assert row.is_own
+        assert row.remark == ""
         aps = np.array([corrected_ap(scores[rows, c], truth[rows]) for rows in sets])
         low, high = interval(corrected_ap(scores[:, c], truth), aps)
         assert row.interval == f"{low:.3f} to {high:.3f}"
     for row in rows[11:]:
-        assert (row.positives, row.average_precision, row.interval, row.recall, row.is_own) == ("0", *["—"] * 3, False)
+        assert (row.positives, row.average_precision, row.interval, row.recall, row.remark) == ("0", *["—"] * 3, "*")
 
 
 def with_loss(folder: pathlib.Path, loss: float, seen: int = pages.VIDEOS) -> loading.Run:

@@ -144,7 +144,7 @@ def test_what_is_kept_of_videos_is_read_again(tmp_path: pathlib.Path):
     """Ids of any bytes too."""
     videos = kept_videos(SCORES, LABELS, 3)
     videos.ids[:4] = [b"a\x00", b'\xff\n,"', b"x" * 1000, "\u00fc".encode()]
-    points = OperatingPoints(*np.zeros([len(OperatingPoints._fields), CLASSES]))
+    points = OperatingPoints(*np.zeros([6, CLASSES]))
     eval_samples.write(str(tmp_path), EvalSamples({"metrics": []}, videos, CLASSES, VIDEOS, points))
     again = eval_samples.read(str(tmp_path)).videos
     for field in dataclasses.fields(videos):

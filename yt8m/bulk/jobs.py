@@ -20,7 +20,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.runs import trained_model
-from yt8m.scoring import evaluation, open_run
+from yt8m.scoring import evaluation_results, open_run
 from yt8m.scoring.segment_inference import NO_SEGMENT
 from yt8m.storage import json_text
 
@@ -211,10 +211,10 @@ def _finish_evaluation(job: FinishedJob) -> None:
     saved = json_text.parse(storage.read_text(storage.join(config.out, PARTS, pipelines.FIGURES)))
     names = _names(config, saved["num_classes"])
     figures = pipelines.with_arrays(saved["figures"])
-    evaluated = evaluation.Evaluated(
+    evaluated = evaluation_results.Evaluated(
         job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
     )
-    evaluation.write_report(_result("eval", config), evaluated, saved["model"])
+    evaluation_results.write_report(_result("eval", config), evaluated, saved["model"])
 
 
 def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:

@@ -17,6 +17,7 @@ from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, Tra
 from yt8m.errors import UsageError
 from yt8m.models import published
 from yt8m.options import Checked, option
+from yt8m.records.thresholds import AMONG, PrecisionTarget
 from yt8m.registry import TRUST_HELP
 
 
@@ -72,7 +73,7 @@ class EvalConfig(PassConfig, OfCheckpoint):
     run_once: bool = option(
         False, "evaluate the newest checkpoint and end, rather than wait for the next", is_common=True
     )
-    top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1, is_common=True)
+    top_k: int = option(AMONG, "number of best predictions of each video that metrics use", minimum=1, is_common=True)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", is_common=True, needs_run=True)
     report: bool = option(
         False,
@@ -93,9 +94,51 @@ class EvalConfig(PassConfig, OfCheckpoint):
         minimum=1,
         is_common=True,
     )
+    target_precision: float | None = option(
+        None,
+        "thresholds at which the precision on new videos is at least this, rather than those with the best F1",
+        minimum=0.01,
+        maximum=0.9999,
+        needs="report",
+        is_common=True,
+    )
+    confidence: float = option(
+        0.9,
+        "probability with which such a threshold keeps its promise",
+        minimum=0.5,
+        maximum=0.9999,
+        needs="target_precision",
+        is_common=True,
+    )
+    precision_of: str = option(
+        "class",
+        "what has the target precision: each class by itself (class), or all tags together, by one threshold (all)",
+        choices=("class", "all"),
+        needs="target_precision",
+        is_common=True,
+    )
     metrics: tuple[str, ...] = option(
         (), "metrics of your own, as package.module:Class, separated by commas", is_code=True, is_common=True
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target_precision is None:
+            return
+        if self.top_k != AMONG:
+            raise UsageError(f"--target_precision tests the {AMONG} best classes of each video: leave --top_k out.")
+        if self.min_positives != EvalConfig.min_positives:
+            raise UsageError("--min_positives is for thresholds with the best F1: leave it out, or --target_precision.")
+        if self.segment_labels:
+            raise UsageError(
+                "--target_precision is for labels of videos: ratings of segments of one video are not independent. "
+                "Leave it out, or --segment_labels."
+            )
+
+    @property
+    def target(self) -> PrecisionTarget | None:
+        """What the thresholds must fulfil; None for those with the best F1."""
+        return None if self.target_precision is None else PrecisionTarget(self.target_precision, self.confidence)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,16 @@
 
 `basis` is `class` for a threshold that was chosen for the class, and `common` for one that was chosen for all classes
 together, because the class has too few positives. `step` is the step of the evaluated checkpoint.
+
+Thresholds that guarantee a precision have three further columns, and neither precision nor F1, which would be too high
+on the videos that chose the threshold:
+
+    index,name,threshold,basis,positives,precision,recall,f1,step,target,confidence,n
+    0,cat,0.8125,class,120,,0.6,,1000,0.95,0.9,61
+    1,newt,inf,too_few_labels,2,,0,,1000,0.95,0.9,0
+
+`n` is the number of predictions that tested the threshold. The threshold of a class that abstains is `inf`, so that it
+is never a tag.
 """
 
 from __future__ import annotations
@@ -13,6 +23,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,19 +36,49 @@ from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
 NAME, EVALUATION = "thresholds.csv", "eval"
+AMONG = 20  # the tags of a video are chosen among as many of its best classes, and so are the thresholds
+CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
+_ABSTAINING = (TOO_FEW_LABELS, BELOW_TARGET)
+_COLUMNS = ("index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step")
+_GUARANTEE_COLUMNS = ("target", "confidence", "n")
 _NEEDED = ("index", "threshold")
+
+
+class PrecisionTarget(NamedTuple):
+    """The least precision on new videos, and the confidence in it. Both are between 0 and 1."""
+
+    precision: float
+    confidence: float
+
+    def __str__(self) -> str:
+        return f"precision at least {self.precision:g} on new videos, with confidence {self.confidence:g}"
+
+
+class Guarantee(NamedTuple):
+    """What thresholds guarantee, and on how much that rests.
+
+    Attributes:
+      target: the precision on new videos, and the confidence in it.
+      tested: int64 [C], number of predictions that tested the threshold.
+      has_enough: bool [C], False for a class with too few labels for any threshold.
+    """
+
+    target: PrecisionTarget
+    tested: NDArray[np.int64]
+    has_enough: NDArray[np.bool_]
 
 
 class OperatingPoints(NamedTuple):
     """A threshold for each class, and what it gives on the evaluated data. All arrays are [C].
 
     Attributes:
-      thresholds: float64.
-      is_own: bool, False for a class that has the common threshold.
+      thresholds: float64; inf for a class that abstains.
+      is_own: bool, False for a class that has the common threshold, or none.
       positives: int64, number of labels.
       precision: float64; nan if no score reaches the threshold.
       recall: float64; nan without a positive.
       f1: float64; nan if there is neither.
+      guarantee: None for the thresholds with the best F1. If there is one, precision and F1 are nan.
     """
 
     thresholds: NDArray[np.float64]
@@ -46,18 +87,30 @@ class OperatingPoints(NamedTuple):
     precision: NDArray[np.float64]
     recall: NDArray[np.float64]
     f1: NDArray[np.float64]
+    guarantee: Guarantee | None = None
+
+    def bases(self) -> list[str]:
+        """Where the threshold of each class comes from, or why it has none."""
+        bases = [CLASS if is_own else COMMON for is_own in self.is_own.tolist()]
+        if self.guarantee is None:
+            return bases
+        reasons = [BELOW_TARGET if enough else TOO_FEW_LABELS for enough in self.guarantee.has_enough.tolist()]
+        abstains = np.isposinf(self.thresholds).tolist()
+        return [reason if none else basis for basis, reason, none in zip(bases, reasons, abstains, strict=True)]
 
 
 class Tagger(NamedTuple):
     """Chooses the tags of videos.
 
     Attributes:
-      thresholds: float64 [C].
+      thresholds: float64 [C]; inf for a class that is never a tag.
       step: the step of the checkpoint on which the thresholds were chosen; -1 if the file does not say it.
+      target: what the thresholds guarantee; None if the file does not say it.
     """
 
     thresholds: NDArray[np.float64]
     step: int
+    target: PrecisionTarget | None = None
 
     def are_tags(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Which of the classes reach their thresholds. All arrays have one shape."""
@@ -71,20 +124,30 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
     """
     with storage.write_atomic(path, "w") as file:
         lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(["index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step"])
-        for index, (threshold, is_own, positives, *shares) in enumerate(zip(*points, strict=True)):
+        lines.writerow([*_COLUMNS, *(_GUARANTEE_COLUMNS if points.guarantee else ())])
+        shares = zip(points.precision, points.recall, points.f1, strict=True)
+        columns = zip(points.thresholds, points.bases(), points.positives, shares, _guarantees(points), strict=True)
+        for index, (threshold, basis, positives, measured, guarantee) in enumerate(columns):
             # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
-            share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
-            basis, name = "class" if is_own else "common", prediction_files.spreadsheet_text(names.name(index))
-            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step])
+            share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in measured]
+            name = prediction_files.spreadsheet_text(names.name(index))
+            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step, *guarantee])
+
+
+def _guarantees(points: OperatingPoints) -> list[tuple[object, ...]]:
+    """The fields of each class in _GUARANTEE_COLUMNS; none without a guarantee."""
+    if points.guarantee is None:
+        return [()] * len(points.thresholds)
+    precision, confidence = points.guarantee.target
+    return [(f"{precision:g}", f"{confidence:g}", count) for count in points.guarantee.tested.tolist()]
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:
-    """The thresholds of a file; only the columns `index`, `threshold` and, if it is there, `step` are read.
+    """The thresholds of a file; `name`, `positives` and what was measured are not read.
 
     Raises:
-      RunError: a line has a wrong index or no finite threshold, or there are not `num_classes` lines; the message names
-        the line.
+      RunError: a line has a wrong index, or no finite threshold though the class does not abstain, or there are not
+        `num_classes` lines; the message names the line.
     """
     return parse(storage.read_text(path), path, num_classes)
 
@@ -95,10 +158,11 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
         rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if not set(_NEEDED) <= set(rows.fieldnames or ()):
             raise ValueError(f"the columns are {', '.join(rows.fieldnames or ()) or 'missing'}")
-        values, step = [], -1
+        values, step, target = [], -1, None
         for index, row in enumerate(rows):
-            values.append(_threshold(row["index"], row["threshold"], index, rows.line_num))
+            values.append(_threshold(row, index, rows.line_num))
             step = prediction_files.whole_number((row.get("step") or "").encode())
+            target = _target(row, rows.line_num)
     except (ValueError, csv.Error) as error:
         raise RunError(
             f"{path}: {error}; expected the columns {', '.join(_NEEDED)}, with a line for each class. Write the file "
@@ -106,17 +170,28 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
         ) from error
     if num_classes not in (None, len(values)):
         raise RunError(f"{path} has thresholds of {len(values)} classes, but the model has {num_classes} classes.")
-    return Tagger(np.array(values, np.float64), step)
+    return Tagger(np.array(values, np.float64), step, target)
 
 
-def _threshold(index: str | None, text: str | None, expected: int, line: int) -> float:
+def _target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
+    """The target that a line names; None if it names none."""
+    texts = [row.get(name) or "" for name in ("target", "confidence")]
+    try:
+        return PrecisionTarget(*map(float, texts)) if all(texts) else None
+    except ValueError as error:
+        raise ValueError(f"line {line}: target or confidence is not a number: {', '.join(texts)}") from error
+
+
+def _threshold(row: Mapping[str, str | None], expected: int, line: int) -> float:
+    index, text = row["index"], row["threshold"]
     if index != str(expected):
         raise ValueError(f"line {line}: the index is {index!r}, not {expected}")
     try:
         value = float(text or "nan")
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    abstains = row.get("basis") in _ABSTAINING and value == math.inf
+    if not math.isfinite(value) and not abstains:
         raise ValueError(f"line {line}: the threshold is {text!r}, not a number")
     return value
 
@@ -141,11 +216,23 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
     usual = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
     for path in [path_in_flag] if path_in_flag else usual:
         if storage.exists(path):
-            points = read(path, num_classes)
-            origin = f", chosen on the checkpoint of step {points.step}" if points.step >= 0 else ""
-            logging.info("the thresholds of the tags come from %s%s", path, origin)
-            return points
+            tagger = read(path, num_classes)
+            log_origin(tagger, path)
+            return tagger
     return None
+
+
+def log_origin(tagger: Tagger, path: str) -> None:
+    """Says where the thresholds come from, and what they guarantee."""
+    logging.info("the thresholds of the tags come from %s%s", path, _origin(tagger))
+
+
+def _origin(tagger: Tagger) -> str:
+    step = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
+    if tagger.target is None:
+        return step
+    abstaining = int(np.isposinf(tagger.thresholds).sum())
+    return f"{step}, for {tagger.target}; {abstaining} of {len(tagger.thresholds)} classes abstain and are never tags"
 
 
 def text_of_step(train_dir: str, step: int) -> str:

@@ -20,7 +20,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.eval_util.metrics import Description
 from yt8m.eval_util.videos import Videos
-from yt8m.records.thresholds import OperatingPoints
+from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 from yt8m.storage import json_text
 
 FOLDER, NAME = "eval", "videos.npz"
@@ -61,6 +61,24 @@ def _ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
     return ids
 
 
+def _arrays_of(points: OperatingPoints) -> dict[str, Any]:
+    """{name: array} of the thresholds and of their guarantee."""
+    arrays = points._asdict()
+    guarantee: Guarantee | None = arrays.pop("guarantee")
+    if guarantee is None:
+        return arrays
+    return arrays | {name: np.array(values) for name, values in guarantee._asdict().items()}
+
+
+def _points(arrays: Mapping[str, Any]) -> OperatingPoints:
+    names = [name for name in OperatingPoints._fields if name != "guarantee"]
+    points = OperatingPoints(**{name: arrays[f"{_POINTS}{name}"] for name in names})
+    if f"{_POINTS}target" not in arrays:
+        return points
+    target, *others = (arrays[f"{_POINTS}{name}"] for name in Guarantee._fields)
+    return points._replace(guarantee=Guarantee(PrecisionTarget(*target.tolist()), *others))
+
+
 def path_in(train_dir: str) -> str:
     """The path of videos.npz in a run's folder."""
     return storage.join(train_dir, FOLDER, NAME)
@@ -69,7 +87,7 @@ def path_in(train_dir: str) -> str:
 def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
     description = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
-    points = {f"{_POINTS}{name}": values for name, values in samples.points._asdict().items()}
+    points = {f"{_POINTS}{name}": values for name, values in _arrays_of(samples.points).items()}
     videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
     ids = [bytes(video_id) for video_id in samples.videos.ids]
     videos |= {
@@ -95,7 +113,7 @@ def read(train_dir: str) -> EvalSamples:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             description = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
-            points = OperatingPoints(**{name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields})
+            points = _points(arrays)
         samples = EvalSamples(
             description["figures"], videos, int(description["num_classes"]), int(description["seen"]), points
         )

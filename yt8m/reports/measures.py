@@ -10,6 +10,7 @@ import numpy as np
 
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
 from yt8m.eval_util.videos import Videos
+from yt8m.records.thresholds import BELOW_TARGET, COMMON, TOO_FEW_LABELS
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports.loading import Run, class_intervals
 
@@ -206,7 +207,7 @@ class ClassRow(NamedTuple):
     recall: str
     f1: str
     threshold: str
-    is_own: bool
+    remark: str
 
 
 def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
@@ -223,8 +224,8 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     low, high = class_intervals(run, aps)
     low[(positives < ENOUGH) | (low == high)] = np.nan
     points = run.samples.points
-    shares = points.precision, points.recall, points.f1, points.thresholds
-    columns = zip(positives, aps, low, high, *shares, points.is_own, strict=True)
+    columns = zip(positives, aps, low, high, points.precision, points.recall, points.f1, strict=True)
+    limits = zip(points.thresholds.tolist(), points.bases(), strict=True)
     return [
         ClassRow(
             number,
@@ -236,11 +237,18 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
             _share_text(precision),
             _share_text(recall),
             _share_text(f1),
-            UNDEFINED if math.isnan(threshold) else f"{threshold:.3g}",
-            bool(is_own),
+            *_shown_threshold(threshold, basis),
         )
-        for number, (having, ap, start, end, precision, recall, f1, threshold, is_own) in enumerate(columns)
+        for number, ((having, ap, start, end, precision, recall, f1), (threshold, basis)) in enumerate(
+            zip(columns, limits, strict=True)
+        )
     ]
+
+
+def _shown_threshold(threshold: float, basis: str) -> tuple[str, str]:
+    """The threshold as it is shown, and the remark beside it."""
+    remarks = {COMMON: "*", TOO_FEW_LABELS: "too few labels", BELOW_TARGET: "below target"}
+    return f"{threshold:.3g}" if math.isfinite(threshold) else UNDEFINED, remarks.get(basis, "")
 
 
 def _share_text(share: float) -> str:

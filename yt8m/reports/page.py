@@ -64,6 +64,7 @@ class _View(NamedTuple):
     differing: list[tuple[ClassFigure, ClassFigure]]
     confused: list[_Confused]
     classes: list[ClassRow]
+    guarantee: Mapping[str, Any] | None
     divided: list[Division]
     worst_videos: list[WorstVideo]
 
@@ -114,7 +115,8 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         enough=ENOUGH,
         fewest=FEWEST,
         fewest_labels=LABELS_FOR_MEANS,
-        has_common=any(not run.samples.points.is_own.all() for run in runs),
+        has_best_f1=any(run.samples.points.guarantee is None for run in runs),
+        has_common=any(run.samples.points.guarantee is None and not run.samples.points.is_own.all() for run in runs),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
         least=ranked[0][2],
@@ -157,6 +159,7 @@ def _view(
         differing=differing,
         confused=_confused(run, names),
         classes=class_rows(run, names),
+        guarantee=run.samples.figures.get("guarantee"),
         divided=slices.divisions(run, names, counts),
         worst_videos=worst_videos.worst(run.samples.videos, names, most),
     )

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.eval_util.top_k import top_k
-from yt8m.records.thresholds import Tagger
+from yt8m.records.thresholds import AMONG, Tagger
 
 ScoredClasses = list[tuple[int, float]]  # (class, score), best first
-
-_AMONG = 20  # an evaluation chooses the thresholds among as many best classes of each video, by default
 
 
 def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
@@ -21,6 +19,6 @@ def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
 
 def tags(scores: NDArray[np.float32], tagger: Tagger) -> ScoredClasses:
     """The classes, among the 20 best of a video with the scores [C], whose scores reach their thresholds."""
-    best = top_k(scores[np.newaxis], _AMONG)
+    best = top_k(scores[np.newaxis], AMONG)
     are_tags = tagger.are_tags(best.classes[0], best.scores[0])
     return list(zip(best.classes[0][are_tags].tolist(), best.scores[0][are_tags].tolist(), strict=True))

@@ -6,16 +6,11 @@ The metrics go to a log line, a table, eval/report.json, TensorBoard and, if ask
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from absl import logging
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from yt8m import progress_bar, readers, runner, scoring, storage
 from yt8m.config import data_fit, run_dir
@@ -25,51 +20,35 @@ from yt8m.datasets import input_check
 from yt8m.datasets.input_check import Walked, check_input
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
-from yt8m.eval_util.metrics import Gap, Metric
-from yt8m.eval_util.videos import VideoSample
+from yt8m.eval_util.metrics import Gap
 from yt8m.export import model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
-from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples, media_links, report_writer
-from yt8m.reports.measures import is_below_one
-from yt8m.runner import callbacks, checkpoints, metric_files
+from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.opened_run import find_folder
 from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
+from yt8m.scoring.evaluation_results import (
+    RESERVED_KEYS,
+    Evaluated,
+    add_to_history,
+    evaluated,
+    report_json,
+    write_report,
+    write_summaries,
+)
 from yt8m.scoring.export_scorer import refuse_run_options
 from yt8m.scoring.model_input import Videos
-from yt8m.storage import copies, local, sending
+from yt8m.storage import copies, local
 from yt8m.termination import terminable
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 
 POLL_SECONDS = 5.0
-
-
-class Evaluated(NamedTuple):
-    """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
-
-    With them: the metric objects, the names of the classes and, with --report, a sample of the videos and the
-    thresholds of the classes.
-    """
-
-    checkpoint: str
-    step: int
-    figures: dict[str, Any]
-    num_examples: int
-    metric_classes: Sequence[type[Metric]]
-    names: Vocabulary
-    sample: VideoSample | None = None
-    points: OperatingPoints | None = None
-
-    def values(self) -> list[tuple[type[Metric], float]]:
-        """(metric, value) of each metric that is defined on these data."""
-        shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
-        return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
 
 def of_training(config: TrainConfig) -> EvalConfig:
@@ -144,8 +123,8 @@ def _evaluate_export(config: EvalConfig) -> int:
         batches = scorer.batches(config.eval_data_pattern, size)
         done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
         write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, scorer.model)
-        _add_to_history(folder, done)
-        _write_summaries(events, done)
+        add_to_history(folder, done)
+        write_summaries(events, done)
         _write_names(config, folder, scorer.names)
     return 0
 
@@ -172,10 +151,10 @@ def _evaluated(
         outcome = run_one(config, model, task, results.events)
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
-            done = evaluated(checkpoint, outcome, names, config.min_positives)
+            done = evaluated(checkpoint, outcome, names, config)
             write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
-            _add_to_history(results.folder, done)
-            _write_summaries(results.events, done)
+            add_to_history(results.folder, done)
+            write_summaries(results.events, done)
             _write_names(config, results.folder, task.names)
             _write_page(results.folder, done, run, config.media)
             _keep(config, model.run, results.folder, done, task)
@@ -231,9 +210,12 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     train_dir = find_folder(config.train_dir)
     _refuse_read_only(config.eval_dir or train_dir)
     run = open_run(train_dir, config, trust_code=config.trust_code)
+    if config.target and run.config.data.segment_labels:
+        raise UsageError(f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments.")
     task = task_for(config, run)
     task.inputter.log_settings()
     task.modeler.keeps_videos, task.modeler.metric_classes = config.report, metric_classes
+    task.modeler.calibrates = config.target is not None
     return run, task
 
 
@@ -361,29 +343,15 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     return outcome
 
 
-def evaluated(
-    checkpoint: str, outcome: runner.Outcome, names: Vocabulary, min_positives: int = EvalConfig.min_positives
-) -> Evaluated:
-    """The metric values that an evaluation of this checkpoint saved; raises `RunError` if there was no example."""
-    results = outcome.results
-    if not results.get("examples"):
-        raise RunError("the evaluation data hold no example: nothing was evaluated.")
-    evaluator = results["evaluator"]
-    figures, classes = results["figures"], evaluator.metrics.metric_classes
-    points = evaluator.metrics.operating_points(min_positives) if evaluator.sample else None
-    step, examples = outcome.global_step, results["examples"]
-    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, points)
-
-
 def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
     """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
-    if done.sample is not None and done.points is not None and videos is not None:
+    if done.sample is not None and done.chosen is not None and videos is not None:
         if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
             path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
-            thresholds.write(path, done.points, done.names, done.step)
+            thresholds.write(path, done.chosen.points, done.names, done.step)
         report = report_json(done, run.model.model)
-        samples = eval_samples.EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.points)
+        samples = eval_samples.EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.chosen.points)
         eval_samples.write(folder, samples)
         report_writer.write([folder], report_writer.ReportConfig(media=media))
 
@@ -403,87 +371,3 @@ def _keep(config: EvalConfig, run: OpenedRun, folder: str, done: Evaluated, task
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:
         keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
-
-
-# Keys that report_writer.json and the evaluator already use; no metric may have one of these names.
-RESERVED_KEYS = frozenset(
-    ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
-    + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts")
-)
-_SHOWN = 5  # number of best classes, and of worst classes, in the table
-
-
-def write_report(path: str, done: Evaluated, model: str) -> None:
-    """Writes the metric values of one checkpoint of `model` to the log, standard output and the JSON file `path`."""
-    logging.info("%s", summary_line(done))
-    if not len(done.figures["aps"]):
-        logging.warning("no example has a label (a test split?): these figures say nothing about the model")
-    print_table(done)
-    storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _add_to_history(folder: str, done: Evaluated) -> None:
-    """Adds a row to eval/metrics.jsonl, which has the figures of all evaluated checkpoints."""
-    path = storage.join(folder, eval_samples.FOLDER, metric_files.METRICS)
-    former = storage.read_text(path) if storage.exists(path) else ""
-    values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
-    storage.write(path, f"{former}{json.dumps({'step': done.step, **values})}\n")
-
-
-def summary_line(done: Evaluated) -> str:
-    """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
-    figures = [
-        f"{metric.log_name()}: {metric.description().text(value)}"
-        for metric, value in done.values()
-        if not metric.is_detail
-    ]
-    return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
-
-
-def report_json(done: Evaluated, model: str) -> dict[str, Any]:
-    """The content of report_writer.json; a metric that is not defined on these data is None."""
-    return {
-        "checkpoint": done.checkpoint,
-        "global_step": done.step,
-        "model": model,
-        "num_examples": done.num_examples,
-        "num_classes_with_positives": len(done.figures["aps"]),
-        **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
-        "metrics": [metric.description()._asdict() for metric, _ in done.values()],
-        "classes": [
-            {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(done)
-        ],
-        "versions": run_dir.versions(),
-    }
-
-
-def print_table(done: Evaluated) -> None:
-    """Prints the metrics and the classes with the best and the worst AP to standard output."""
-    table = Table(title=f"step {done.step}, {done.num_examples} examples")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    for metric, value in done.values():
-        table.add_row(metric.name, metric.description().text(value, 4))
-    ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
-    worst = [row for row in ranked[_SHOWN:] if is_below_one(row[2])][-_SHOWN:]
-    for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):
-        table.add_section()
-        for index, name, ap, _ in rows:
-            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text, not markup: a name may hold brackets
-    Console(soft_wrap=True).print(table)
-
-
-def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
-    columns = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
-    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
-
-
-def _write_summaries(events: EventFile, done: Evaluated) -> None:
-    """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
-    from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
-
-    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in done.values()}
-    events.add_scalars(tags, done.step)
-    events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
-    sending.send_growing()

@@ -43,7 +43,11 @@ class OnnxScorer(ArrayScorer):
         if thresholds_file:
             return super().tagger(thresholds_file)
         text = self._file.texts.get(thresholds.NAME)
-        return thresholds.parse(text, self.path, self.num_classes) if text else None
+        if not text:
+            return None
+        tagger = thresholds.parse(text, self.path, self.num_classes)
+        thresholds.log_origin(tagger, self.path)
+        return tagger
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """The ids and scores of videos, with those of NaN."""

@@ -28,7 +28,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
 from yt8m.runs import best_checkpoint
-from yt8m.scoring import OpenedRun, TrainedModel, evaluation
+from yt8m.scoring import OpenedRun, TrainedModel, evaluation, evaluation_results
 from yt8m.scoring.evaluation import EvaluationTask
 from yt8m.storage import copies
 
@@ -63,7 +63,7 @@ class Validator:
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
         self.data = _describe_data(config.validation, is_sampled)
         if self.metric not in metrics.load():
-            metric_classes = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
+            metric_classes = metrics.load([config.validation.best_metric], evaluation_results.RESERVED_KEYS)
             self._task.modeler.metric_classes = metric_classes
         runner_config = TrainedModel(run, "").runner_config("eval", settings)
         runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_steps=sys.maxsize)
@@ -85,7 +85,9 @@ class Validator:
         walked.check_read(inputter)
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
-        done = evaluation.evaluated(checkpoint, outcome, vocabulary.shown_for(self._num_classes, self._task.names))
+        done = evaluation_results.evaluated(
+            checkpoint, outcome, vocabulary.shown_for(self._num_classes, self._task.names)
+        )
         figures = {metric.name: float(value) for metric, value in done.values()}
         return StepValues(
             step=checkpoints.step_of(checkpoint),

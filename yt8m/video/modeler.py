@@ -12,6 +12,7 @@ from yt8m import deploy, losses, readers
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Ints64
+from yt8m.eval_util.guaranteed_precision import PrecisionCalibration
 from yt8m.eval_util.metrics import Loss, Metric
 from yt8m.eval_util.segments import Pairs
 from yt8m.eval_util.top_k import top_k as best_classes
@@ -52,6 +53,8 @@ class VideoModeler(Modeler):
       listed_classes: if set, inference reports the scores of all these classes as
         `class_scores` instead of the top columns.
       keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
+      calibrates: whether evaluation keeps videos, and its evaluator also collects all of them to choose thresholds that
+        guarantee a precision.
       metric_classes: the metrics that its evaluator computes; None for the built-in ones.
       trains_new_only: whether training changes the weights of new classes only, so that the model computes as in
         evaluation.
@@ -68,6 +71,7 @@ class VideoModeler(Modeler):
         self.feature_sizes = feature_sizes
         self.listed_classes: tuple[int, ...] = ()
         self.keeps_videos = False
+        self.calibrates = False
         self.trains_new_only = False
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
@@ -269,10 +273,12 @@ class VideoEvaluator:
     Attributes:
       metrics: the metrics of all steps.
       sample: a sample of the videos; None if none are kept.
+      calibration: all predictions, which choose thresholds; None unless the modeler calibrates.
     """
 
     def __init__(self, modeler: VideoModeler) -> None:
         self.sample = VideoSample() if modeler.keeps_videos else None
+        self.calibration = PrecisionCalibration(modeler.num_classes) if modeler.calibrates else None
         self.metrics = EvaluationMetrics(
             modeler.num_classes, modeler.top_k, metric_classes=modeler.metric_classes, class_counts=modeler.class_counts
         )
@@ -286,6 +292,8 @@ class VideoEvaluator:
             figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in _COLUMNS}, loss=loss)
         if self.sample is not None and "labels" in reports:
             self.sample.add(reports)
+        if self.calibration is not None:
+            self.calibration.add(reports)
         # The loss is left out, because the engine puts it into the line.
         shown = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
         return {metric.name: figures[metric.key] for metric in shown}
@@ -300,8 +308,9 @@ class VideoEvaluator:
     def clear(self) -> None:
         """Forgets all steps."""
         self.metrics.clear()
-        if self.sample is not None:
-            self.sample.clear()
+        for collection in (self.sample, self.calibration):
+            if collection is not None:
+                collection.clear()
 
 
 def build_graph(

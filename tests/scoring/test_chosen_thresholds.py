@@ -1,0 +1,169 @@
+"""`yt8m eval --report --target_precision`: the file, the page, report.json, and the tags of programs that use them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from reader_records import video_record, write_shard
+
+from yt8m import eval as evaluation
+from yt8m import scoring, train
+from yt8m.command_line import cli
+from yt8m.eval_util.guaranteed_precision import PrecisionCalibration
+from yt8m.records import vocabulary
+from yt8m.records.thresholds import PrecisionTarget
+from yt8m.reports import eval_samples, loading
+from yt8m.reports.measures import class_rows
+
+CLASSES, SIZE, VIDEOS = 6, 8, 400
+TARGET = ["--target_precision=0.8", "--confidence=0.9"]
+
+
+class Video(NamedTuple):
+    """A video as it was drawn, and its record."""
+
+    id: bytes
+    labels: list[int]
+    record: bytes
+
+
+def _videos(seed: int) -> list[Video]:
+    """Videos of four classes that can be told apart; the labels of class 4 are chance, and class 5 is rare."""
+    draw = np.random.default_rng(seed)
+    prototypes = 2 * np.random.default_rng(0).normal(size=(4, SIZE))
+    videos = []
+    for row in range(VIDEOS):
+        shown, name = int(draw.integers(4)), b"s%d-v%03d" % (seed, row)
+        labels = [shown] + [4] * bool(draw.random() < 0.5) + [5] * (row % 100 == 0)
+        features = (prototypes[shown] + draw.normal(size=SIZE)).astype(np.float32)
+        videos.append(Video(name, labels, video_record(id=[name], labels=labels, mean_rgb=features)))
+    return videos
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("guarantee")
+    for name, seed in (("train", 1), ("validate", 2)):
+        write_shard(folder / f"{name}.tfrecord", [video.record for video in _videos(seed)])
+    data = ["--feature_names=mean_rgb", f"--feature_sizes={SIZE}", f"--num_classes={CLASSES}"]
+    flags = [f"--train_data_pattern={folder}/train.tfrecord", f"--train_dir={folder}/run", *data, "--batch_size=50"]
+    assert train.main([*flags, "--max_steps=150", "--base_learning_rate=0.1"]) == 0
+    assert evaluation.main([*_evaluation(folder), *TARGET]) == 0
+    return folder
+
+
+def _evaluation(folder: pathlib.Path) -> list[str]:
+    return [f"--train_dir={folder}/run", f"--eval_data_pattern={folder}/validate.tfrecord", "--run_once", "--report"]
+
+
+def _rows(folder: pathlib.Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "run/eval/thresholds.csv").open()))
+
+
+def _scores(folder: pathlib.Path, videos: list[Video]) -> np.ndarray:
+    with scoring.open(f"{folder}/run") as scorer:
+        _, scores = scorer.scores([(video.record, "f", number) for number, video in enumerate(videos)])
+        return scores
+
+
+def test_the_file_has_the_target_and_no_precision_of_these_videos(world: pathlib.Path) -> None:
+    rows = _rows(world)
+    assert [row["basis"] for row in rows] == ["class"] * 4 + ["below_target", "too_few_labels"]
+    assert [row["threshold"] for row in rows[4:]] == ["inf", "inf"]
+    for row in rows:
+        assert (row["precision"], row["f1"]) == ("", "")
+        assert (row["target"], row["confidence"]) == ("0.8", "0.9")
+        assert (int(row["n"]) >= 11) == (row["basis"] == "class")
+    report = json.loads((world / "run/eval/report.json").read_text())["guarantee"]
+    assert report["classes"] == 4
+    assert report["labels_needed"] == 14
+
+
+def test_the_thresholds_are_those_of_the_scores(world: pathlib.Path) -> None:
+    videos = _videos(2)
+    scores = _scores(world, videos)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    labels = np.array([np.isin(np.arange(CLASSES), video.labels) for video in videos])
+    sorted_columns = {
+        "classes": order,
+        **{name: np.take_along_axis(values, order, 1) for name, values in (("scores", scores), ("hits", labels))},
+    }
+    calibration = PrecisionCalibration(CLASSES)
+    ids = np.array([video.id for video in videos], object)
+    calibration.add({"video_ids": ids, "labels": labels, **sorted_columns})
+    points = calibration.of_classes(PrecisionTarget(0.8, 0.9))
+    np.testing.assert_allclose([float(row["threshold"]) for row in _rows(world)], points.thresholds, rtol=1e-5)
+    assert points.guarantee is not None
+    assert [int(row["n"]) for row in _rows(world)] == points.guarantee.tested.tolist()
+
+
+def test_the_page_says_the_guarantee_and_no_precision(world: pathlib.Path) -> None:
+    page = re.sub(r"\s+", " ", (world / "run/eval/report.html").read_text())
+    assert "a precision of at least 0.8 on new videos like these, with confidence 0.9" in page
+    assert "1 classes are never tags because they have too few labels (at least 14 are needed)" in page
+    samples = eval_samples.read(f"{world}/run")
+    assert samples.points.guarantee is not None
+    assert samples.points.guarantee.target == (0.8, 0.9)
+    (run,) = loading.load([f"{world}/run"], 10, 0)
+    for row in class_rows(run, vocabulary.shown_for(CLASSES)):
+        assert (row.precision, row.f1) == ("\u2014", "\u2014")
+    assert [row.remark for row in class_rows(run, vocabulary.shown_for(CLASSES))[4:]] == [
+        "below target",
+        "too few labels",
+    ]
+
+
+def test_tags_of_new_videos_keep_the_promise_in_runs_and_exports(
+    world: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    videos = _videos(3)
+    write_shard(world / "new.tfrecord", [video.record for video in videos])
+    scores, limits = _scores(world, videos), [float(row["threshold"]) for row in _rows(world)]
+    expected = [[number for number in np.argsort(-row) if row[number] >= limits[number]] for row in scores]
+    assert cli.main(["export", f"--model={world}/run", f"--out={world}/exported"]) == 0
+    assert cli.main(["export", f"--model={world}/run", "--format=onnx", f"--out={world}/model.onnx"]) == 0
+    for model in (world / "run", world / "exported", world / "model.onnx"):
+        capsys.readouterr()
+        assert cli.main(["predict", "--tags", f"--model={model}", f"{world}/new.tfrecord", f"--count={VIDEOS}"]) == 0
+        output = capsys.readouterr()
+        assert "for precision at least 0.8 on new videos, with confidence 0.9; 2 of 6 classes abstain" in output.err
+        blocks = [block.splitlines()[1:] for block in output.out.strip().split("\n\n")]
+        assert [[int(line.split()[-1]) for line in lines if "no tag" not in line] for lines in blocks] == expected
+    hits = [number in video.labels for video, tags in zip(videos, expected, strict=True) for number in tags]
+    assert np.mean(hits) > 0.8
+    assert not {4, 5} & {number for tags in expected for number in tags}
+
+
+def test_one_threshold_for_all_tags(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = [*_evaluation(world), *TARGET, "--precision_of=all", f"--eval_dir={tmp_path}"]
+    assert evaluation.main(words) == 0
+    rows = list(csv.DictReader((tmp_path / "eval/thresholds.csv").open()))
+    report = json.loads((tmp_path / "eval/report.json").read_text())["guarantee"]
+    assert {float(row["threshold"]) for row in rows} == {report["threshold_for_all"]}
+    assert {row["basis"] for row in rows} == {"common"}
+    assert {int(row["n"]) for row in rows} == {report["predictions_for_all"]}
+    assert "All classes have one threshold" in (tmp_path / "eval/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--target_precision=0.9"], "--target_precision needs --report"),
+        (["--confidence=0.8"], "--confidence needs --target_precision"),
+        (["--report", "--target_precision=1"], "at most 0.9999"),
+        (["--report", "--target_precision=0.9", "--top_k=5"], "leave --top_k out"),
+        (["--report", "--target_precision=0.9", "--min_positives=7"], "--min_positives is for thresholds with"),
+        (["--report", "--target_precision=0.9", "--segment_labels"], "is for labels of videos"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(
+    words: list[str], part: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluation.main([f"--train_dir={tmp_path}", *words]) == 2
+    assert part in capsys.readouterr().err

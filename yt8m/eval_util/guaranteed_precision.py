@@ -1,0 +1,266 @@
+"""Thresholds at which the precision on new videos is at least a target, with a stated confidence.
+
+The videos are divided by a hash of their ids. A fifth of them, the planning part, gives a grid of thresholds for each
+class, and the threshold on it with which the tests begin. The other videos test the grid from there on, from the
+stricter to the looser thresholds, until one does not pass. The last that passed is the threshold of the class. A wrong
+threshold needs that the first threshold of the sequence whose precision is below the target passes, because the tests
+end there otherwise. So they need no correction for their number: fixed-sequence testing with split data, A. N.
+Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan and L. Lei, Learn then Test: Calibrating Predictive Algorithms to
+Achieve Risk Control (2021).
+
+For one class the videos are independent. Given how many videos reach a threshold, the number of those that have the
+class is binomial, with the precision as its probability. So the tail of that distribution at the target is a valid
+p-value (it is the test that belongs to the lower bound of C. J. Clopper and E. S. Pearson, Biometrika 26, 1934).
+
+For one threshold for all classes, the predictions of one video are dependent, so videos are tested, not predictions.
+Let a video have N predictions, H of them right, and let t be the target. The precision is at least t if the mean of
+Z = H - t N over all videos is not negative. If it is negative, the product of 1 + b Z over independent videos has an
+expectation below 1, for each fixed b > 0 that keeps all factors positive. So by Markov's inequality the product exceeds
+1 / (1 - confidence) with a probability of at most 1 - confidence: betting, I. Waudby-Smith and A. Ramdas, Estimating
+means of bounded random variables by betting, Journal of the Royal Statistical Society B 86 (2024). The planning part
+gives b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m.eval_util import arrays
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64, Keys
+from yt8m.eval_util.binomial import trials_without_a_miss, upper_tail
+from yt8m.eval_util.videos import hashes
+from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
+
+PARTS = 5  # one of which plans
+_GRID_STEP = 1.1  # ratio of the numbers of predictions at neighbouring thresholds
+_BOLDEST = 0.75  # the largest bet, as a share of the one that a video with wrong predictions only would turn into 0
+
+
+def least_labels(target: PrecisionTarget) -> int:
+    """The number of labels in the testing part that a class needs: with fewer, no result could be sure enough."""
+    return trials_without_a_miss(target.precision, 1 - target.confidence)
+
+
+class ForAll(NamedTuple):
+    """One threshold for all classes; inf if none passed.
+
+    Attributes:
+      threshold: a class with this score or more is a tag.
+      videos, predictions: how many in the testing part reach it.
+    """
+
+    threshold: float
+    videos: int
+    predictions: int
+
+
+class _Part:
+    """Videos with their predictions: packed entries [N, K], see `arrays`, and the number of labels of each class."""
+
+    def __init__(self, num_classes: int) -> None:
+        self._rows: list[Keys] = []
+        self.label_counts = np.zeros(num_classes, np.int64)
+
+    def add(self, entries: Keys, labels: Bools) -> None:
+        self._rows.append(entries)
+        self.label_counts = self.label_counts + labels.sum(0, dtype=np.int64)
+
+    def entries(self) -> Keys:
+        self._rows = [np.concatenate(self._rows)] if self._rows else [np.zeros((0, 1), np.uint64)]
+        return self._rows[0]
+
+
+class PrecisionCalibration:
+    """Collects evaluated videos, and chooses thresholds that fulfil a target. Each prediction takes 8 bytes."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all videos."""
+        self._planning, self._testing = _Part(self.num_classes), _Part(self.num_classes)
+
+    def add(self, reports: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Adds a batch of B videos, of which all classes were judged.
+
+        Args:
+          reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], the best classes of each; `labels` bool
+            [B, C].
+        """
+        scores = np.asarray(reports["scores"], np.float32)
+        entries = arrays.pack(np.asarray(reports["classes"]), scores, np.asarray(reports["hits"]) > 0)
+        labels = np.asarray(reports["labels"], np.bool_)
+        is_planning = hashes(reports["video_ids"].tolist()) % np.uint64(PARTS) == 0
+        self._planning.add(entries[is_planning], labels[is_planning])
+        self._testing.add(entries[~is_planning], labels[~is_planning])
+
+    @property
+    def testing_videos(self) -> int:
+        """The number of videos in the testing part."""
+        return len(self._testing.entries())
+
+    def of_classes(self, target: PrecisionTarget) -> OperatingPoints:
+        """A threshold for each class; inf if the class abstains. Their recall is over both parts."""
+        ratio = len(self._testing.entries()) / max(1, len(self._planning.entries()))
+        thresholds, tested = _of_classes(*self._lists(), self.num_classes, ratio, target)
+        enough = np.asarray(self._testing.label_counts >= least_labels(target))
+        return self._points(thresholds, Guarantee(target, tested, enough), np.isfinite(thresholds))
+
+    def for_all(self, target: PrecisionTarget) -> ForAll:
+        """One threshold for all classes."""
+        return _of_all(self._planning.entries(), self._testing.entries(), target)
+
+    def for_each(self, common: ForAll, target: PrecisionTarget) -> OperatingPoints:
+        """The threshold for all classes as that of each class."""
+        everyone = np.ones(self.num_classes, np.bool_)
+        guarantee = Guarantee(target, np.full(self.num_classes, common.predictions), everyone)
+        return self._points(np.full(self.num_classes, common.threshold), guarantee, ~everyone)
+
+    def _lists(self) -> tuple[Keys, Keys]:
+        return np.sort(self._planning.entries(), axis=None), np.sort(self._testing.entries(), axis=None)
+
+    def _points(self, thresholds: Floats64, guarantee: Guarantee, is_own: Bools) -> OperatingPoints:
+        positives = self._planning.label_counts + self._testing.label_counts
+        hits = sum(_count_reaching(keys, thresholds[:, np.newaxis])[1][:, 0] for keys in self._lists())
+        unknown = np.full(len(positives), np.nan)
+        recall = np.divide(hits, positives, out=unknown.copy(), where=positives > 0)
+        return OperatingPoints(thresholds, is_own, positives, unknown, recall, unknown, guarantee)
+
+
+def thresholds_at(scores: Floats32) -> Floats64:
+    """The thresholds that `scores` just reach: half-way to the next lower float32, as a file with nine digits has it.
+
+    So a threshold is tested as it will be read, and rounding changes no decision.
+    """
+    halfway = (scores.astype(np.float64) + np.nextafter(scores, np.float32(-np.inf))) / 2
+    return np.array([float(f"{threshold:.9g}") for threshold in halfway.tolist()], np.float64)
+
+
+def _of_classes(
+    planning: Keys, testing: Keys, num_classes: int, ratio: float, target: PrecisionTarget
+) -> tuple[Floats64, Ints64]:
+    """The threshold of each class [C], inf if none passes, and its number of predictions in the testing part [C].
+
+    Args:
+      planning, testing: sorted entries.
+      num_classes: number of classes, C.
+      ratio: number of videos for testing, divided by that for planning.
+      target: what the thresholds must fulfil.
+    """
+    grid = _grid(planning, num_classes)
+    start = _starts(*_count_reaching(planning, grid), ratio, target)
+    places = np.arange(grid.shape[1])
+    is_tested = np.isfinite(grid) & (places >= start[:, np.newaxis])
+    counts, hits = _count_reaching(testing, grid)
+    tails = np.ones(grid.shape)
+    tails[is_tested] = upper_tail(hits[is_tested], counts[is_tested], target.precision)
+    last = _last_passed(tails <= 1 - target.confidence, start)
+    rows, has_passed = np.arange(num_classes), last >= start
+    at = np.where(has_passed, last, 0)
+    return np.where(has_passed, grid[rows, at], np.inf), np.where(has_passed, counts[rows, at], 0)
+
+
+def _last_passed(passes: Bools, start: Ints64) -> Ints64:
+    """[C], the last place of the unbroken passes that begin at `start`; start - 1 if there is none."""
+    is_before = np.arange(passes.shape[1]) < start[:, np.newaxis]
+    return np.asarray(np.cumprod(passes | is_before, axis=1).sum(axis=1) - 1)
+
+
+def _depths(most: int) -> Ints64:
+    """Numbers of predictions, each larger than the one before by about _GRID_STEP, up to at least `most`."""
+    count = int(np.ceil(np.log(max(most, 1)) / np.log(_GRID_STEP))) + 1
+    return np.unique(np.ceil(_GRID_STEP ** np.arange(count)).astype(np.int64))
+
+
+def _grid(planning: Keys, num_classes: int) -> Floats64:
+    """float64 [C, G], the thresholds of each class, descending: its scores at the depths; inf where it has none."""
+    bounds = np.searchsorted(arrays.class_of(planning), np.arange(num_classes + 1))
+    sizes = np.diff(bounds)
+    depths = _depths(int(sizes.max(initial=0)))
+    is_there = depths <= sizes[:, np.newaxis]
+    # The last threshold of a class is its lowest score.
+    is_there[:, 1:] |= (depths[1:] > sizes[:, np.newaxis]) & (depths[:-1] < sizes[:, np.newaxis])
+    grid = np.full(is_there.shape, np.inf)
+    rows, columns = np.nonzero(is_there)
+    grid[is_there] = thresholds_at(
+        arrays.score_of(planning[bounds[rows] + np.minimum(depths[columns], sizes[rows]) - 1])
+    )
+    return grid
+
+
+def _count_reaching(keys: Keys, thresholds: Floats64) -> tuple[Ints64, Ints64]:
+    """int64 [C, G] each: how many sorted entries of each class reach each threshold, and how many of these are hits."""
+    classes = np.broadcast_to(np.arange(len(thresholds))[:, np.newaxis], thresholds.shape)
+    lowest = thresholds.astype(np.float32)
+    lowest = np.where(lowest < thresholds, np.nextafter(lowest, np.float32(np.inf)), lowest)
+    ends = np.searchsorted(keys, arrays.pack(classes, lowest, np.ones(lowest.shape, np.bool_)), side="right")
+    first = np.searchsorted(arrays.class_of(keys), np.arange(len(thresholds)))[:, np.newaxis]
+    hits = np.append(0, np.cumsum(arrays.hit_of(keys)))
+    return ends - first, hits[ends] - hits[first]
+
+
+def _starts(counts: Ints64, hits: Ints64, ratio: float, target: PrecisionTarget) -> Ints64:
+    """[C], the place on the grid that promises the smallest tail if the testing part is like the planning part."""
+    expected = np.floor(ratio * counts).astype(np.int64)
+    tails = upper_tail(np.floor(ratio * hits).astype(np.int64), expected, target.precision)
+    return np.asarray(tails.argmin(axis=1))
+
+
+class _Rows(NamedTuple):
+    """The predictions of N videos: scores float32 [N, K], and which are labels, bool [N, K]."""
+
+    scores: Floats32
+    hits: Bools
+
+    def gains(self, threshold: float, target: PrecisionTarget) -> Floats64:
+        """float64 [N], right predictions of each video minus the target's share of its predictions."""
+        reaching = self.scores >= threshold
+        right = np.count_nonzero(reaching & self.hits, axis=1)
+        return np.asarray(right - target.precision * np.count_nonzero(reaching, axis=1))
+
+
+def _of_all(planning: Keys, testing: Keys, target: PrecisionTarget) -> ForAll:
+    """The threshold for all classes.
+
+    Args:
+      planning, testing: entries [N, K] of each part.
+      target: what the threshold must fulfil.
+    """
+    plan, test = (_Rows(arrays.score_of(entries), arrays.hit_of(entries)) for entries in (planning, testing))
+    grid = _pooled_grid(plan.scores)
+    bets = [_bet(plan.gains(threshold, target), plan.scores.shape[1], target) for threshold in grid]
+    start = int(np.argmax([bet.promise for bet in bets])) if bets else 0
+    chosen = np.inf
+    for threshold, bet in zip(grid[start:], bets[start:], strict=True):
+        if np.log1p(bet.size * test.gains(threshold, target)).sum() < -np.log(1 - target.confidence):
+            break
+        chosen = threshold
+    reaching = test.scores >= chosen
+    return ForAll(float(chosen), int(reaching.any(axis=1).sum()), int(reaching.sum()))
+
+
+def _pooled_grid(scores: Floats32) -> Floats64:
+    """The thresholds for all classes, descending."""
+    ranked = np.sort(scores[scores > -np.inf])[::-1]
+    places = np.minimum(_depths(len(ranked)), len(ranked)) - 1
+    return np.unique(thresholds_at(ranked[places]))[::-1] if len(ranked) else np.zeros(0)
+
+
+class _Bet(NamedTuple):
+    """A bet, and the log of the product that it gives on the planning part."""
+
+    size: float
+    promise: float
+
+
+def _bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
+    """The bet for videos with such gains, at most `most` predictions each."""
+    squares = float(gains @ gains)
+    best = float(gains.sum()) / squares if squares else 0.0  # maximises the log of the product to the second order
+    size = min(max(best, 0.0), _BOLDEST / (target.precision * most))
+    return _Bet(size, float(np.log1p(size * gains).sum()))
