@@ -175,6 +175,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             "inference_config",
             "import_config",
             "cache_config",
+            "audit_config",
         ):
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))

@@ -37,7 +37,7 @@ def rows(columns: int) -> dict[str, list[list[str]]]:
 
 
 TABLE, FORMER = rows(5), rows(2)
-MODEL_NAMES = {"import-checkpoint"}  # its --model is the name of a class
+MODEL_NAMES = {"import-checkpoint", "audit"}  # its --model is the name of a class
 
 
 class Read(Exception):  # noqa: N818 - it is no error

@@ -17,7 +17,7 @@ from yt8m.command_line import data_defaults
 from yt8m.command_line.config_flags import config_section, load_own_classes, parse_program, read, read_values, read_with
 from yt8m.command_line.flag_parsing import Program, find_word, flags_of, own_hyper_parameters, program_flags
 from yt8m.command_line.start import Start, start_named_in
-from yt8m.command_line.training_flags import OF_PARTS, hyper_parameters, import_flags, training_flags
+from yt8m.command_line.training_flags import OF_PARTS, audit_flags, hyper_parameters, import_flags, training_flags
 from yt8m.config import resume, run_dir
 from yt8m.config.model_options import check_files, with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
@@ -28,6 +28,7 @@ from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
+from yt8m.labels.audit_config import AuditConfig
 from yt8m.models import published
 from yt8m.options import about_flags, sections_of
 from yt8m.records import vocabulary
@@ -97,6 +98,19 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
         config,
         {*hyper_parameter_values, *begun.hyper_parameters_for(config.model).hyper_parameters},
     )
+
+
+def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
+    """What `yt8m audit WORDS` asks for, and the config of a training on all of the data; raises like `train_config`."""
+    begun = start_named_in(words)
+    purpose = "Lists labels that are probably wrong or missing, by models that have not seen the videos."
+    flags = audit_flags()
+    typed, hyper_parameter_values = _flags_and_hyper_parameters(Program("yt8m audit", purpose, flags), words, {}, begun)
+    config = config_section(AuditConfig, typed)
+    names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
+    values = {name: value for name, value in begun.values(typed).items() if name in names}
+    values["train_data_pattern"] = config.data
+    return config, _training(begun, {**values, "train_dir": config.out}, hyper_parameter_values)
 
 
 def _training(

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from yt8m import losses, models, options
 from yt8m.command_line.flag_parsing import Flag, flags_of, flags_of_parts, program_flags
 from yt8m.config.programs import ImportConfig, StartFlags
+from yt8m.config.run_options import ValidationConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.labels.audit_config import AuditConfig
+from yt8m.options import flag_of
 
 
 def training_flags() -> list[Flag]:
@@ -22,6 +25,26 @@ def import_flags() -> list[Flag]:
     shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
     names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
     return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
+
+
+# What an audit decides itself about its trainings, or cannot divide into folds: its data are records of whole videos.
+_NOT_OF_AUDIT = {
+    *map(options.short_name, options.paths_where(TrainConfig, belongs_to="start")),
+    *options.paths_where(ValidationConfig),
+    *options.paths_where(DataConfig, needs="frame_features"),
+    *(
+        flag_of(DataConfig.__dataclass_fields__[name])
+        for facts in ({"is_path": True}, {"is_code": True})
+        for name in options.paths_where(DataConfig, **facts)
+    ),
+}
+
+
+def audit_flags() -> list[Flag]:
+    """The flags of `yt8m audit`: its own, and those of a training."""
+    of_audit = flags_of(AuditConfig, "Audit")
+    names = {flag.name for flag in of_audit} | _NOT_OF_AUDIT
+    return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
 
 
 OF_PARTS = "Hyper-parameters of the {}"  # the heading of the fields of models, and of losses

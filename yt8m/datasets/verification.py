@@ -85,7 +85,8 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     if missing or any(result.problems for result in results):
         return 1
     if config.manifest and expected is None:
-        manifest.write(config.manifest, {result.path: result.shard for result in results}, _data(config.manifest))
+        described = _readable_manifest(config.manifest)
+        manifest.write(config.manifest, {result.path: result.shard for result in results}, *described[2:])
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 
@@ -110,9 +111,14 @@ def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source:
 
 def _data(path: str) -> DataFormat | None:
     """The description of the records in a manifest; None if there is no manifest."""
-    with contextlib.suppress(RunError):  # the manifest is missing or damaged
-        return manifest.read(path).data
-    return None
+    return _readable_manifest(path).data
+
+
+def _readable_manifest(path: str) -> Manifest:
+    """A manifest; an empty one if it is missing or damaged."""
+    with contextlib.suppress(RunError):
+        return manifest.read(path)
+    return Manifest((), {})
 
 
 def _missing(expected: Manifest, paths: list[str]) -> list[str]:

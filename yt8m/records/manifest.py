@@ -4,11 +4,14 @@
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
      "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...},
      "extractors": [{"name": "inception", "feature": "rgb", "range": [-2, 2], "frames_per_second": 1, "max_frames": 300,
-                     "settings": {...}, "weights": {"inception_graph": "<sha256>", ...}}, ...]}
+                     "settings": {...}, "weights": {"inception_graph": "<sha256>", ...}}, ...],
+     "split": "train",
+     "corrections": {"file": "decisions.csv", "sha256": "...", "labels added": 12, "labels removed": 30}}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
 `data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is optional
-too: if `yt8m extract` made the records, it names what computed the features, in the order of the command line.
+too: if `yt8m extract` made the records, it names what computed the features, in the order of the command line. So are
+`split`, the split of the records, and `corrections`: the decisions on labels that `yt8m make-records` applied.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
 was cut inside such a header, TensorFlow regards the cut as the end of the shard, but the count finds it.
@@ -21,6 +24,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
@@ -63,12 +67,17 @@ class Manifest(NamedTuple):
       shards: {absolute path: the content that the shard must have}.
       data: the format of the records; None if no file describes it.
       extractors: the extractors of the features; empty if they are unknown, or if the files name different ones.
+      split: the split of the records; empty if it is unknown, or if the files name different ones.
+      corrections: the file of decisions that were applied to the labels, and how many; empty if there is none, or if
+        the files name different ones.
     """
 
     sources: tuple[str, ...]
     shards: Mapping[str, Shard]
     data: DataFormat | None = None
     extractors: tuple[Mapping[str, Any], ...] = ()
+    split: str = ""
+    corrections: Mapping[str, Any] = MappingProxyType({})
 
     def expected(self, path: str) -> Shard | None:
         """The content that the shard must have; None if no manifest names the shard."""
@@ -97,12 +106,13 @@ def read(path: str) -> Manifest:
         }
         data = data_format.parse(written["data"]) if "data" in written else None
         extractors = tuple(dict(extractor) for extractor in written.get("extractors", ()))
+        split, corrections = str(written.get("split", "")), dict(written.get("corrections", {}))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
             "Write it again with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
-    return Manifest((path,), shards, data, extractors)
+    return Manifest((path,), shards, data, extractors, split, corrections)
 
 
 def find(files: Sequence[str]) -> Manifest:
@@ -115,16 +125,21 @@ def find(files: Sequence[str]) -> Manifest:
     manifests = [read(path) for path in paths if storage.exists(path)]
     shards = {name: shard for part in manifests for name, shard in part.shards.items()}
     data = data_format.joined([(part.sources[0], part.data) for part in manifests if part.data is not None])
-    extractors = (
-        manifests[0].extractors
-        if manifests and all(other.extractors == manifests[0].extractors for other in manifests)
-        else ()
-    )
-    return Manifest(tuple(source for part in manifests for source in part.sources), shards, data, extractors)
+    joined = Manifest(tuple(source for part in manifests for source in part.sources), shards, data)
+    for name in ("extractors", "split", "corrections"):
+        values = [getattr(part, name) for part in manifests]
+        if values and all(value == values[0] for value in values):
+            joined = joined._replace(**{name: values[0]})
+    return joined
 
 
 def write(
-    path: str, shards: Mapping[str, Shard], data: DataFormat | None = None, extractors: Sequence[Mapping[str, Any]] = ()
+    path: str,
+    shards: Mapping[str, Shard],
+    data: DataFormat | None = None,
+    extractors: Sequence[Mapping[str, Any]] = (),
+    split: str = "",
+    corrections: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Writes a manifest.
 
@@ -133,6 +148,8 @@ def write(
       shards: {path: content of the shard}.
       data: the format of the records; None if unknown.
       extractors: the extractors of the features, if they are known.
+      split: the split of the records, if it is known.
+      corrections: the decisions that were applied to the labels.
 
     Raises:
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
@@ -146,7 +163,8 @@ def write(
     content: dict[str, Any] = {"format": FORMAT, "shards": shards_by_name} | (
         {} if data is None else {"data": data.as_json()}
     )
-    content |= {"extractors": list(extractors)} if extractors else {}
+    optional = {"extractors": list(extractors), "split": split, "corrections": dict(corrections)}
+    content |= {name: value for name, value in optional.items() if value}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     storage.write(path, text + "\n")
 

@@ -33,6 +33,11 @@ def spreadsheet_text(text: str) -> str:
     return f"'{text}" if text.startswith(_BEGINS_FORMULA) else text
 
 
+def text_of_spreadsheet(text: str) -> str:
+    """The text that `spreadsheet_text` wrote as `text`."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_BEGINS_FORMULA) else text
+
+
 class TextLine(NamedTuple):
     """One line of a file, as error messages name it.
 

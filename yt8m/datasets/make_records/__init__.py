@@ -22,6 +22,7 @@ from yt8m.datasets.make_records.classes import (
     warn_of_labels,
     with_other_levels,
 )
+from yt8m.datasets.make_records.corrections import Corrected, Corrections
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
 from yt8m.datasets.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
@@ -99,6 +100,12 @@ class RecordsConfig(DataSetFlags):
     max_bad_rows: int = option(
         0, "rows that may be left out because something is wrong with them", shapes="nothing", minimum=0
     )
+    corrections: str = option(
+        "",
+        "CSV file of decisions on labels that are wrong or missing, as yt8m audit writes it",
+        shapes="nothing",  # the content of the file is compared
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,6 +140,7 @@ class _Work:
         self._config = config
         self._splits = Splits(config.splits)
         vocabulary = known_vocabulary(config.vocabulary, config.out)
+        self._corrections = Corrections(config.corrections)
         extra_columns = [config.group_by] if config.group_by else []
         self._table: Table = open_table(config.table, config.array, extra_columns)
         self._bad = BadRows(config.table, config.max_bad_rows)
@@ -156,7 +164,9 @@ class _Work:
                 "without labels, whose classes a model shall predict, name the classes by --vocabulary=FILE."
             )
         classes = number_labels(self._scan.names, known_names, not config.vocabulary, config.label_names)
-        return with_other_levels(classes, config.out, config.level, config.vocabulary)
+        classes = with_other_levels(classes, config.out, config.level, config.vocabulary)
+        self._corrections.check(classes)
+        return classes
 
     @property
     def formats(self) -> Sequence[FeatureFormat]:
@@ -187,14 +197,14 @@ class _Work:
             warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             try:
                 self._write(output)
-                output.finish(self._classes, self._bad.found)
+                output.finish(self._classes, self._bad.found, corrections=self._corrections.manifest_entry)
             finally:
                 output.close()
         return output.summary(self._classes, self._bad.found)
 
     def _inputs(self) -> str:
         options_text = options.shaping_values(self._config)
-        files = [path for path in (self._config.table, self._config.array) if path]
+        files = [path for path in (self._config.table, self._config.array, self._config.corrections) if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         return inputs_hash(options_text, storage.stamps(files), *classes, self._scan.videos)
 
@@ -221,17 +231,25 @@ class _Work:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
         for batch in progress_bar.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
-            labels, places = self._with_classes(batch)
+            (labels, added, removed), places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
+                output.count_corrections(split, int(is_written[added].sum()), int(is_written[removed].sum()))
             output.progress.bad = {str(number): problem for number, problem in self._bad.found.items()}
             output.done(batch.rows.first + batch.rows.size - 1)
 
-    def _with_classes(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
-        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
+    def _with_classes(self, batch: TableVideos) -> tuple[Corrected, NDArray[np.int64]]:
+        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad.
+
+        The labels are corrected as was decided.
+        """
+        labels, places = self._numbered(batch)
+        return self._corrections.applied(batch.ids, labels, self._classes), places
+
+    def _numbered(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
         labels, places = batch.labels, batch.places
         names, number = self._rows.names, self._class_numbers
         if len(number) < len(names):

@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -92,6 +92,7 @@ class RecordsProgress:
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
+      corrected: {split: number of labels that decisions have added, and removed}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
       newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
     """
@@ -105,6 +106,7 @@ class RecordsProgress:
     frames: dict[str, int] = field(default_factory=dict)
     longest: int = 0
     cut: int = 0
+    corrected: dict[str, list[int]] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
     newest: int | None = None
@@ -272,6 +274,12 @@ class Output:
         self.progress.positives[name] = counts.tolist()
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
+    def count_corrections(self, split: int, added: int, removed: int) -> None:
+        """Adds labels of a split that decisions have added and removed."""
+        name = list(self._videos)[split]
+        before = self.progress.corrected.get(name, [0, 0])
+        self.progress.corrected[name] = [before[0] + added, before[1] + removed]
+
     def done(self, rows: int) -> None:
         """Saves, every few seconds, that all rows up to this one are written."""
         self.progress.rows = rows
@@ -287,13 +295,20 @@ class Output:
         self._noted = time.monotonic()
         self._pause = max(_SECONDS, _PAUSE * (self._noted - begun))
 
-    def finish(self, classes: Classes, bad: Mapping[int, str], extractors: Sequence[Mapping[str, Any]] = ()) -> None:
+    def finish(
+        self,
+        classes: Classes,
+        bad: Mapping[int, str],
+        extractors: Sequence[Mapping[str, Any]] = (),
+        corrections: Callable[[int, int], Mapping[str, Any]] = lambda *_: {},
+    ) -> None:
         """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
 
         Args:
           classes: the classes.
           bad: {number of a row: what is wrong with it}.
           extractors: the extractors of the features, for the manifests.
+          corrections: what a manifest says of the decisions on labels, by the numbers of labels added and removed.
 
         Raises:
           RunError: no row was good, so there is no video.
@@ -302,7 +317,8 @@ class Output:
         if not self.progress.shards:
             raise RunError("no video is left: every row is bad.")
         for split in self._videos:
-            self._write_manifest(split, classes.size, extractors)
+            entry = corrections(*self.progress.corrected.get(split, [0, 0]))
+            self._write_manifest(split, classes.size, extractors, entry)
         summary = json.dumps(self.summary(classes, bad), indent=1, ensure_ascii=False)
         storage.write(storage.join(self.making, SUMMARY), summary)
         self.progress.complete = True
@@ -320,7 +336,9 @@ class Output:
         if storage.exists(self._old):
             storage.remove_tree(self._old)
 
-    def _write_manifest(self, split: str, count: int, extractors: Sequence[Mapping[str, Any]]) -> None:
+    def _write_manifest(
+        self, split: str, count: int, extractors: Sequence[Mapping[str, Any]], corrections: Mapping[str, Any]
+    ) -> None:
         shards = {
             storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
             for name, values in self.progress.shards.items()
@@ -330,7 +348,8 @@ class Output:
             longest = self.progress.longest if self._level == "frame" else None
             positives = tuple(self._positives(split, count)) if split == "train" else None
             data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
-            manifest.write(storage.join(self.making, split, manifest.NAME), shards, data, extractors)
+            path = storage.join(self.making, split, manifest.NAME)
+            manifest.write(path, shards, data, extractors, split, corrections)
 
     def _positives(self, split: str, count: int) -> list[int]:
         counts = self.progress.positives.get(split, [])
@@ -345,7 +364,7 @@ class Output:
                 if positives is not None:
                     positives = positives + (0,) * (count - len(positives))
                 data = other_manifest.data._replace(num_classes=count, positives=positives)
-                manifest.write(path, other_manifest.shards, data, other_manifest.extractors)
+                manifest.write(path, other_manifest.shards, data, *other_manifest[3:])
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
         """The content of summary.json."""
@@ -369,8 +388,13 @@ class Output:
             "splits": splits,
             **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
             **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),
+            **({"labels corrected": self._corrected()} if any(map(any, self.progress.corrected.values())) else {}),
             "rows left out": {str(number): problem for number, problem in sorted(bad.items())},
         }
+
+    def _corrected(self) -> dict[str, int]:
+        added, removed = map(sum, zip(*self.progress.corrected.values(), strict=True))
+        return {"added": added, "removed": removed}
 
 
 def _class_name(classes: Classes, index: int) -> str:

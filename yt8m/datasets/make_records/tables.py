@@ -91,6 +91,34 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
     return table
 
 
+def open_columns(flag: str, path: str, columns: Sequence[str]) -> Table:
+    """Opens a table for some of its columns alone.
+
+    Args:
+      flag: the flag that names the table, for errors.
+      path: `.csv` or `.parquet`.
+      columns: the columns that are needed.
+
+    Raises:
+      UsageError: the ending is unknown, the file or a column is missing.
+      RunError: the file cannot be read.
+    """
+    kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable}
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in kinds:
+        raise UsageError(f"{flag}={path}: expected a file that ends in {' or '.join(kinds)}.")
+    if not storage.exists(path):
+        raise UsageError(f"{flag}={path}: there is no such file.")
+    table: Table = kinds[ending](path, columns)
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        columns_text = ", ".join(table.columns) or "none"
+        raise UsageError(
+            f"{flag}={path} has no column {missing[0]!r}; it has: {columns_text}. Expected {', '.join(columns)}."
+        )
+    return table
+
+
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     """The file; one in a bucket is fetched only once, though it is read several times."""
     return storage.open_read(copies.file_copy(path))

@@ -1,0 +1,136 @@
+"""Decisions on labels: what is removed and added, and which tables are refused."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.datasets.make_records.classes import Classes
+from yt8m.datasets.make_records.corrections import Corrections, read_decisions
+from yt8m.datasets.make_records.rows import Labels
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, vocabulary
+from yt8m.records.batches import read_records
+
+Run = Callable[..., pathlib.Path]
+NAMES = ("cat", "dog", "=bird")
+CLASSES = Classes({name: number for number, name in enumerate(NAMES)}, vocabulary.of_names(NAMES), 3)
+HEADER = "rank,video,class,kind,chance,decision"
+
+
+def table(folder: pathlib.Path, *rows: str) -> str:
+    path = folder / "decisions.csv"
+    path.write_text("\n".join([HEADER, *rows]) + "\n")
+    return str(path)
+
+
+DECIDED = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.integers(0, 2)), st.tuples(st.booleans(), st.sampled_from(["yes", "no", ""]))
+)
+LABELS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 2)))
+
+
+@given(LABELS, DECIDED)
+def test_labels_are_changed_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, labels: set[tuple[int, int]], decided: dict[Any, Any]
+) -> None:
+    """Against sets of labels, from which each decision removes one, or to which it adds one."""
+    ids = ["a", "b", "line\\x0abreak", "'quoted", "'=sum", "f"]
+    shown = ["'=bird" if name == "=bird" else name for name in NAMES]
+    rows = [
+        f"1,{ids[row]},{shown[number]},{'missing' if is_missing else 'wrong'},0.5,{answer}"
+        for (row, number), (is_missing, answer) in decided.items()
+    ]
+    corrections = Corrections(table(tmp_path_factory.mktemp("decisions"), *rows))
+    corrections.check(CLASSES)
+    pairs = np.array(sorted(labels), np.int64).reshape(-1, 2)
+    videos = [b"a", b"b", b"line\nbreak", b"'quoted", b"=sum", b"f"]
+    corrected, added, removed = corrections.applied(videos, Labels(pairs[:, 0], pairs[:, 1]), CLASSES)
+    changes = {pair: is_missing for pair, (is_missing, answer) in decided.items() if answer == "yes"}
+    expected = (labels | {pair for pair in changes if changes[pair]}) - {pair for pair in changes if not changes[pair]}
+    assert list(zip(corrected.rows.tolist(), corrected.codes.tolist(), strict=True)) == sorted(expected)
+    assert sorted(added.tolist()) == sorted(row for row, _ in expected - labels)
+    assert sorted(removed.tolist()) == sorted(row for row, _ in labels - expected)
+
+
+def test_records_say_what_was_corrected(run: Run, tmp_path: pathlib.Path) -> None:
+    before = labels_of(run())
+    first, second, *_ = sorted(before)
+    decisions = table(
+        tmp_path,
+        f"1,{first},{sorted(before[first])[0]},wrong,0.99,yes",
+        f"2,{second},{sorted({'cat', 'dog', 'bird'} - before[second])[0]},missing,0.9,Yes",
+        f"3,{second},{sorted(before[second])[0]},wrong,0.8,no",
+        "4,no such video,cat,wrong,0.7,yes",
+    )
+    made = run(out=str(tmp_path / "corrected"), corrections=decisions)
+    expected = before | {first: before[first] - {sorted(before[first])[0]}}
+    expected[second] = before[second] | {sorted({"cat", "dog", "bird"} - before[second])[0]}
+    assert labels_of(made) == expected
+    described = [manifest.read(str(path)) for path in sorted(made.glob("*/manifest.json"))]
+    assert [each.split for each in described] == ["test", "train", "validate"]
+    assert sum(each.corrections["labels added"] for each in described) == 1
+    assert sum(each.corrections["labels removed"] for each in described) == 1
+    assert json.loads((made / "summary.json").read_text())["labels corrected"] == {"added": 1, "removed": 1}
+    assert sum(sum(each.data.positives) for each in described if each.data and each.data.positives) == sum(
+        len(labels) for video, labels in expected.items() if video in videos_of(made, "train")
+    )
+
+
+def test_other_decisions_make_other_records(run: Run, tmp_path: pathlib.Path) -> None:
+    made = run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"))
+    run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"), overwrite=True)
+    table(tmp_path, "1,clip 000,cat,wrong,0.9,yes")
+    with pytest.raises(UsageError, match="from other files or with other flags"):
+        run(corrections=str(tmp_path / "decisions.csv"))
+    assert made.exists()
+
+
+def videos_of(made: pathlib.Path, split: str) -> set[str]:
+    return {video for batch in read_records(f"{made}/{split}/*.tfrecord") for video in batch.ids}
+
+
+def labels_of(made: pathlib.Path) -> dict[str, set[str]]:
+    names = vocabulary.read(str(made.parent / vocabulary.NAME)).names
+    return {
+        video: {names[number] for number in row.nonzero()[0]}
+        for batch in read_records(f"{made}/*/*.tfrecord")
+        for video, row in zip(batch.ids, batch.labels, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("1,a,cat,strange,0.9,yes", "line 2: the kind is 'strange'; expected wrong or missing"),
+        ("1,a,cat,wrong,0.9,maybe", "line 2: the decision is 'maybe'; expected yes or no"),
+        ("1,,cat,wrong,0.9,yes", "line 2: the video is empty"),
+        ("1,a,,wrong,0.9,yes", "line 2: the class is empty"),
+        (
+            "1,a,cat,wrong,0.9,yes\n2,a,cat,missing,0.9,yes",
+            "line 3: the decision on class 'cat' of this video contradicts",
+        ),
+        ('1,a,"cat', "is no CSV file"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(RunError, match=message):
+        read_decisions(table(tmp_path, row))
+
+
+def test_what_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        run(corrections=str(tmp_path / "none.csv"))
+    (tmp_path / "other.csv").write_text("video,class\n")
+    with pytest.raises(UsageError, match="there is no column 'kind'"):
+        run(corrections=str(tmp_path / "other.csv"))
+    with pytest.raises(UsageError, match="line 2: 'catt' is none of the 3 classes; did you mean cat"):
+        run(corrections=table(tmp_path, "1,clip 000,catt,wrong,0.9,yes"))
+    assert not (tmp_path / "out").exists()

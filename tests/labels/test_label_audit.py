@@ -1,0 +1,150 @@
+"""An audit of 300 videos: planted errors are found, and an interrupted audit goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from labels.own_labels import MISSING, NAMES, WRONG, make_records, write_table
+
+from yt8m.command_line import cli
+from yt8m.labels import label_audit
+from yt8m.records import manifest, vocabulary
+from yt8m.records.batches import read_records
+
+pytestmark = pytest.mark.long
+
+
+def rows_of(path: pathlib.Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with the table, the records and their audit."""
+    folder = tmp_path_factory.mktemp("audit")
+    write_table(folder)
+    pattern = make_records(folder)
+    assert cli.main(["audit", f"--data={pattern}", f"--out={folder}/audit", "--folds=3"]) == 0
+    return folder
+
+
+def test_planted_errors_are_listed_first(audited: pathlib.Path) -> None:
+    issues = rows_of(audited / "audit/issues.csv")
+    assert list(issues[0]) == ["rank", "video", "class", "kind", "chance"]
+    assert [int(row["rank"]) for row in issues] == list(range(1, len(issues) + 1))
+    chances = [float(row["chance"]) for row in issues]
+    assert chances == sorted(chances, reverse=True)
+    planted = {(f"clip {number:03}", NAMES[(number + 2) % 3], "wrong") for number in WRONG}
+    # The right label of a wrongly labelled video is missing.
+    planted |= {(f"clip {number:03}", NAMES[number % 3], "missing") for number in WRONG}
+    planted |= {(f"clip {number:03}", NAMES[(number + 1) % 3], "missing") for number in MISSING}
+    first = {(row["video"], row["class"], row["kind"]) for row in issues[: len(planted)]}
+    assert len(first & planted) >= 0.7 * len(planted)
+    summary = json.loads((audited / "audit/summary.json").read_text())
+    assert summary["videos"] == 300
+    assert summary["estimated share of wrong labels"] == pytest.approx(len(WRONG) / summary["labels"], abs=0.015)
+
+
+def test_the_work_area_holds_no_models_in_the_end(audited: pathlib.Path) -> None:
+    names = sorted(path.name for path in (audited / "audit/.work").iterdir())
+    assert names == ["inputs.json", *(f"scores{fold}.npz" for fold in range(3)), "videos.npz"]
+
+
+def test_decisions_are_kept_and_applied(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = audited / "audit/decisions.csv"
+    decisions = rows_of(path)
+    assert {row.pop("decision") for row in decisions} == {""}
+    assert decisions == rows_of(audited / "audit/issues.csv")
+    for place, row in enumerate(decisions):
+        row["decision"] = ("yes", "no", "")[min(place // 10, 2)]
+    lines = [",".join(row.values()) for row in [dict(zip(decisions[0], decisions[0], strict=True)), *decisions]]
+    path.write_text("\n".join(lines) + "\nx,clip 001,bird,wrong,,no\n")
+    assert (
+        cli.main(
+            [
+                "audit",
+                f"--data={audited}/data/video/*/*.tfrecord",
+                f"--out={audited}/audit",
+                "--folds=3",
+                "--min_chance=0.5",
+            ]
+        )
+        == 0
+    )
+    kept = [(row["video"], row["class"], row["decision"]) for row in rows_of(path) if row["decision"]]
+    assert kept[:20] == [(row["video"], row["class"], row["decision"]) for row in decisions[:20]]
+    assert kept[20:] == [("clip 001", "bird", "no")]
+    words = [f"--table={audited}/clips.npz", f"--out={audited}/corrected", f"--corrections={path}"]
+    assert cli.main(["make-records", *words]) == 0
+    before, after = (labels_of(audited / folder) for folder in ("data", "corrected"))
+    expected = {video: set(labels) for video, labels in before.items()}
+    for row in decisions[:10]:
+        (set.add if row["kind"] == "missing" else set.remove)(expected[row["video"]], row["class"])
+    assert after == expected
+    described = [
+        manifest.read(f"{audited}/corrected/video/{split}/manifest.json").corrections
+        for split in ("train", "validate", "test")
+    ]
+    assert sum(each["labels added"] + each["labels removed"] for each in described) == 10
+    assert {each["file"] for each in described} == {"decisions.csv"}
+    assert json.loads((audited / "corrected/video/summary.json").read_text())["labels corrected"].keys() == {
+        "added",
+        "removed",
+    }
+
+
+def labels_of(folder: pathlib.Path) -> dict[str, set[str]]:
+    names = vocabulary.read(f"{folder}/vocabulary.csv").names
+    return {
+        video: {names[number] for number in row.nonzero()[0]}
+        for batch in read_records(f"{folder}/video/*/*.tfrecord")
+        for video, row in zip(batch.ids, batch.labels, strict=True)
+    }
+
+
+def test_an_interrupted_audit_goes_on_after_the_last_fold(
+    audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_fold, scored = label_audit.score_fold, list[str]()
+
+    def interrupted(config: Any, held_out: str) -> Any:
+        if len(scored) == 2:
+            raise KeyboardInterrupt
+        scored.append(held_out)
+        return score_fold(config, held_out)
+
+    words = [
+        "audit",
+        f"--data={audited}/data/video/*/*.tfrecord",
+        f"--out={tmp_path}/audit",
+        "--folds=3",
+        "--num_epochs=2",
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(label_audit, "score_fold", interrupted)
+        assert cli.main(words) == 130
+    again = list[str]()
+    monkeypatch.setattr(
+        label_audit, "score_fold", lambda config, held_out: (again.append(held_out), score_fold(config, held_out))[1]
+    )
+    assert cli.main(words) == 0
+    assert len({*scored, *again}) == len(scored) + len(again) == 3
+    assert cli.main([*words[:-1], "--num_epochs=3"]) == 2  # other flags
+    assert len(again) == 1
+
+
+def test_what_cannot_be_audited_is_refused(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["audit", f"--out={audited}/x"]) == 2
+    assert "--data is missing" in capfd.readouterr().err
+    assert cli.main(["audit", f"--data={audited}/none/*", f"--out={audited}/x"]) == 2
+    assert (
+        cli.main(["audit", f"--data={audited}/data/video/*/*.tfrecord", f"--out={audited}/x", "--group_by=channel"])
+        == 2
+    )
+    assert "--group_by needs --table" in capfd.readouterr().err
+    assert not (audited / "x").exists()

@@ -1,0 +1,50 @@
+"""The options of `yt8m audit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yt8m.config.of_run import same_as
+from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import DataConfig
+from yt8m.options import Checked, option
+
+
+@dataclass(frozen=True)
+class AuditConfig(Checked):
+    """The data to audit, and how. Models are trained with the flags of `yt8m train`."""
+
+    data: str = option(
+        "", "TFRecord files to audit, of all splits; commas between patterns", is_required=True, is_path=True,
+        is_common=True,
+    )  # fmt: skip
+    out: str = option("", "folder for what is found", shapes="nothing", is_required=True, is_path=True, is_common=True)
+    folds: int = option(
+        5,
+        "number of parts; the videos of each are scored by a model of the others",
+        minimum=2,
+        maximum=100,
+        is_common=True,
+    )
+    table: str = option(
+        "", "CSV or Parquet table with the columns id and that of --group_by", needs="group_by", is_path=True,
+        is_common=True,
+    )  # fmt: skip
+    group_by: str = option("", "column of --table whose equal values stay in one part", needs="table", is_common=True)
+    batch_size: int | None = same_as(
+        DataConfig, "batch_size", default=None, help="examples per step [a 64th of the videos, from 16 to 1024]",
+        shapes="variables",
+    )  # fmt: skip
+    num_epochs: int | None = same_as(
+        DataConfig, "num_epochs", default=None, help="passes over the data [about 1000 steps, at most 40 passes]",
+        shapes="variables",
+    )  # fmt: skip
+    min_chance: float = option(
+        0.1, "list labels that are wrong or missing with at least this chance", shapes="nothing", minimum=0.001,
+        maximum=1, is_common=True,
+    )  # fmt: skip
+    max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1, is_common=True)
+    media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
+    overwrite: bool = option(
+        False, "audit anew if the folder has an audit of other data or flags", shapes="nothing", is_common=True
+    )

@@ -1,0 +1,177 @@
+"""`yt8m audit`: scores each video by a model that has not seen it, and lists what is wrong with the labels.
+
+The folder of the audit keeps a work area, `.work`, from which an interrupted audit goes on:
+
+    inputs.json   a hash of the data and flags
+    videos.npz    ids, splits and folds of the videos
+    folds/        the videos of each fold as shards; removed when all folds are scored
+    model0/       the run of the fold that is being trained; removed when the fold is scored
+    scores0.npz   the scores of a fold, written when they are complete
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+
+from yt8m import options, storage
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.labels import fold_sets, label_issues
+from yt8m.labels.audit_config import AuditConfig
+from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
+from yt8m.labels.fold_sets import AuditedVideos, FoldSets
+from yt8m.labels.label_noise import LabelNoise, estimate
+from yt8m.records import manifest, vocabulary
+from yt8m.records.batches import read_records
+from yt8m.storage import json_text
+from yt8m.termination import terminable
+
+_WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
+ISSUES, DECISIONS, SUMMARY = "issues.csv", "decisions.csv", "summary.json"
+
+
+def run(config: AuditConfig, training: TrainConfig) -> int:
+    """Audits the data, and prints what was found; returns the exit status.
+
+    Args:
+      config: what is audited.
+      training: how the models are trained, on all of the data.
+
+    Raises:
+      UsageError: the folder has an audit of other data or flags, or a table lacks a column or a group.
+      RunError: a record is damaged, or a training failed.
+      KeyboardInterrupt: a signal stopped the audit, which the same command continues.
+    """
+    storage.makedirs(config.out)
+    with terminable(), storage.lock(storage.join(config.out, ".lock")):
+        summary = LabelAudit(config, training).run()
+    print(_in_words(summary, config.out), flush=True)
+    return 0
+
+
+class LabelAudit:
+    """One audit; `run` does the work that is not done yet."""
+
+    def __init__(self, config: AuditConfig, training: TrainConfig) -> None:
+        self._config, self._training = config, training
+        self._files = manifest.shards_at(config.data)
+        self._work = storage.join(config.out, _WORK)
+        self._folds = FoldSets(storage.join(self._work, "folds"), config.folds)
+
+    def run(self) -> dict[str, Any]:
+        """Does the audit and writes its files; returns the content of summary.json."""
+        self._begin()
+        videos = self._videos()
+        scores = joined(self._scores(videos))
+        noise = estimate(scores.counts)
+        names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
+        summary = self._write_issues(videos, scores, noise, names)
+        storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        self._remove("folds")
+        return summary
+
+    def _path(self, name: str) -> str:
+        return storage.join(self._config.out, name)
+
+    def _in_work(self, name: str) -> str:
+        return storage.join(self._work, name)
+
+    def _remove(self, name: str) -> None:
+        if storage.exists(self._in_work(name)):
+            storage.remove_tree(self._in_work(name))
+
+    def _begin(self) -> None:
+        """Refuses a folder with an audit of other data or flags, unless it may be replaced."""
+        digest, path = self._digest(), self._in_work(_INPUTS)
+        try:
+            earlier = json_text.parse(storage.read_text(path))["digest"] if storage.exists(path) else ""
+        except (RunError, ValueError, KeyError, TypeError):
+            earlier = "damaged"
+        if earlier not in ("", digest):
+            if not self._config.overwrite:
+                raise UsageError(
+                    f"{self._config.out} has an audit of other data or with other flags; add --overwrite to replace it "
+                    "(decisions.csv keeps its decisions), or name another folder as --out."
+                )
+            storage.remove_tree(self._work)
+        storage.write(path, json.dumps({"digest": digest}) + "\n")
+
+    def _digest(self) -> str:
+        """A hash of all that decides the scores."""
+        shaping = [(each.name, each.value) for each in options.shaping(self._training) if each.shapes != "nothing"]
+        table = [self._config.table] if self._config.table else []
+        stamps = storage.stamps([*self._files, *table])
+        model = dataclasses.asdict(self._training.model)
+        content = [options.shaping_values(self._config), shaping, model, stamps]
+        return hashlib.sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
+
+    def _videos(self) -> AuditedVideos:
+        """The videos, divided into folds."""
+        path = self._in_work(_VIDEOS)
+        if storage.exists(path) and (self._folds.is_complete or not self._unscored()):
+            return fold_sets.read_videos(path)
+        groups = fold_sets.read_groups(self._config.table, self._config.group_by)
+        records = read_records(self._files, num_classes=self._training.data.num_classes)
+        videos = self._folds.write(records, groups)
+        fold_sets.write_videos(path, videos)
+        return videos
+
+    def _unscored(self) -> list[int]:
+        """The folds without scores."""
+        return [fold for fold in range(self._config.folds) if not storage.exists(self._scores_of(fold))]
+
+    def _scores_of(self, fold: int) -> str:
+        return self._in_work(f"scores{fold}.npz")
+
+    def _scores(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
+        """The places and the scores of the videos of each fold."""
+        missing = self._unscored()
+        for fold in range(self._config.folds):
+            places = videos.of_fold(fold)
+            if fold in missing:
+                logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(places))
+                config = self._training_without(fold, len(videos.ids) - len(places))
+                write_scores(self._scores_of(fold), score_fold(config, self._folds.pattern(fold)))
+                self._remove(f"model{fold}")
+            yield places, read_scores(self._scores_of(fold))
+
+    def _training_without(self, fold: int, videos: int) -> TrainConfig:
+        config = self._config
+        data = dataclasses.replace(self._training.data, data_pattern=self._folds.others(fold))
+        training = dataclasses.replace(self._training, train_dir=self._in_work(f"model{fold}"), data=data)
+        return with_usual_length(training, videos, config.batch_size, config.num_epochs)
+
+    def _write_issues(
+        self, videos: AuditedVideos, scores: FoldScores, noise: LabelNoise, names: vocabulary.Vocabulary
+    ) -> dict[str, Any]:
+        issues = label_issues.find_issues(scores, noise, self._config.min_chance).first(self._config.max_issues)
+        label_issues.write_issues(self._path(ISSUES), issues, videos.ids, names)
+        num_kept = label_issues.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
+        return {
+            "videos": len(videos.ids),
+            "labels": len(scores.labels),
+            "estimated share of wrong labels": round(noise.wrong, 4),
+            "estimated share of missing labels": round(noise.missing, 4),
+            "listed as wrong": int((~issues.is_missing).sum()),
+            "listed as missing": int(issues.is_missing.sum()),
+            "decisions kept": num_kept,
+        }
+
+
+def _in_words(summary: dict[str, Any], out: str) -> str:
+    """What the command prints."""
+    return (
+        f"{summary['videos']} videos, {summary['labels']} labels: about "
+        f"{summary['estimated share of wrong labels']:.1%} of the labels are wrong, and about "
+        f"{summary['estimated share of missing labels']:.1%} of the true labels are missing.\n"
+        f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} labels that may be wrong and "
+        f"{summary['listed as missing']} that may be missing.\n"
+        f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
+        f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
+    )

@@ -1,0 +1,228 @@
+"""The chance that a label is wrong, or that one is missing, from scores of models that have not seen the video.
+
+A score is the log-odds that a model gives to a class. Three steps lead from scores to chances:
+
+1. *Margin.* For each class, the scores of the videos with the label and of the others have means m1 and m0, and the
+   others have the variance v. The margin of a score s is the logarithm of the likelihood ratio of two normal
+   distributions with these means and this variance: (s - (m0 + m1) / 2) (m1 - m0) / v. The distance between the means
+   is shrunk towards that of all classes, because rare classes have few scores.
+2. *Curves.* Margins of all classes are pooled. A rising curve says how much more often a margin occurs with the label
+   than without it. A second one, over margin plus the log-odds of the class, says how often such a video has the
+   label.
+3. *Rates.* A label that is wrong has the scores of videos without the label. So the first curve cannot fall below the
+   share of wrong labels, however low the margin; where it is lowest, it is that share. Likewise the second curve cannot
+   rise above 1 minus the share of missing labels. Both are estimated where the upper bound of the estimate is
+   tightest, as in G. Blanchard, G. Lee and C. Scott, Semi-Supervised Novelty Detection, JMLR 11 (2010).
+
+With w the share of wrong labels and r the likelihood ratio, the chance that a label is wrong is w / r. With a the share
+of missing labels, b how often a video without the class has its label, and g how often a video with such a score has
+the label, the class is there with the probability p = (g - b) / (1 - a - b), and the chance that a label is missing is
+a p / (1 - g) (D. Angluin and P. Laird, Learning from Noisy Examples, Machine Learning 2 (1988), for the noise model).
+The two shares are also estimated for each class, shrunk towards those of all.
+
+The estimate assumes that wrong labels fall on any videos alike. If the labelling confuses two classes that look alike,
+their wrong labels get lower chances than they should.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
+from yt8m.labels.isotonic import RisingCurve, rising_curve
+
+BINS = 256  # of scores, per class
+_LIMIT = 16.0  # scores beyond +-16 count as 16
+_FEW_SCORES = 10.0  # labels of a class whose mean score counts as much as what all classes say
+_FEW_LABELS = 100.0  # labels of a class whose share of errors counts as much as that of all classes
+_PLACES = 10.0  # of a curve, per unit of the margin
+_DEVIATIONS = 5.0  # of the bounds from which the shares of errors follow
+_LARGEST_SHARE = 0.5  # of wrong or of missing labels
+_LEAST = 1e-9  # odds stay finite
+
+
+def log_odds(scores: Floats32) -> Floats32:
+    """The log-odds of probabilities, float32 of the same shape, between -16 and 16."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(scores) - np.log1p(-scores)
+    return np.asarray(np.clip(odds, -_LIMIT, _LIMIT))
+
+
+@dataclass(eq=False)
+class ScoreCounts:
+    """How often each score occurs in each class, in bins: 8 bytes a bin, whatever the number of videos.
+
+    Attributes:
+      labelled: int64 [C, BINS], the videos with the label.
+      others: int64 [C, BINS], the videos without it.
+    """
+
+    labelled: Ints64
+    others: Ints64
+
+    @classmethod
+    def of_classes(cls, num_classes: int) -> Self:
+        """Counts of no video yet."""
+        return cls(*np.zeros((2, num_classes, BINS), np.int64))
+
+    def add(self, scores: Floats32, labels: Bools) -> None:
+        """Adds the log-odds [B, C] of some videos, with their labels [B, C]."""
+        bins = np.minimum((scores + np.float32(_LIMIT)) * np.float32(BINS / 2 / _LIMIT), BINS - 1).astype(np.int32)
+        bins += np.arange(scores.shape[1], dtype=np.int32) * BINS
+        size = self.labelled.size
+        every = np.bincount(bins.ravel(), minlength=size)
+        labelled = np.bincount(bins[labels], minlength=size)
+        self.labelled += labelled.reshape(self.labelled.shape)
+        self.others += (every - labelled).reshape(self.others.shape)
+
+    def __add__(self, other: ScoreCounts) -> ScoreCounts:
+        return ScoreCounts(self.labelled + other.labelled, self.others + other.others)
+
+
+_SCORES = (np.arange(BINS) + 0.5) * (2 * _LIMIT / BINS) - _LIMIT  # in the middle of each bin
+
+
+class Margins(NamedTuple):
+    """How the scores of each class become margins. All arrays are float64 [C].
+
+    Attributes:
+      middle: the score whose margin is 0.
+      slope: the margin of a score that is 1 above.
+      prior: log-odds that a video has the label.
+    """
+
+    middle: Floats64
+    slope: Floats64
+    prior: Floats64
+
+    def at(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
+        """The margins of some (class, score) pairs, float64 of their shape."""
+        return np.asarray((scores - self.middle[classes]) * self.slope[classes])
+
+
+def _margins(counts: ScoreCounts) -> Margins:
+    labelled, others = counts.labelled.sum(1), counts.others.sum(1)
+    mean_labelled, _ = _moments(counts.labelled)
+    mean_others, variance = _moments(counts.others)
+    usual = np.average(variance, weights=np.maximum(others, _LEAST))
+    spread = np.sqrt((others * variance + usual) / (others + 1))
+    distance = (mean_labelled - mean_others) / spread
+    of_all = np.average(distance, weights=np.maximum(labelled, _LEAST))
+    distance = (labelled * distance + _FEW_SCORES * of_all) / (labelled + _FEW_SCORES)
+    distance = np.maximum(distance, 0.05)  # a class that the model does not know at all has margins near 0
+    return Margins(mean_others + distance * spread / 2, distance / spread, np.log((labelled + 0.5) / (others + 0.5)))
+
+
+def _moments(counts: Ints64) -> tuple[Floats64, Floats64]:
+    """The mean score and the variance of each class, float64 [C]; 0 for a class without a video."""
+    total = np.maximum(counts.sum(1), _LEAST)
+    mean = counts @ _SCORES / total
+    return mean, np.maximum(counts @ _SCORES**2 / total - mean**2, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise:
+    """What the scores say about wrong and missing labels; `estimate` makes it.
+
+    Attributes:
+      wrong, missing: the share of the labels that are wrong, and of the true labels that are missing.
+      class_wrong, class_missing: float64 [C], the same for each class.
+      num_labels: int64 [C], the labels of each class.
+    """
+
+    wrong: float
+    missing: float
+    class_wrong: Floats64
+    class_missing: Floats64
+    num_labels: Ints64
+    margins: Margins
+    ratio: RisingCurve
+    share: RisingCurve
+
+    def wrong_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
+        """The chance that a label is wrong, for the class and the score of each label."""
+        return _shifted(self._wrong(self.margins.at(classes, scores)), self.wrong, self.class_wrong[classes])
+
+    def missing_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
+        """The chance that a label is missing, for the class and the score of videos without it."""
+        chances = self._missing(self.margins.at(classes, scores), self.margins.prior[classes])
+        return _shifted(chances, self.missing, self.class_missing[classes])
+
+    def _wrong(self, margins: Floats64) -> Floats64:
+        return np.minimum(self.wrong * np.exp(-self.ratio(margins)), 1)
+
+    def _missing(self, margins: Floats64, prior: Floats64) -> Floats64:
+        share = 1 / (1 + np.exp(-self.share(margins + prior)))
+        false_label = np.minimum(self.wrong * np.exp(prior), share)
+        present = np.clip((share - false_label) / (1 - self.missing - false_label), 0, 1)
+        return np.minimum(self.missing * present / (1 - share), 1)
+
+
+def _shifted(chances: Floats64, rate: float, rates: Floats64) -> Floats64:
+    """Chances under other rates of errors: their odds change as the odds of the rates do."""
+    chances = np.clip(chances, _LEAST, 1 - _LEAST)
+    odds = chances / (1 - chances) * (rates / (1 - rates)) / (rate / (1 - rate))
+    return np.asarray(odds / (1 + odds))
+
+
+def estimate(counts: ScoreCounts) -> LabelNoise:
+    """What the scores of all videos say about their labels."""
+    margins, classes = _margins(counts), np.arange(len(counts.labelled))[:, np.newaxis]
+    places = margins.at(classes, np.broadcast_to(_SCORES, counts.labelled.shape))
+    prior = np.broadcast_to(margins.prior[:, np.newaxis], places.shape)
+    weighted: Floats64 = np.multiply(counts.others, np.exp(prior), dtype=np.float64)  # as many as there are labels
+    ratio, wrong = _curve(places, counts.labelled, weighted), _wrong_share(places, counts.labelled, weighted)
+    share = _curve(places + prior, counts.labelled, counts.others)
+    missing = _missing_share(places + prior, counts.labelled, counts.others)
+    num_labels = counts.labelled.sum(1)
+    of_all = [np.full(len(num_labels), rate) for rate in (wrong, missing)]
+    noise = LabelNoise(wrong, missing, of_all[0], of_all[1], num_labels, margins, ratio, share)
+    wrong_labels = (counts.labelled * noise._wrong(places)).sum(1)
+    missing_labels = (counts.others * noise._missing(places, prior)).sum(1)
+    true_labels = num_labels - wrong_labels + missing_labels
+    class_wrong = (wrong_labels + _FEW_LABELS * wrong) / (num_labels + _FEW_LABELS)
+    class_missing = (missing_labels + _FEW_LABELS * missing) / (true_labels + _FEW_LABELS)
+    return dataclasses.replace(noise, class_wrong=class_wrong, class_missing=class_missing)
+
+
+def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
+    """The places that have a weight, in steps of a tenth, and the sums of the weights there."""
+    used = np.flatnonzero(sum(weights))
+    steps, members = np.unique(np.rint(places.ravel()[used] * _PLACES), return_inverse=True)
+    sums = (np.bincount(members, each.ravel()[used], len(steps)).astype(np.float64) for each in weights)
+    return np.asarray(steps / _PLACES), *sums
+
+
+def _curve(places: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingCurve:
+    """The log-odds of a label at each place, rising; bounded by what so many videos can show."""
+    steps, yes, no = _pooled(places, labelled, others)
+    knots, shares = rising_curve(steps, yes / (yes + no), yes + no)
+    least = 0.5 / (yes.sum() + no.sum() + 1)
+    shares = np.clip(shares, least, 1 - least)
+    return RisingCurve(knots, np.log(shares / (1 - shares)))
+
+
+def _upper(counts: Floats64) -> Floats64:
+    """The upper end of the score interval of a Poisson mean, wide enough for a minimum over all places."""
+    return np.asarray(counts + _DEVIATIONS**2 / 2 + _DEVIATIONS * np.sqrt(counts + _DEVIATIONS**2 / 4))
+
+
+def _wrong_share(places: Floats64, labelled: Ints64, weighted: Floats64) -> float:
+    """The share of labels that is wrong: the least ratio of labels to other videos below a margin."""
+    _, yes, no = _pooled(places, labelled, weighted)
+    below, other = np.cumsum(yes), np.cumsum(no)
+    bound = _upper(below) / np.maximum(other, _LEAST)
+    place = int(np.argmin(bound))
+    return float(np.clip((below[place] + 0.5) / max(other[place], _LEAST), 1e-4, _LARGEST_SHARE))
+
+
+def _missing_share(places: Floats64, labelled: Ints64, others: Ints64) -> float:
+    """The share of true labels that is missing: the least share of videos without the label above a place."""
+    _, yes, no = _pooled(places, labelled, others)
+    above, without = np.cumsum(yes[::-1]), np.cumsum(no[::-1])
+    place = int(np.argmin(_upper(without) / (above + _upper(without))))
+    return float(np.clip((without[place] + 0.5) / (above[place] + without[place] + 1), 1e-4, _LARGEST_SHARE))
