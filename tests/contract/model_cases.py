@@ -214,6 +214,37 @@ VARIANTS |= {
         random=True,
     ),
 }
+
+
+def decoder(inputs: int, size: int, feed_forward: int) -> int:
+    """Embedding, four projections (no bias of the keys), the feed-forward part, three norms, and the classes."""
+    fed = affine(size, feed_forward) + affine(feed_forward, size)
+    return affine(inputs, size) + 3 * affine(size, size) + size * size + fed + 3 * norm(size) + affine(size, C)
+
+
+TRANSFORMER = {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7}
+VARIANTS |= {
+    "AttentiveProbeModel/decoder": Case(
+        {"probe_size": 6, "probe_heads": 2, "decoder_queries": 3, "decoder_feed_forward": 7},
+        lambda: decoder(D, 6, 7),
+        random=True,
+    ),
+    "AttentiveProbeModel/learned decoder": Case(
+        {"probe_size": 6, "probe_heads": 2, "decoder_queries": 8, "decoder_feed_forward": 7}
+        | {"decoder_learns_queries": True},
+        lambda: decoder(D, 6, 7) + 8 * 6,
+        random=True,
+    ),
+    "TransformerModel/decoder": Case(
+        {**TRANSFORMER, "decoder_queries": 2},
+        lambda: (
+            affine(D, 6) + 2 * (2 * norm(6) + 3 * 36 + affine(6, 6) + affine(6, 7) + affine(7, 6)) + norm(6)
+            + decoder(6, 6, 7)
+        ),
+        ordered=True,
+        random=True,
+    ),
+}  # fmt: skip
 CASES |= VARIANTS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,26 @@ def test_recipes_of_losses_go_with_those_of_models(loss: str) -> None:
     made = workload.create_loss(parsed.model, parsed.data)
     counts = getattr(made, "class_counts", ())
     assert counts == (tuple(vocabulary.load().counts.tolist()) if loss == "LogitAdjustmentLoss" else ())
+
+
+OPTIONS = {
+    "GroupedQueries": ("AttentiveProbeModel", "model.hyper_parameters", "decoder_queries", 100),
+    "Mixup": ("MoeModel", "augmentation", "mixup", 0.4),
+    "Balance": ("MoeModel", "data", "balance", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (files.FOLDER / "options").glob("*.flags")))
+def test_recipes_of_options_go_with_those_of_models(name: str) -> None:
+    model, section, option, value = OPTIONS[name]
+    path = files.FOLDER / "options" / f"{name}.flags"
+    parsed: Any = flags.train_config([f"--flagfile={files.FOLDER / model}.flags", f"--flagfile={path}"])
+    for part in section.split("."):
+        parsed = getattr(parsed, part)
+    assert (parsed[option] if isinstance(parsed, Mapping) else getattr(parsed, option)) == value
+    text = path.read_text()
+    assert f"--flagfile=recipes/{model}.flags --flagfile=recipes/options/{name}.flags" in text
+    assert "# Source: " in text
 
 
 # What to read, not how to learn from it.

@@ -11,6 +11,7 @@ import numpy as np
 from yt8m.lazy import tf
 from yt8m.models import frames, layers, recurrent
 from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
+from yt8m.models.grouped_queries import Decoder
 from yt8m.models.layers import Net
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
@@ -204,9 +205,23 @@ class AttentionPoolingModel(ClassifiedModel):
         return self.classify(net, flat, vocab_size)
 
 
+@dataclass(frozen=True)
+class DecoderOptions:
+    """The options of models that may end in a decoder with grouped queries."""
+
+    decoder_queries: int = option(
+        0, "queries of a decoder at the end, which groups of classes share; 0: none", minimum=0, maximum=100_000
+    )
+    decoder_learns_queries: bool = option(False, "train the decoder's queries; as published they stay as drawn")
+
+    def decoder(self, size: int, heads: int, feed_forward: int, drop_rate: float) -> Decoder:
+        """The decoder, of the model's own sizes."""
+        return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
+
+
 @register
 @dataclass(frozen=True)
-class AttentiveProbeModel(BaseModel):
+class AttentiveProbeModel(DecoderOptions, BaseModel):
     """A learned query for each class: z_c = sum_i softmax_i(q_c K x_i / sqrt d) V x_i, p_c = sigmoid(w_c z_c + b_c).
 
     Each x_i is layer-normalised; each head has its own part of q, K, V and w. Two sources are combined. The attentive
@@ -215,7 +230,8 @@ class AttentiveProbeModel(BaseModel):
     each class comes from Liu et al. 2021, Query2Label, arXiv 2107.10834, whose queries pass through a transformer
     decoder. Here there is neither MLP nor decoder.
 
-    Memory: a few tensors of heads x frames x classes values for each video.
+    Memory: a few tensors of heads x frames x classes values for each video. With `decoder_queries` the model is the
+    decoder of `grouped_queries` on the frames instead, whose queries are shared by groups of classes.
     """
 
     level: ClassVar[str] = "frame"
@@ -223,10 +239,19 @@ class AttentiveProbeModel(BaseModel):
     probe_size: int = option(512, "number of features of a key and of a value", minimum=1)
     probe_heads: int = option(8, "attention heads; must divide probe_size", minimum=1, divides="probe_size")
     l2_penalty: float = option(1e-8, "weight of the squared weights w_c", minimum=0)
+    decoder_feed_forward: int = option(2048, "with decoder_queries: units of the feed-forward part", minimum=1)
+    drop_rate: float = option(
+        0.1, "with decoder_queries: share of each part's output that training drops", minimum=0, maximum=0.99
+    )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
-        mask, states = frames.mask(inputs, num_frames), net.layer_norm(inputs, "input_ln")
+        mask = frames.mask(inputs, num_frames)
+        if self.decoder_queries:
+            decoder = self.decoder(self.probe_size, self.probe_heads, self.decoder_feed_forward, self.drop_rate)
+            logits = decoder.logits(net, inputs, mask, vocab_size, self.l2_penalty)
+            return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
+        states = net.layer_norm(inputs, "input_ln")
         projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
         queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
         weights = net.variable(
@@ -260,8 +285,11 @@ class AttentiveProbeModel(BaseModel):
 
 @register
 @dataclass(frozen=True)
-class TransformerModel(ClassifiedModel):
-    """Pre-norm transformer layers (Vaswani et al. 2017; Xiong et al. 2020), then a classifier on the mean frame."""
+class TransformerModel(DecoderOptions, ClassifiedModel):
+    """Pre-norm transformer layers (Vaswani et al. 2017; Xiong et al. 2020), then a classifier on the mean frame.
+
+    With `decoder_queries` the decoder of `grouped_queries` on all frames takes the place of the classifier.
+    """
 
     transformer_layers: int = option(2, "number of layers", minimum=1)
     transformer_size: int = option(512, "number of features of a frame inside the transformer", minimum=1)
@@ -283,6 +311,10 @@ class TransformerModel(ClassifiedModel):
             with tf.variable_scope(f"layer_{index}"):
                 states = self._layer(net, states, mask)
         states = net.layer_norm(states, "final_ln")
+        if self.decoder_queries:
+            sizes = self.transformer_size, self.transformer_heads, self.transformer_feed_forward
+            logits = self.decoder(*sizes, self.drop_rate).logits(net, states, mask, vocab_size)
+            return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
         return self.classify(net, frames.mean(states, num_frames), vocab_size)
 
     def _layer(self, net: Net, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -154,14 +154,14 @@ class Net:
         ]
         return tf.reshape(outputs, tf.shape(inputs))
 
-    def layer_norm(self, inputs: tf.Tensor, scope: str) -> tf.Tensor:
+    def layer_norm(self, inputs: tf.Tensor, scope: str, *, epsilon: float = LAYER_NORM_EPSILON) -> tf.Tensor:
         """Layer normalisation over the last axis (Ba et al. 2016), with scale and centre."""
         size = [int(inputs.shape[-1])]
         with tf.variable_scope(scope):
             beta = self.variable("beta", size, tf.zeros_initializer())
             gamma = self.variable("gamma", size, tf.ones_initializer())
         mean, variance = tf.nn.moments(inputs, [-1], keepdims=True)
-        return (inputs - mean) * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * gamma + beta
+        return (inputs - mean) * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
     def dropout(self, inputs: tf.Tensor, rate: float) -> tf.Tensor:
         """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""

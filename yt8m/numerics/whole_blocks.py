@@ -31,6 +31,11 @@ def extend_columns(weights: tf.Tensor) -> tf.Tensor:
     return tf.pad(weights, [[0, 0], [0, missing]]) if missing else weights
 
 
+def extended(count: tf.Tensor) -> tf.Tensor:
+    """int32 scalar: the number of columns with those that the last block lacks, if the scope is on."""
+    return count + tf.math.floormod(-count, BLOCK) if _is_on.get() else count
+
+
 def apply_to_rows(function: Callable[..., tf.Tensor], *arrays: tf.Tensor) -> tf.Tensor:
     """`function` of arrays [N, ...], which treats each row by itself."""
     if not _is_on.get():
