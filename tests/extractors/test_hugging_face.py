@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import tiny_networks
 
 import yt8m
 from yt8m import extractors
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.extractors.decoding import Request, decode
 from yt8m.extractors.forms import Clips, Scaling, Sound
 
@@ -159,15 +160,14 @@ def test_numbers_of_fewer_bits_are_near(networks: Callable[[str], str], video: s
     rows = yt8m.extract(video, extractors=[name], hf_dtype="bfloat16", hf_device="cpu")["ViT"]
     np.testing.assert_allclose(rows, exact, atol=0.05)
     assert np.abs(rows - exact).max() > 0
-    with pytest.raises((UsageError, RunError), match="extractor hf:"):
-        yt8m.extract(video, extractors=[name], hf_device="nowhere")
+    for device in ("nowhere", "cuda:7"):
+        with pytest.raises(UsageError, match=f"hf_device={device} cannot be used here: [^\n]*$"):
+            yt8m.extract(video, extractors=[name], hf_device=device)
 
 
 def test_weights_that_are_missing_are_refused(
     networks: Callable[[str], str], video: str, tmp_path: pathlib.Path
 ) -> None:
-    import shutil
-
     from safetensors import torch as safetensors
 
     shutil.copytree(networks("DINOv2"), tmp_path / "dino")
@@ -177,6 +177,53 @@ def test_weights_that_are_missing_are_refused(
     safetensors.save_file(weights, path, {"format": "pt"})
     with pytest.raises(UsageError, match=r"lacks 1 of the network's weights, such as layernorm.weight"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/dino"])
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "problem"),
+    [
+        (
+            "model.safetensors",
+            lambda old: old[: len(old) // 2],
+            "weights in .* are damaged or cut: .* Fetch them again",
+        ),
+        ("model.safetensors", lambda _: b"no weights" * 100, "weights in .* are damaged or cut"),
+        ("config.json", lambda _: b"{no", "is not a valid JSON file"),
+        ("config.json", lambda _: b"{}", "Should have a `model_type` key"),
+        (
+            "config.json",
+            lambda old: old.replace(b'"intermediate_size": 32', b'"intermediate_size": 48'),
+            r"has weights .* of the shape \[32\], but its config.json describes \[48\]",
+        ),
+        ("preprocessor_config.json", None, "does not say how its network takes pictures or sound"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(
+    networks: Callable[[str], str],
+    video: str,
+    tmp_path: pathlib.Path,
+    file: str,
+    change: Callable[[bytes], bytes] | None,
+    problem: str,
+) -> None:
+    path = pathlib.Path(shutil.copytree(networks("ViT"), tmp_path / "damaged"), file)
+    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
+    with pytest.raises(UsageError, match=problem) as refused:
+        yt8m.extract(video, extractors=[f"hf:{tmp_path}/damaged"])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_network_that_writes_text_is_refused(video: str, tmp_path: pathlib.Path) -> None:
+    import transformers
+
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 8, "num_mel_bins": 16}
+    sizes |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 16}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    network = transformers.WhisperModel(transformers.WhisperConfig(**sizes, **tokens))
+    for part in (network, transformers.WhisperFeatureExtractor(feature_size=16)):
+        part.save_pretrained(tmp_path / "speech")
+    with pytest.raises(UsageError, match=r"WhisperModel, which turns sound into text.*such as AST or CLAP"):
+        yt8m.extract(video, extractors=[f"hf:{tmp_path}/speech"])
 
 
 def test_pickled_weights_are_refused(networks: Callable[[str], str], video: str, tmp_path: pathlib.Path) -> None:

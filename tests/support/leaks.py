@@ -18,7 +18,7 @@ from typing import Any
 _PATIENCE = 30.0  # for a thread or a process that is just ending
 _POLL = 0.02
 
-# The first is pytest's own; the others are set by TensorFlow's import, once.
+# The first is pytest's own; the others are set by TensorFlow and torch, once.
 _NOT_OURS = {
     "PYTEST_CURRENT_TEST",
     "ENABLE_RUNTIME_UPTIME_TELEMETRY",
@@ -29,10 +29,11 @@ _NOT_OURS = {
     "TF_CPP_MIN_LOG_LEVEL",
     "TPU_ML_PLATFORM",
     "TPU_ML_PLATFORM_VERSION",
+    "TORCHINDUCTOR_CACHE_DIR",
 }
 
-# What TensorFlow, multiprocessing and onnxruntime make once for the whole process, AutoGraph with its bytecode.
-_FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__", ".ses")
+# What TensorFlow, multiprocessing, onnxruntime and torch make once for the whole process, AutoGraph with its bytecode.
+_FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__", ".ses", "torchinductor_")
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 _sessions: weakref.WeakSet[Any] = weakref.WeakSet()

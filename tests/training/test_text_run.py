@@ -12,8 +12,11 @@ import pytest
 import tiny_networks
 
 import yt8m
+from yt8m import extractors
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
+from yt8m.extractors.class_texts import EVEN_COSINE, TextClassifier, text_classifier
+from yt8m.extractors.hugging_face import HuggingFaceNetwork
 from yt8m.training import text_run
 
 CLASSES = "name,prompt\ndisc,\nsquare,a red square\nsquare,a square thing\nstripes,moving stripes\n"
@@ -47,12 +50,26 @@ def logits_per_image(network: str, pictures: list[np.ndarray]) -> np.ndarray:
         return model(input_ids=tokens["input_ids"], **mask, **inputs).logits_per_image.numpy()
 
 
+def classifier_of(network: str, texts: list[list[str]]) -> TextClassifier:
+    extractor = extractors.create(f"hf:{network}")
+    assert isinstance(extractor, HuggingFaceNetwork)
+    return text_classifier(extractor, network, texts)
+
+
+def constant(network: str) -> float:
+    """By how much the logits of a run are smaller than those of its network."""
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(network)
+    return 0.0 if hasattr(model, "logit_bias") else 0.25 * model.logit_scale.exp().item()
+
+
 @pytest.mark.heavy
 def test_scores_are_those_of_the_network(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
     network, folder = run
     picture = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
     path = made_videos.write(tmp_path / "clip.mkv", lambda _: picture, None, times=[0.0])
-    logits = logits_per_image(network, [picture])[0]
+    logits = logits_per_image(network, [picture])[0] - constant(network)
     with yt8m.load(folder) as model:
         scores = {one.name: one.score for one in model.predict_video(path, top_k=3).classes}
     for name, logit in (("disc", logits[0]), ("stripes", logits[3])):
@@ -63,17 +80,12 @@ def test_scores_are_those_of_the_network(run: tuple[str, str], tmp_path: pathlib
 def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
     import torch
 
-    from yt8m import extractors
-    from yt8m.extractors.class_texts import text_classifier
-    from yt8m.extractors.hugging_face import HuggingFaceNetwork
-
     network, _ = run
-    extractor = extractors.create(f"hf:{network}")
-    assert isinstance(extractor, HuggingFaceNetwork)
-    classifier, has_bias = text_classifier(extractor, network, [[text] for of_class in TEXTS for text in of_class])
-    assert has_bias == ("SigLIP" in network)
+    classifier = classifier_of(network, [[text] for of_class in TEXTS for text in of_class])
+    assert classifier.has_bias == ("SigLIP" in network)
     path = made_videos.write(tmp_path / "clip.mkv", made_videos.shape("disc"), None, 4.0)
-    mean = yt8m.extract(path, extractors=[f"hf:{network}"])[extractor.feature].mean(axis=0)
+    (features,) = yt8m.extract(path, extractors=[f"hf:{network}"]).values()
+    mean = features.mean(axis=0)
     logits = mean / np.linalg.norm(mean) @ classifier.weights + classifier.biases
 
     import transformers
@@ -87,7 +99,23 @@ def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, s
         if hasattr(model, "visual_projection"):
             patch.setattr(model, "visual_projection", torch.nn.Identity())
         expected = logits_per_image(network, [np.zeros((32, 32, 3), np.uint8)])[0]
-    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_allclose(logits + constant(network), expected, atol=1e-5)
+
+
+@pytest.mark.heavy
+def test_siglip_gets_texts_in_lower_case(run: tuple[str, str]) -> None:
+    network, _ = run
+    small, large = (classifier_of(network, [[text]]).weights for text in ("a red disc", "A RED Disc"))
+    assert np.array_equal(small, large) == ("SigLIP" in network)  # the tokenizer of the tiny CLIP keeps capitals
+
+
+@pytest.mark.heavy
+def test_a_score_is_even_at_the_stated_cosine_without_a_bias(run: tuple[str, str]) -> None:
+    network, _ = run
+    classifier = classifier_of(network, [["a disc"], ["a square"]])
+    if not classifier.has_bias:
+        scale = np.linalg.norm(classifier.weights, axis=0)
+        np.testing.assert_allclose(EVEN_COSINE * scale + classifier.biases, 0, atol=1e-5)
 
 
 @pytest.mark.heavy

@@ -14,27 +14,33 @@ from yt8m.extractors.hugging_face import HuggingFaceNetwork, about_network, load
 
 _AT_ONCE = 256  # texts
 
+# The cosine at which the score of a network without a bias is 0.5. With CLIP, the cosines of pictures and their texts
+# lie between 0 and 0.4 (Hessel et al. 2021, CLIPScore), and its scale is 100: without this, the sigmoid of most logits
+# would be 1.0 in float32, and classes could no longer be ranked.
+EVEN_COSINE = 0.25
+
 
 class TextClassifier(NamedTuple):
     """The logits of features x of unit length are x @ weights + biases.
 
     Attributes:
       weights: float32 [D, C], the unit vectors of the classes times the network's scale.
-      biases: float32 [C], the network's bias; 0 if it has none.
+      biases: float32 [C], the network's bias; -EVEN_COSINE * scale if it has none.
+      has_bias: whether the network has a bias, so that the sigmoid of a logit is the network's own probability.
     """
 
     weights: NDArray[np.float32]
     biases: NDArray[np.float32]
+    has_bias: bool
 
 
-def text_classifier(
-    extractor: HuggingFaceNetwork, folder: str, prompts: Sequence[Sequence[str]]
-) -> tuple[TextClassifier, bool]:
-    """The classifier of classes that these texts describe, and whether its logits are those of probabilities.
+def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequence[Sequence[str]]) -> TextClassifier:
+    """The classifier of classes that these texts describe.
 
     The logit of a picture and a text is scale * cos(picture, text) + bias (Zhai et al. 2023, Sigmoid Loss for Language
     Image Pre-Training). CLIP (Radford et al. 2021) has no bias, since it compares the texts of a picture with each
-    other. Several texts of a class are averaged as unit vectors.
+    other; then all logits are smaller than the network's own by EVEN_COSINE * scale. Several texts of a class are
+    averaged as unit vectors.
 
     Args:
       extractor: the extractor.
@@ -64,17 +70,22 @@ def text_classifier(
     ends = np.cumsum([len(of_class) for of_class in prompts])[:-1]
     means = np.stack([part.mean(axis=0) for part in np.split(vectors, ends)])
     weights = scale * means / np.linalg.norm(means, axis=1, keepdims=True)
-    biases = np.full(len(prompts), 0.0 if bias is None else bias.item(), np.float32)
-    return TextClassifier(weights.T.astype(np.float32), biases), bias is not None
+    biases = np.full(len(prompts), -EVEN_COSINE * scale if bias is None else bias.item(), np.float32)
+    return TextClassifier(weights.T.astype(np.float32), biases, bias is not None)
 
 
 def _vectors(network: Any, tokenizer: Any, texts: Sequence[str]) -> Any:
-    """The unit vectors [N, D] of texts. SigLIP was trained on texts that are filled up to the full length."""
-    fill = "max_length" if "siglip" in network.config.model_type else True
+    """The unit vectors [N, D] of texts.
+
+    SigLIP and SigLIP 2 were trained on texts in lower case, filled up to the full length, without a mask (google-
+    research/big_vision, configs of siglip). Not every tokenizer of theirs makes letters small by itself.
+    """
+    is_siglip = "siglip" in network.config.model_type
+    texts, fill = ([text.lower() for text in texts], "max_length") if is_siglip else (list(texts), True)
     longest = network.config.text_config.max_position_embeddings
-    tokens = tokenizer(list(texts), padding=fill, truncation=True, max_length=longest, return_tensors="pt")
+    tokens = tokenizer(texts, padding=fill, truncation=True, max_length=longest, return_tensors="pt")
     tokens.pop("token_type_ids", None)
-    if fill == "max_length":
+    if is_siglip:
         tokens.pop("attention_mask", None)
     vectors = network.get_text_features(**tokens).pooler_output
     return vectors / vectors.norm(dim=-1, keepdim=True)

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import UsageError
+from yt8m.extractors.clip_rates import training_rate
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
 
-_RATES = {"vjepa2": 4.0, "videomae": 7.5}  # pictures a second of the clips of the training
+# The files that a processor may be described in, and the one of processors of videos.
+_DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 _INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # names of FFmpeg by Pillow's numbers
 # The settings of a processor of videos that hold for each of its pictures.
 _OF_PICTURES = (
@@ -48,17 +50,22 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
       settings: `clip_rate`, `clip_hop`, `sound_seconds` and `trust_code`, see `HuggingFaceNetwork`.
 
     Raises:
-      UsageError: the network takes neither pictures nor clips nor sound.
+      UsageError: the network takes neither pictures nor clips nor sound, or has no processor.
     """
     config, modalities = network.config, network.input_modalities
     frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
+    if not frames and not any(kind in modalities for kind in ("video", "audio", "image")):
+        raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
+    if not any(storage.exists(storage.join(folder, name)) for name in _DESCRIPTIONS):
+        raise UsageError(
+            f"{folder} does not say how its network takes pictures or sound: expected preprocessor_config.json there. "
+            "Get that file from where the network is from, or store its processor there by save_pretrained(FOLDER)."
+        )
     loading = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
     if frames or "video" in modalities:
         return _of_clips(transformers, network, folder, frames, settings, loading)
     if "audio" in modalities:
         return _of_sound(transformers, network, folder, settings["sound_seconds"], loading)
-    if "image" not in modalities:
-        raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
 
     def prepare(pictures: NDArray[Any]) -> Mapping[str, Any]:
@@ -71,7 +78,7 @@ def _of_clips(
     transformers: Any, network: Any, folder: str, frames: int, settings: Mapping[str, Any], loading: Mapping[str, Any]
 ) -> Processor:
     processor = _video_processor(transformers, folder, loading)
-    rate = settings["clip_rate"] or _RATES.get(network.config.model_type, 8.0)
+    rate = settings["clip_rate"] or training_rate(network.config.model_type, frames)
     forward_settings = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
 
     def prepare(clips: NDArray[Any]) -> Mapping[str, Any]:
@@ -105,6 +112,11 @@ def _scaling(processor: Any) -> Scaling | None:
 
 
 def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, loading: Mapping[str, Any]) -> Processor:
+    if network.config.is_encoder_decoder:
+        raise UsageError(
+            f"{folder} has a {type(network).__name__}, which turns sound into text, and has no output for a window of "
+            "sound. Take a network that describes sound, such as AST or CLAP."
+        )
     processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **loading)
     rate = int(processor.sampling_rate)
     # Samples: of CLAP, of Whisper, and of spectrograms with a row every 10 ms.

@@ -42,7 +42,10 @@ class HuggingFaceNetwork(Extractor):
         "output", "the row is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
     )
     clip_rate: float = option(
-        0.0, "pictures a second of a clip [4 of V-JEPA 2, 7.5 of VideoMAE, 8 of others]", minimum=0, maximum=1000
+        0.0,
+        "pictures a second of a clip [as in the training of known families, such as 4 of V-JEPA 2, else 8]",
+        minimum=0,
+        maximum=1000,
     )
     clip_hop: float = option(1.0, "seconds from one clip to the next", minimum=0.001)
     sound_seconds: float = option(0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0)
@@ -68,8 +71,7 @@ class HuggingFaceNetwork(Extractor):
         transformers, name = hub_files.import_transformers(f"hf:{self.hf_model}"), f"hf:{self.hf_model}"
         import torch
 
-        device = self.hf_device or ("cuda" if torch.cuda.is_available() else "cpu")
-        folder = weights["hf_model"]
+        device, folder = _usable_device(torch, self.hf_device), weights["hf_model"]
         with about_network(name):
             network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
             processor = processor_of(transformers, network, folder, self._settings())
@@ -97,20 +99,44 @@ class HuggingFaceNetwork(Extractor):
         )
 
 
+def _usable_device(torch: Any, device: str) -> str:
+    """The device where a network computes.
+
+    Raises:
+      UsageError: there is no such device here.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # a build without CUDA asserts
+        raise UsageError(f"--hf_device={device} cannot be used here: {first_line(error)[:200]}.") from error
+    return device
+
+
 def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:
     """The network in a folder, and whether its pooler was trained.
 
     Raises:
-      UsageError: weights are missing.
+      UsageError: weights are missing, damaged, or of another network.
     """
-    network, info = transformers.AutoModel.from_pretrained(
-        folder,
-        dtype=dtype,
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=trust_code,
-        output_loading_info=True,
-    )
+    import safetensors
+
+    try:
+        network, info = transformers.AutoModel.from_pretrained(
+            folder,
+            dtype=dtype,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=trust_code,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # refused below, by name
+        )
+    except safetensors.SafetensorError as error:
+        raise UsageError(f"weights in {folder} are damaged or cut: {first_line(error)}. Fetch them again.") from error
+    for key, stored, expected in sorted(info["mismatched_keys"]):
+        raise UsageError(
+            f"{folder} has weights {key} of the shape {list(stored)}, but its config.json describes {list(expected)}."
+        )
     missing = sorted(info["missing_keys"])
     others = [key for key in missing if "pooler" not in key]
     if others:

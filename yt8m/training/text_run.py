@@ -18,11 +18,17 @@ from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
-from yt8m.extractors.class_texts import text_classifier
+from yt8m.extractors.class_texts import EVEN_COSINE, text_classifier
 from yt8m.extractors.hugging_face import HuggingFaceNetwork
 from yt8m.options import Checked, option
 from yt8m.records import vocabulary
 from yt8m.training.checkpoint_import import write_run
+
+_MEANINGS = {
+    True: "A score is the network's probability that the text fits.",
+    False: f"The network has no bias: a score ranks classes and videos, is no probability, and is 0.5 at a cosine of "
+    f"{EVEN_COSINE:g}. With labels, yt8m eval --report chooses a threshold for each class (yt8m predict --tags).",
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
         raise UsageError(f"--extractor={config.extractor}: expected hf:NAME with its pooled output.")
     files = weights.find(extractor, config.extractor)
-    classifier, has_bias = text_classifier(extractor, files.paths["hf_model"], list(prompts.values()))
+    classifier = text_classifier(extractor, files.paths["hf_model"], list(prompts.values()))
     width, count = classifier.weights.shape
     entries = describe_extractors(chosen, [files], [None], Settings(config.frames_per_second, config.max_frames))
     data = DataConfig(
@@ -80,8 +86,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     values = {"tower/fully_connected/weights": classifier.weights, "tower/fully_connected/biases": classifier.biases}
     write_run(trained, values, 0, vocabulary.of_names(list(prompts)), f"made of texts by {config.extractor}")
     print(f"{config.out}: {count} classes as texts of {config.extractor}, {width} values of mean_{extractor.feature}")
-    if not has_bias:
-        print("Its network has no bias, so scores only rank: calibrate them by yt8m eval --report.")
+    print(_MEANINGS[classifier.has_bias])
     print(f"Tag a video by\n  yt8m predict --model={config.out} clip.mp4")
     return 0
 

@@ -393,6 +393,21 @@ def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[st
     assert not (tmp_path / "data").exists()
 
 
+def test_the_extractor_is_looked_at_before_the_labels(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = [f"--videos={clips}", f"--out={tmp_path / 'data'}", "--extractors=onnx:missing.onnx"]
+    with pytest.raises(
+        UsageError, match=r"extractor onnx:missing.onnx, --onnx_file=missing.onnx: there is no such file"
+    ):
+        extract_command.main(words)
+
+
+def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = [f"--videos={clips}", f"--out={tmp_path / 'data'}", "--extractors=hf:owner/name"]
+    for flag, problem in (("clip_rate=-1", "at least 0"), ("hf_dtype=int8", "one of float32, bfloat16, float16")):
+        with pytest.raises(UsageError, match=f"^--{flag.split('=')[0]} must be {problem}"):
+            extract_command.main([*words, f"--{flag}"])
+
+
 @pytest.mark.parametrize(
     ("row", "told"),
     [

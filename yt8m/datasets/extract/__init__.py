@@ -14,7 +14,7 @@ from yt8m.datasets.extract.computing import Chosen
 from yt8m.datasets.extract.data_set import Extraction
 from yt8m.datasets.make_records import DataSetFlags
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import about_flags, option
 from yt8m.records.data_format import LEVELS
 
 
@@ -108,10 +108,11 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
     for setting, value in flags.items():
         if not any(setting in of_one for of_one in fields.values()):
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
-    chosen = [
-        Chosen(name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]}))
-        for name in kinds
-    ]
+    with about_flags():
+        chosen = [
+            Chosen(name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]}))
+            for name in kinds
+        ]
     features = [choice.extractor.feature for choice in chosen]
     for feature in features:
         if features.count(feature) > 1 or len(kinds) < len(names):

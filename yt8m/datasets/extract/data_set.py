@@ -48,6 +48,7 @@ class Extraction:
 
     def __init__(self, config: ExtractConfig, chosen: Sequence[Chosen]) -> None:
         self._config, self._chosen = config, chosen
+        self._weights = [weights.find(choice.extractor, choice.name) for choice in chosen]
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
         self._splits = Splits(config.splits)
@@ -69,7 +70,6 @@ class Extraction:
             classes = with_other_levels(classes, config.out, config.level[0], config.vocabulary)
         self._classes = classes
         self._rows = self._read_rows(bad)
-        self._weights = [weights.find(choice.extractor, choice.name) for choice in chosen]
         self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:

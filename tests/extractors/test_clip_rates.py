@@ -1,0 +1,25 @@
+"""The rates of clips are those of the papers: strides of Kinetics' 30 pictures a second, or a rate itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from yt8m.extractors import clip_rates
+
+
+@pytest.mark.parametrize(
+    ("family", "frames", "rate"),
+    [
+        ("vjepa2", 64, 4),  # 64 pictures are 16 seconds
+        ("vjepa2", 16, 4),
+        ("videomae", 16, 30 / 4),
+        ("vivit", 32, 30 / 2),
+        ("timesformer", 8, 30 / 32),
+        ("timesformer", 16, 30 / 16),
+        ("timesformer", 96, 30 / 4),
+        ("timesformer", 12, 30 / 32),
+        ("unknown", 16, clip_rates.USUAL),
+    ],
+)
+def test_rates(family: str, frames: int, rate: float) -> None:
+    assert clip_rates.training_rate(family, frames) == rate
