@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import struct
@@ -173,6 +174,13 @@ def test_a_pattern_for_everything_in_a_folder_leaves_its_manifest_out(tmp_path: 
     manifest.write(str(tmp_path / manifest.NAME), held)
     assert manifest.shards_at(f"{tmp_path}/*") == paths
     assert [shard.records for shard in held.values()] == list(map(manifest.count_records, paths)) == [2, 2]
+
+
+def test_a_pipe_is_no_shard(tmp_path: pathlib.Path) -> None:
+    manifest.write_shard(str(tmp_path / "a.tfrecord"), [b"one"])
+    os.mkfifo(tmp_path / "b.tfrecord")
+    with pytest.raises(UsageError, match=r"b\.tfrecord is no file but a pipe or a device"):
+        manifest.shards_at(f"{tmp_path}/*.tfrecord")
 
 
 def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.Path) -> None:

@@ -179,13 +179,18 @@ def shards_at(patterns: storage.Patterns) -> list[str]:
 
 
 def shards_among(paths: list[str]) -> list[str]:
-    """The paths of one pattern that are not manifests; raises `UsageError` if it matches nothing but a folder.
+    """The paths of one pattern that are not manifests.
 
     A folder among files is damage, which whoever reads them counts.
+
+    Raises:
+      UsageError: the pattern matches nothing but a folder, or it matches a pipe or a device.
     """
     # Paths in buckets are not checked: each check would be a request.
     if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
         raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns_in(paths[0])}.")
+    for path in filter(storage.is_special, paths):
+        raise UsageError(f"{path} is no file but a pipe or a device; shards are read more than once, so name files.")
     return [path for path in paths if os.path.basename(path) != NAME]
 
 

@@ -13,7 +13,7 @@ from own_clips import write_table
 
 from yt8m.command_line import flags
 from yt8m.datasets.make_records import RecordsConfig, make
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards
 
 
@@ -60,14 +60,19 @@ def test_each_feature_has_its_own_range(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(np.array(record.context["exact"].values(), np.float32), arrays["exact"][2])
 
 
-def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
-    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
-    os.mkfifo(tmp_path / "pipe.npy")
-    bomb = zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED)
+def write_bomb(path: pathlib.Path) -> None:
+    """Writes an NPZ file of half a megabyte that unpacks to 512 MB."""
+    bomb = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
     with bomb, bomb.open("features.npy", "w") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 27, 1)})
         for _ in range(1 << 9):
             file.write(bytes(1 << 20))
+
+
+def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+    os.mkfifo(tmp_path / "pipe.npy")
+    write_bomb(tmp_path / "bomb.npz")
     os.symlink(tmp_path / "loop.npy", tmp_path / "loop.npy")
     names = ("good.npy", "pipe.npy", "bomb.npz", "loop.npy")
     table = write_table(tmp_path / "table.csv", [(name, name, "cat") for name in names])
@@ -77,3 +82,19 @@ def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
     assert "is no file but a pipe or a device" in reasons["2"]
     assert "unpack to 512 MB" in reasons["3"]
     assert "Too many levels of symbolic links" in reasons["4"]
+
+
+def test_a_table_or_an_array_that_is_a_pipe_or_a_bomb_is_refused(tmp_path: pathlib.Path) -> None:
+    table = write_table(tmp_path / "table.csv", [("a", "a.npy", "cat")])
+    write_bomb(tmp_path / "bomb.npz")
+    os.mkfifo(tmp_path / "pipe.csv")
+    os.mkfifo(tmp_path / "pipe.npy")
+    bomb, pipe, array = (str(tmp_path / name) for name in ("bomb.npz", "pipe.csv", "pipe.npy"))
+    for paths, error, what in (
+        ({"table": bomb}, RunError, "unpack to 512 MB"),
+        ({"table": table, "array": bomb}, RunError, "unpack to 512 MB"),
+        ({"table": pipe}, UsageError, "--table=.*is no file but a pipe"),
+        ({"table": table, "array": array}, UsageError, "--array=.*is no file but a pipe"),
+    ):
+        with pytest.raises(error, match=what):
+            make(RecordsConfig(**paths, out=str(tmp_path / "out")))

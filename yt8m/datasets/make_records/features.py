@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, TableVideos, second_in
-from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table
+from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, bomb_in
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 
 Arrays = dict[str, NDArray[Any]]
 _FILES_AT_ONCE = 8192  # rows whose paths are in memory together
-_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
 LEARNED = "learned"  # a range that the values of the training videos give
 
 
@@ -247,7 +246,8 @@ class FeatureReader:
                 if isinstance(loaded, np.ndarray):
                     arrays: Arrays = {NAMELESS: loaded}
                 else:
-                    _refuse_bomb(path, loaded.zip)
+                    if problem := bomb_in(loaded.zip):
+                        raise BadRowError(f"{path} {problem}")
                     arrays = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
@@ -290,15 +290,6 @@ class FeatureReader:
         """The number of the first frame at or after the time (in seconds) in a cell; None for an empty cell."""
         second = second_in(rows.cells, column, place)
         return None if second is None else math.ceil(second * self._rule.per_second)
-
-
-def _refuse_bomb(path: str, archive: zipfile.ZipFile) -> None:
-    entries = archive.infolist()
-    packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
-    if size > max(_BOMB_BYTES, _BOMB_FACTOR * packed):
-        raise BadRowError(
-            f"{path} has {packed} bytes that unpack to {size >> 20} MB; write the arrays without compression"
-        )
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from yt8m.storage import copies
 # The columns with a fixed meaning. Arrays of an NPZ file and lists of a Parquet file that have none of
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
+_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
 
 
@@ -77,8 +78,9 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
     ending = os.path.splitext(path)[1].lower()
     if ending not in kinds:
         raise UsageError(f"--table={path}: expected a file that ends in {', '.join(kinds)}.")
-    if not storage.exists(path):
-        raise UsageError(f"--table={path}: there is no such file.")
+    _check_file("--table", path)
+    if array:
+        _check_file("--array", array)
     table: Table = kinds[ending](path, extra_columns)
     if array:
         table = WithArray(table, array)
@@ -107,8 +109,7 @@ def open_columns(flag: str, path: str, columns: Sequence[str]) -> Table:
     ending = os.path.splitext(path)[1].lower()
     if ending not in kinds:
         raise UsageError(f"{flag}={path}: expected a file that ends in {' or '.join(kinds)}.")
-    if not storage.exists(path):
-        raise UsageError(f"{flag}={path}: there is no such file.")
+    _check_file(flag, path)
     table: Table = kinds[ending](path, columns)
     missing = [name for name in columns if name not in table.columns]
     if missing:
@@ -117,6 +118,13 @@ def open_columns(flag: str, path: str, columns: Sequence[str]) -> Table:
             f"{flag}={path} has no column {missing[0]!r}; it has: {columns_text}. Expected {', '.join(columns)}."
         )
     return table
+
+
+def _check_file(flag: str, path: str) -> None:
+    if not storage.exists(path):
+        raise UsageError(f"{flag}={path}: there is no such file.")
+    if storage.is_special(path):
+        raise UsageError(f"{flag}={path}: it is no file but a pipe or a device, and is read more than once.")
 
 
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -275,11 +283,22 @@ class NpzTable:
             yield Rows(start + 1, cells, {name: self._arrays[name][some] for name in features}, {})
 
 
+def bomb_in(archive: zipfile.ZipFile) -> str:
+    """What is wrong with an NPZ file whose arrays are far larger than the file; empty if nothing is."""
+    entries = archive.infolist()
+    packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
+    if size <= max(_BOMB_BYTES, _BOMB_FACTOR * packed):
+        return ""
+    return f"has {packed} bytes that unpack to {size >> 20} MB; write the arrays without compression"
+
+
 def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
     """{name: array} of an NPZ file, with equally many rows in each."""
     with _opened(path) as file:
         try:
-            with zipfile.ZipFile(file):  # NumPy would take other files, such as pickles, for arrays
+            with zipfile.ZipFile(file) as archive:  # NumPy would take other files, such as pickles, for arrays
+                if problem := bomb_in(archive):
+                    raise RunError(f"{path} {problem}.")
                 arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))
         except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, zlib.error) as error:
             raise RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.") from error
@@ -296,12 +315,10 @@ class WithArray:
     They are a memory-mapped `.npy` file, or an NPZ file that is read whole.
 
     Raises:
-      UsageError: there is no such file, or it has no rows of numbers.
+      UsageError: it has no rows of numbers.
     """
 
     def __init__(self, table: Table, array: str) -> None:
-        if not storage.exists(array):
-            raise UsageError(f"--array={array}: there is no such file.")
         self.path, self.columns, self._table, self._array = table.path, table.columns, table, array
         is_npz = array.lower().endswith(".npz")
         self._arrays = _load_arrays(array) if is_npz else {NAMELESS: _mapped(array)}
