@@ -75,8 +75,16 @@ def test_the_files_of_all_shards_together_are_the_file_of_inference(
 def test_the_lists_of_all_shards_joined_are_those_of_inference(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     run, pattern = frame
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={tmp_path}/whole.csv"]
-    assert inference.main([*words, "--batch_size=8", "--segment_labels", "--segment_max_pred=5"]) == 0
-    config = RankBulk(model=run, data=pattern, out=str(tmp_path), batch_size=8, segment_max_pred=5)
+    assert (
+        inference.main(
+            [*words, "--batch_size=8", "--segment_labels", "--segment_max_pred=5", "--segment_shifts=-1,0,2"]
+        )
+        == 0
+    )
+    shifts = (-1, 0, 2)
+    config = RankBulk(
+        model=run, data=pattern, out=str(tmp_path), batch_size=8, segment_max_pred=5, segment_shifts=shifts
+    )
     found: dict[int, list[RankedSegments]] = {}
     for shard in reversed(shards_of(pattern, tmp_path)):
         for number, segments in shard_work.rank(config, shard)[1]:

@@ -48,3 +48,25 @@ def test_equals_a_loop(size: int, context: int, longest: int) -> None:
     np.testing.assert_array_equal(parsed["features"][0], windows)
     assert parsed["num_frames"].tolist() == counts
     assert parsed["labels"].shape == (len(names), 3)
+
+
+@pytest.mark.parametrize(("context", "shifts"), [(0, (-2, 0, 1)), (3, (4, -9))])
+def test_shifted_windows_equal_a_loop(context: int, shifts: tuple[int, ...]) -> None:
+    """Windows that would begin before or after the video begin with its first or its last frame."""
+    lengths = [13, 0, 1, 10]
+    records = [frame_record({"id": [b"v:%d" % n]}, {"rgb": frames_of(n)}) for n in lengths]
+    reader = EverySegmentReader(**SETTINGS, max_frames=12, segment_size=5, context=context, shifts=shifts)
+    parsed = Parsed(reader)(records)
+    names, windows = [], []
+    for length in lengths:
+        usable = frames_of(length)[:12]
+        for start in range(0, len(usable), 5):
+            for shift in shifts:
+                begin = min(max(start + shift, 0), len(usable) - 1)
+                names.append(b"v:%d:%d" % (length, start))
+                windows.append(usable[max(begin - context, 0) : begin + 5 + context])
+    assert parsed["video_ids"].tolist() == names
+    assert parsed["num_frames"].tolist() == [len(window) for window in windows]
+    for row, window in zip(parsed["features"][0], windows, strict=True):
+        np.testing.assert_array_equal(row[: len(window)], window)
+        assert not row[len(window) :].any()

@@ -13,6 +13,7 @@ from yt8m import inference, train
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.records import vocabulary
+from yt8m.scoring.segment_inference import WindowMeans
 
 CLASSES = list(range(3, 20, 2))
 
@@ -50,9 +51,9 @@ def infer(folder: pathlib.Path, *more: str, given: int = 0) -> bytes:
     return output.read_bytes() if not given else b""
 
 
-def by_hand(folder: pathlib.Path, context: int = 0) -> dict[int, list[str]]:
+def by_hand(folder: pathlib.Path, context: int = 0, shifts: tuple[int, ...] = (0,)) -> dict[int, list[str]]:
     """All segments of each class, best first, by NumPy."""
-    reader = EverySegmentReader(20, (16, 8), max_frames=60, context=context)
+    reader = EverySegmentReader(20, (16, 8), max_frames=60, context=context, shifts=shifts)
     parsed = Parsed(reader)(read_shard(golden("tiny_segment.tfrecord")))
     weights = tf.train.load_checkpoint(str(folder / "run"))
     x = parsed["video_matrix"].astype(np.float64)
@@ -60,8 +61,9 @@ def by_hand(folder: pathlib.Path, context: int = 0) -> dict[int, list[str]]:
     mean = x.sum(1) / np.maximum(parsed["num_frames"][:, None], 1)
     logits = mean @ weights.get_tensor("tower/fully_connected/weights")
     logits += weights.get_tensor("tower/fully_connected/biases")
-    names = [name.decode() for name in parsed["video_ids"].tolist()]
-    return {number: [names[at] for at in np.argsort(-logits[:, number], kind="stable")] for number in range(20)}
+    scores = (1 / (1 + np.exp(-logits))).reshape(-1, len(shifts), 20).mean(1)
+    names = [name.decode() for name in parsed["video_ids"].tolist()][:: len(shifts)]
+    return {number: [names[at] for at in np.argsort(-scores[:, number], kind="stable")] for number in range(20)}
 
 
 def lists_of(content: bytes) -> dict[int, list[str]]:
@@ -85,6 +87,31 @@ def test_ranks_every_segment(run: pathlib.Path, ranked: bytes) -> None:
         assert list(found) == CLASSES
         assert len(found[3]) > 50
         assert found == {number: expected[number] for number in CLASSES}
+
+
+def test_scores_are_the_means_of_shifted_windows(run: pathlib.Path, ranked: bytes) -> None:
+    for batch_size in (4, 64):  # the windows of a segment may be in two batches
+        words = ["--segment_shifts=-2,0,1", f"--batch_size={batch_size}"]
+        shifted = infer(run, f"--segment_label_ids_file={run}/classes.csv", *words)
+        expected = by_hand(run, shifts=(-2, 0, 1))
+        assert lists_of(shifted) == {number: expected[number] for number in CLASSES}
+        assert shifted != ranked
+        assert sorted(lists_of(shifted)[3]) == sorted(lists_of(ranked)[3])
+
+
+def test_means_do_not_depend_on_how_the_stream_is_cut() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.random((21, 4)).astype(np.float32)
+    names = [b"v:%d" % (5 * (row // 3)) for row in range(21)]
+    for _ in range(20):
+        means, found, rows = WindowMeans(3), list[bytes](), list[np.ndarray]()
+        ends = sorted(draw.integers(0, 22, 4).tolist())
+        for start, end in zip([0, *ends], [*ends, 21], strict=True):
+            joined, mean = means.join(names[start:end], scores[start:end])
+            found += joined
+            rows += list(mean)
+        assert found == names[::3]
+        np.testing.assert_allclose(rows, scores.reshape(7, 3, 4).mean(1), rtol=1e-6)
 
 
 def test_the_cut_and_the_batch_size(run: pathlib.Path, ranked: bytes) -> None:
@@ -141,4 +168,6 @@ def test_what_cannot_be(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) ->
     words = [f"--train_dir={run}/run", f"--input_data_pattern={golden('tiny_segment.tfrecord')}"]
     assert inference.main([*words, "--segment_context=3"]) == 2
     assert "--segment_context needs --segment_labels" in capfd.readouterr().err
+    assert inference.main([*words, "--segment_shifts=1"]) == 2
+    assert "--segment_shifts needs --segment_labels" in capfd.readouterr().err
     assert not (run / "out.csv").exists()

@@ -87,6 +87,7 @@ class RankBulk(BulkConfig):
     segment_max_pred: int = same_as(InferenceConfig, "segment_max_pred")
     segment_label_ids_file: str = same_as(InferenceConfig, "segment_label_ids_file", needs="")
     segment_context: int = same_as(InferenceConfig, "segment_context", needs="")
+    segment_shifts: tuple[int, ...] = same_as(InferenceConfig, "segment_shifts", needs="")
     candidates_from: str = same_as(InferenceConfig, "candidates_from", needs="")
 
 

@@ -119,7 +119,7 @@ class _Loaded:
         """The records of all shards of the job, in the cache."""
         config, files = self.config, manifest.shards_at(self.config.data)
         if isinstance(config, RankBulk):
-            reader = segment_inference.reader_for(self._segment_data, config.segment_context)
+            reader = segment_inference.reader_for(self._segment_data, config.segment_context, config.segment_shifts)
             return open_cache(config.cache, reader, files, skips_bad=config.max_bad_records > 0)
         settings = evaluation_settings(config) if isinstance(config, EvalBulk) else None
         return self.run("--cache").cached_records(files, settings)
@@ -138,7 +138,7 @@ class _Loaded:
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
         data, cached = self._segment_data, self.cached if self.config.cache else None
-        reader = segment_inference.reader_for(data, self.config.segment_context)
+        reader = segment_inference.reader_for(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))
 
@@ -217,10 +217,11 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     settings, seconds = config.inference_config(), run.data.segment_size
     ranking = segment_inference.ranking_for(settings, run.num_classes, run.names, seconds)
     candidates = loaded.candidates(ranking.classes)
+    means = segment_inference.WindowMeans(len(config.segment_shifts))
     for videos in loaded.batches(shard.path, bad):
         count += len(videos)
-        for segments, scores in model.scores(videos):
-            listed = scores[:, ranking.classes]
+        for windows, scores in model.scores(videos):
+            segments, listed = means.join(windows, scores[:, ranking.classes])
             ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
     lists = (
         (number, RankedSegments.of_shard(keys, shard.number, segment_names))

@@ -181,6 +181,13 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         maximum=10_000,
         needs="segment_labels",
     )
+    segment_shifts: tuple[int, ...] = option(
+        (0,),
+        "frames by which the window of a segment is shifted; a segment's scores are the mean over these windows",
+        minimum=-10_000,
+        maximum=10_000,
+        needs="segment_labels",
+    )
     candidates_from: str = option(
         "",
         "CSV of predictions for the videos; segments are listed only for the classes predicted for their video",
@@ -195,6 +202,8 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         super().__post_init__()
         if self.train_dir and self.input_model_tgz:
             raise UsageError("--train_dir and --input_model_tgz both name a model; give one of them.")
+        if not self.segment_shifts:
+            raise UsageError("--segment_shifts: give one shift at least; 0 is the segment itself.")
 
 
 @dataclass(frozen=True)

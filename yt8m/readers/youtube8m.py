@@ -202,6 +202,8 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     Attributes:
       seconds: seconds between the starts of two segments.
       context: number of frames before and after a segment that are included; fewer at the ends of the video.
+      shifts: frames by which the windows of a segment begin later; an example for each, one after another, of the same
+        name. A window begins in the video, whatever its shift.
     """
 
     def __init__(
@@ -214,8 +216,10 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         context: int = 0,
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
+        shifts: Sequence[int] = (0,),
     ) -> None:
         self.seconds, self.context = base.at_least_one("segment_size", segment_size), context
+        self.shifts = tuple(shifts)
         window = segment_size + 2 * context
         super().__init__(
             num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy, feature_ranges
@@ -237,9 +241,12 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         counts = -(-usable // self.seconds)
         rows = tf.repeat(tf.range(tf.size(ids, out_type=tf.int64)), counts)
         place = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
-        starts = place * self.seconds
-        first = tf.maximum(starts - self.context, 0)
-        end = tf.minimum(starts + self.seconds + self.context, tf.gather(usable, rows))
+        rows, starts = tf.repeat(rows, len(self.shifts)), tf.repeat(place * self.seconds, len(self.shifts))
+        shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(place)])
+        ends = tf.gather(usable, rows)
+        shifted = tf.clip_by_value(starts + shifts, 0, ends - 1)
+        first = tf.maximum(shifted - self.context, 0)
+        end = tf.minimum(shifted + self.seconds + self.context, ends)
         at, valid = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
         return Batch(
             video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),

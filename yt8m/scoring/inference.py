@@ -156,9 +156,9 @@ def _rank(task: _Task, ranking: SegmentRanking) -> None:
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
-    reader = segment_inference.reader_for(task.data, config.segment_context)
+    reader = segment_inference.reader_for(task.data, config.segment_context, config.segment_shifts)
     inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
-    _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
+    _run(task, inputter, segment_inference.consumer_for(ranking, candidates, len(config.segment_shifts)))
     with storage.write_atomic(config.output_file) as file:
         segment_inference.write(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)

@@ -49,7 +49,7 @@ def ranking_for(
     return SegmentRanking(listed or range(num_classes), config.segment_max_pred, segment_size)
 
 
-def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
+def reader_for(data: DataConfig, context: int, shifts: Sequence[int]) -> readers.EverySegmentReader:
     """A reader of every segment of every video; raises `UsageError` if the run has a custom reader."""
     if data.reader:
         raise UsageError(
@@ -59,14 +59,53 @@ def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
     return readers.EverySegmentReader(
         *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
         *(data.segment_size, context, data.nan_policy, data.feature_ranges),
+        shifts=shifts,
     )
 
 
-def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Callable[[Mapping[str, np.ndarray]], None]:
-    """Returns a function that adds the predictions of one step to the ranking."""
+class WindowMeans:
+    """Averages the scores of the windows of each segment, which follow one another in a stream of batches.
+
+    Args:
+      count: number of windows of each segment.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._names: list[bytes] = []
+        self._scores: Floats32 | None = None
+
+    def join(self, names: Sequence[bytes], scores: Floats32) -> tuple[list[bytes], Floats32]:
+        """The segments whose last window is in this batch: their names, and mean scores float32 [S, C].
+
+        Args:
+          names: the name of the segment of each window.
+          scores: float32 [B, C], of windows.
+        """
+        if self._count == 1:
+            return list(names), scores
+        names = [*self._names, *names]
+        scores = scores if self._scores is None else np.concatenate([self._scores, scores])
+        whole = len(names) - len(names) % self._count
+        self._names, self._scores = names[whole:], scores[whole:].copy()
+        means = scores[:whole].reshape(-1, self._count, scores.shape[1]).mean(axis=1, dtype=np.float32)
+        return names[: whole : self._count], means
+
+
+def consumer_for(
+    ranking: SegmentRanking, candidates: Candidates | None, windows: int
+) -> Callable[[Mapping[str, np.ndarray]], None]:
+    """Returns a function that adds the predictions of one step to the ranking.
+
+    Args:
+      ranking: the ranking.
+      candidates: the classes that a video may have; None if it may have all.
+      windows: number of windows of each segment, whose mean counts.
+    """
+    means = WindowMeans(windows)
 
     def consume(reports: Mapping[str, np.ndarray]) -> None:
-        segments, scores = reports["video_ids"].tolist(), reports["class_scores"]
+        segments, scores = means.join(reports["video_ids"].tolist(), reports["class_scores"])
         ranking.add(segments, scores if candidates is None else candidates.among(segments, scores))
 
     return consume
