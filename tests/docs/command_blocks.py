@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m.command_line import cli, cloud_job, flags, start
+from yt8m.command_line import cli, cloud_job, config_flags, flags, start
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
@@ -178,6 +178,8 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             "audit_config",
         ):
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
+            if hasattr(config_flags, name):
+                patch.setattr(config_flags, name, getattr(flags, name))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
         patch.setattr(flags, "start_named_in", lambda _: start.Start())
