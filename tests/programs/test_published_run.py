@@ -101,6 +101,7 @@ def test_inference_from_a_published_archive(published: pathlib.Path) -> None:
 
 def test_a_packed_model_predicts_as_its_run(published: pathlib.Path) -> None:
     archive = published / "packed.tgz"
-    first = infer(published, f"--train_dir={published}/train_dir", f"--output_model_tgz={archive}").read_bytes()
-    second = infer(published, f"--input_model_tgz={archive}", f"--untar_model_dir={published}/unpacked")
-    assert second.read_bytes() == first
+    of_run = infer(published, f"--train_dir={published}/train_dir", f"--output_model_tgz={archive}")
+    of_run = of_run.rename(published / "of_run.csv")
+    of_archive = infer(published, f"--input_model_tgz={archive}", f"--untar_model_dir={published}/unpacked")
+    assert_same_predictions(of_archive, of_run)  # on some processors the last digit of a few scores differs
