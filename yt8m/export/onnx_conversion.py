@@ -1,12 +1,10 @@
-"""Converts the graph of a session to ONNX by tf2onnx, and its weights to int8 by onnxruntime."""
+"""Converts the graph of a session to ONNX by tf2onnx."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
 import logging
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -88,15 +86,18 @@ def _import_tf2onnx() -> tuple[Any, Any]:
     return optimizer, tfonnx
 
 
-def operators(model: Any) -> Mapping[tuple[str, str], int]:
-    """How often each operator is in an ONNX model and in the bodies of its loops, by (domain, name)."""
-    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+def graphs_of(model: Any) -> Iterator[Any]:
+    """Yields the graph of an ONNX model and the bodies of its loops."""
     graphs = [model.graph]
     while graphs:
-        for node in graphs.pop().node:
-            counts[node.domain, node.op_type] += 1
-            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    return counts
+        graph = graphs.pop()
+        yield graph
+        graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+
+
+def operators(model: Any) -> Mapping[tuple[str, str], int]:
+    """How often each operator is in an ONNX model and in the bodies of its loops, by (domain, name)."""
+    return collections.Counter((node.domain, node.op_type) for graph in graphs_of(model) for node in graph.node)
 
 
 def _refuse_unknown(model: Any) -> None:
@@ -132,20 +133,6 @@ def _make_sigmoids_exact(graph: Any) -> None:
         nodes.append(helper.make_node("Reciprocal", steps[2:], [result]))
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-def with_int8_weights(model: Any) -> Any:
-    """The ONNX model with the weights of its products as int8, one scale for each column.
-
-    In such a product onnxruntime rounds the other operand to bytes too, by its range in the batch.
-    """
-    import onnx
-    from onnxruntime import quantization
-
-    with tempfile.TemporaryDirectory() as folder:
-        target = os.path.join(folder, "int8.onnx")
-        quantization.quantize_dynamic(model, target, per_channel=True, weight_type=quantization.QuantType.QInt8)
-        return onnx.load(target)
 
 
 def with_texts(model: Any, texts: Mapping[str, str]) -> bytes:

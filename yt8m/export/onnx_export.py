@@ -13,7 +13,7 @@ from yt8m import formats, storage
 from yt8m.config import data_fit, run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.export import onnx_conversion
+from yt8m.export import onnx_conversion, onnx_weights
 from yt8m.export.onnx_file import ABOUT, FRAMES, NUM_FRAMES, SCORES, OnnxFile
 from yt8m.export.saved_model import masked_input
 from yt8m.export.small_weights import restored
@@ -90,7 +90,7 @@ def export_onnx(
         exact = OnnxFile(path, onnx_conversion.with_texts(content, texts))
         _refuse_other_scores(model.session, exact, takes, input_type)
     if weights == "int8":
-        content = onnx_conversion.with_int8_weights(content)
+        onnx_weights.store_as_bytes(content)
     if describe is not None:
         texts |= describe(OnnxFile(path, onnx_conversion.with_texts(content, texts)), model.parameters)
     content = onnx_conversion.with_texts(content, texts)
