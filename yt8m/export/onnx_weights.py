@@ -18,14 +18,14 @@ def store_as_bytes(model: Any) -> None:
     """
     for graph in graphs_of(model):
         _constants_to_initializers(graph)
-        kept, nodes = [], list[Any]()
+        initializers, nodes = list[Any](), list[Any]()
         for weights in graph.initializer:
-            replaced = _packed(weights)
-            kept += replaced[0]
-            nodes += replaced[1]
+            of_weights, computing = _packed(weights)
+            initializers += of_weights
+            nodes += computing
         nodes += graph.node
         del graph.initializer[:], graph.node[:]
-        graph.initializer.extend(kept)
+        graph.initializer.extend(initializers)
         graph.node.extend(nodes)
 
 
