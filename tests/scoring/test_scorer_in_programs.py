@@ -195,6 +195,17 @@ def test_evaluation_and_inference_take_an_export(states: dict[str, State], tmp_p
         assert model.evaluate(DATA) == json.loads((tmp_path / "eval/report.json").read_text())
 
 
+def test_evaluation_takes_what_the_command_export_writes(states: dict[str, State], tmp_path: pathlib.Path) -> None:
+    """The folder has the config of the run, but its model alone."""
+    assert cli.main(["export", f"--run={states['trained'].folder}", f"--out={tmp_path}/out"]) == 0
+    assert cli.main(["eval", f"--train_dir={tmp_path}/out", f"--eval_data_pattern={DATA}"]) == 0
+    report = json.loads((tmp_path / "out/eval/report.json").read_text())
+    with yt8m.load(states["trained"].folder) as model:
+        expected = model.evaluate(DATA)
+    for name in ("gap", "map", "hit_at_one", "loss"):
+        assert report[name] == pytest.approx(expected[name], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

@@ -85,7 +85,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
       UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    if scoring.is_export(config.train_dir):
+    if scoring.is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config)
     run, task = prepare(config)
     folder = config.eval_dir or run.folder
@@ -104,6 +104,12 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
     return 0
 
 
+def _has_model_alone(folder: str) -> bool:
+    """Whether this is the folder of a run without checkpoints, such as `yt8m export` writes, with its model."""
+    model = storage.join(folder, run_dir.INFERENCE_MODEL, f"{run_dir.INFERENCE_MODEL}.meta")
+    return folder != "" and run_dir.is_run(folder) and not checkpoints.steps_in(folder) and storage.exists(model)
+
+
 def _evaluate_export(config: EvalConfig) -> int:
     """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
     refuse_run_options(config)
@@ -115,7 +121,7 @@ def _evaluate_export(config: EvalConfig) -> int:
     _refuse_read_only(folder)
     with (
         terminable(),
-        scoring.open(config.train_dir, config.checkpoint) as scorer,
+        scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer,
         contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
     ):
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
