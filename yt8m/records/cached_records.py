@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from yt8m.errors import RunError
 from yt8m.records.cached_shard import CachedShard, DamagedCacheError, Ragged
+from yt8m.records.reused_memory import ReusedMemory
 from yt8m.records.shard_cache import ShardCache
 
 _OPEN = 64  # number of shards that stay open
 _ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row
-_ALIGNED = 64  # bytes; TensorFlow takes an array that begins at a multiple of this as it is, and copies any other
 
 
 class CachedRecords:
@@ -28,11 +28,12 @@ class CachedRecords:
 
     Attributes:
       cache: as given.
+      memory: of the arrays of batches.
       is_closed: whether `close` was called; then nothing can be read any more.
     """
 
     def __init__(self, cache: ShardCache, files: Sequence[str]) -> None:
-        self.cache, self._files = cache, list(files)
+        self.cache, self._files, self.memory = cache, list(files), ReusedMemory()
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._open: OrderedDict[int, CachedShard] = OrderedDict()
         self._lock = threading.Lock()
@@ -132,7 +133,7 @@ class PickedRecords:
 
     def _vectors(self) -> list[NDArray[np.float32]]:
         sizes = self._records.cache.frame_bytes
-        arrays = [_aligned(len(self._rows) * size).reshape(-1, size) for size in sizes]
+        arrays = [self._records.memory.array(len(self._rows) * size).reshape(-1, size) for size in sizes]
         for number, places in self._places.items():
             rows = self._rows[places]
             try:
@@ -156,7 +157,7 @@ class PickedRecords:
         """
         cache, counts = self._records.cache, self.num_frames.tolist()
         total = len(counts) * longest if longest else sum(counts)
-        arrays = [_aligned(total * size) for size in cache.frame_bytes]
+        arrays = [self._records.memory.array(total * size) for size in cache.frame_bytes]
         outputs = list(zip(arrays, cache.frame_bytes, strict=True))
         for owner, row, start, count in zip(
             *(self._owners.tolist(), self._rows.tolist(), starts.tolist(), counts), strict=True
@@ -175,9 +176,3 @@ class PickedRecords:
             array.view(kind).reshape(-1, feature.size)
             for array, kind, feature in zip(arrays, cache.types, cache.data.features, strict=True)
         ]
-
-
-def _aligned(size: int) -> NDArray[np.uint8]:
-    array = np.empty(size + _ALIGNED, np.uint8)
-    start = -array.ctypes.data % _ALIGNED
-    return array[start : start + size]
