@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pathlib
+import re
+import subprocess
+import sys
 from typing import Any
 
 import made_videos
 import numpy as np
 import pytest
+import requests
 import tiny_networks
 
 import yt8m
@@ -17,6 +22,7 @@ from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.extractors.class_texts import EVEN_COSINE, TextClassifier, text_classifier
 from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.records import shards
 from yt8m.training import text_run
 
 CLASSES = "name,prompt\ndisc,\nsquare,a red square\nsquare,a square thing\nstripes,moving stripes\n"
@@ -118,30 +124,92 @@ def test_a_score_is_even_at_the_stated_cosine_without_a_bias(run: tuple[str, str
         np.testing.assert_allclose(EVEN_COSINE * scale + classifier.biases, 0, atol=1e-5)
 
 
-@pytest.mark.heavy
-def test_a_run_of_texts_is_a_run_like_any_other(
-    run: tuple[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network, folder = run
-    monkeypatch.chdir(tmp_path)  # the timeline is written here
-    made_videos.write_kinds(tmp_path, 9)
-    words = [f"--videos={tmp_path}", "--labels=folder", f"--out={tmp_path}/data", f"--extractors=hf:{network}"]
-    words += ["--level=video", "--splits=train:0.5,test:0.5", f"--vocabulary={folder}/vocabulary.csv"]
+@pytest.fixture(scope="module")
+def evaluated(run: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pathlib.Path]:
+    """A run of texts after `eval --report`, and a folder with records of videos and a film."""
+    network, zero = run
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "videos").mkdir()
+    made_videos.write_kinds(folder / "videos", 9)
+    made_videos.write(folder / "film.mp4", made_videos.shape("disc"), None, 12.0)
+    words = [f"--videos={folder}/videos", "--labels=folder", f"--out={folder}/data", f"--extractors=hf:{network}"]
+    words += ["--level=video", "--splits=train:0.5,test:0.5", f"--vocabulary={zero}/vocabulary.csv"]
     assert cli.main(["extract", *words]) == 0
-    pattern = f"--eval_data_pattern={tmp_path}/data/video/test/*.tfrecord"
-    assert cli.main(["eval", f"--train_dir={folder}", pattern, "--run_once", "--report"]) == 0
-    assert json.loads(pathlib.Path(folder, "eval/report.json").read_text())["num_examples"] >= 1
-    assert pathlib.Path(folder, "thresholds.csv").exists() or list(pathlib.Path(folder).rglob("*thresholds*"))
-    film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc"), None, 12.0)
-    assert cli.main(["predict", f"--train_dir={folder}", film, "--timeline", f"--csv={tmp_path}/tags.csv"]) == 0
-    assert cli.main(["export", f"--train_dir={folder}", f"--out={tmp_path}/export"]) == 0
-    with yt8m.load(folder) as model, yt8m.load(f"{tmp_path}/export") as exported:
-        scores = [{one.name: one.score for one in each.predict_video(film).classes} for each in (model, exported)]
-    assert scores[0].keys() == scores[1].keys()
-    for name, score in scores[0].items():
-        assert score == pytest.approx(scores[1][name], abs=1e-6)
-    words = [f"--train_data_pattern={tmp_path}/data/video/train/*.tfrecord", f"--train_dir={tmp_path}/on"]
-    words += [f"--init_from={folder}", "--num_epochs=1", "--batch_size=4", "--model=LogisticModel"]
+    pattern = f"--eval_data_pattern={folder}/data/video/test/*.tfrecord"
+    assert cli.main(["eval", f"--train_dir={zero}", pattern, "--run_once", "--report"]) == 0
+    return zero, folder
+
+
+@pytest.mark.heavy
+def test_an_evaluation_writes_its_page_and_thresholds(evaluated: tuple[str, pathlib.Path]) -> None:
+    zero, _ = evaluated
+    assert json.loads(pathlib.Path(zero, "eval/report.json").read_text())["num_examples"] >= 1
+    assert "stripes" in pathlib.Path(zero, "eval/report.html").read_text()
+    with open(f"{zero}/eval/thresholds.csv", newline="") as file:
+        assert [row["name"] for row in csv.DictReader(file)] == ["disc", "square", "stripes"]
+
+
+@pytest.mark.heavy
+def test_tags_and_timeline_of_a_film(
+    evaluated: tuple[str, pathlib.Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zero, folder = evaluated
+    monkeypatch.chdir(folder)  # the timeline is written here
+    pathlib.Path("low.csv").write_text("index,threshold\n0,0\n1,0\n2,1\n")
+    words = [f"--model={zero}", "film.mp4", "--timeline", "--tags", "--thresholds=low.csv"]
+    assert cli.main(["predict", *words]) == 0
+    assert set(re.findall(r"^0\.\d+  (\w+)", capsys.readouterr().out, re.MULTILINE)) == {"disc", "square"}
+    page = pathlib.Path("film.mp4.timeline.html").read_text()
+    assert re.findall(r'<th scope="col">([\d:]+)</th>', page) == ["0:00", "0:05", "0:10"]
+    assert set(re.findall(r'<th scope="row">(\w+)</th>', page)) <= {"disc", "square", "stripes"}
+
+
+@pytest.mark.heavy
+def test_an_export_predicts_the_same_and_has_the_thresholds(evaluated: tuple[str, pathlib.Path]) -> None:
+    zero, folder = evaluated
+    assert cli.main(["export", f"--model={zero}", f"--out={folder}/export"]) == 0
+    film, scores = str(folder / "film.mp4"), []
+    for path in (zero, f"{folder}/export"):
+        with yt8m.load(path) as model:
+            scores.append({best.name: best.score for best in model.predict_video(film).classes})
+    assert scores[1] == pytest.approx(scores[0], abs=1e-6)
+    thresholds = [
+        pathlib.Path(path).read_text() for path in (f"{zero}/eval/thresholds.csv", f"{folder}/export/thresholds.csv")
+    ]
+    assert thresholds[0] == thresholds[1]
+
+
+@pytest.mark.heavy
+def test_a_service_answers_with_the_scores_of_predict(evaluated: tuple[str, pathlib.Path]) -> None:
+    zero, folder = evaluated
+    shard = sorted(folder.glob("data/video/test/*.tfrecord"))[0]
+    record = next(shards.read_shard(str(shard)))
+    command = [sys.executable, "-m", "yt8m", "serve", f"--model={zero}", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            url = next(found[0] for line in server.stdout if (found := re.search(r"http://[\d.]+:\d+", line)))
+            headers = {"Content-Type": "application/octet-stream"}
+            answer = requests.post(f"{url}/predict", data=record, headers=headers)
+        finally:
+            server.terminate()
+            server.stdout.read()
+    assert answer.status_code == 200, answer.text
+    (video,) = answer.json()["videos"]
+    with yt8m.load(zero) as model:
+        expected = next(iter(model.predict(str(shard), top_k=3)))
+    assert [best["name"] for best in video["classes"]] == [best.name for best in expected.classes]
+    np.testing.assert_allclose(
+        [best["score"] for best in video["classes"]], [best.score for best in expected.classes], atol=1e-6
+    )
+    assert "tags" in video
+
+
+@pytest.mark.heavy
+def test_training_goes_on_from_a_run_of_texts(evaluated: tuple[str, pathlib.Path]) -> None:
+    zero, folder = evaluated
+    words = [f"--train_data_pattern={folder}/data/video/train/*.tfrecord", f"--train_dir={folder}/few"]
+    words += [f"--init_from={zero}", "--num_epochs=1", "--batch_size=4", "--model=LogisticModel"]
     assert cli.main(["train", *words]) == 0
 
 
