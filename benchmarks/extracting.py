@@ -27,37 +27,38 @@ from yt8m.extractors.inception import PICTURES, POOLED, Inception
 from yt8m.lazy import tf
 
 VIDEOS, SECONDS = 8, 23
-_ROWS = VIDEOS * (SECONDS + 1)  # there is a frame near second 0 and near the end
-_HEIGHT, _WIDTH, _FPS = 240, 320, 25
+ROWS = VIDEOS * (SECONDS + 1)  # there is a frame near second 0 and near the end
+HEIGHT, WIDTH, _FPS = 240, 320, 25
 _SIDE, _DEPTH = 299, 2048
 _BATCH = 32
 
 
 def decoding(repeats: int) -> Measured:
     """Times the decoding of the videos into the pictures that an extractor takes."""
-    with _clips() as folder:
-        return take_turns(_ROWS, lambda: _decode(folder), {}, repeats)
+    with folder_of_videos() as folder:
+        return take_turns(ROWS, lambda: decode(folder, pictures=(Inception().scaling,)), {}, repeats)
 
 
 def computing(repeats: int) -> Measured:
     """Times Inception-v3 on as many pictures, which are in memory."""
     with tempfile.TemporaryDirectory() as folder, Inception().open(_weights(pathlib.Path(folder))) as compute:
-        return take_turns(_ROWS, lambda: _compute(compute), {}, repeats)
+        return take_turns(ROWS, lambda: compute_rows(compute, _pictures()), {}, repeats)
 
 
 def both(repeats: int) -> Measured:
     """Times the extraction of the videos; the floor is the slower one of its two parts, alone."""
-    with _clips() as folder, Inception().open(paths := _weights(folder)) as compute:
+    with folder_of_videos() as folder, Inception().open(paths := _weights(folder)) as compute:
         config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=("inception",), batch_size=_BATCH)
         chosen = extract.choose(config.extractors, paths)
         files = [weights.find(choice.extractor, choice.name) for choice in chosen]
         with ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor:
-            slower = {"the slower part": lambda: max(_decode(folder), _compute(compute))}
-            return take_turns(_ROWS, lambda: _extract(extractor, folder), slower, repeats)
+            taken, values = {"pictures": (Inception().scaling,)}, _pictures()
+            slower = {"the slower part": lambda: max(decode(folder, **taken), compute_rows(compute, values))}
+            return take_turns(ROWS, lambda: extract_shard(extractor, folder), slower, repeats)
 
 
 @contextlib.contextmanager
-def _clips() -> Iterator[pathlib.Path]:
+def folder_of_videos() -> Iterator[pathlib.Path]:
     """A folder with the folder `clips` of videos."""
     with tempfile.TemporaryDirectory() as text:
         folder = pathlib.Path(text)
@@ -72,14 +73,14 @@ def _encode(path: pathlib.Path, seed: int) -> None:
     import av
 
     length = _FPS * SECONDS
-    waves = np.add.outer(np.arange(_HEIGHT), np.arange(_WIDTH + length))[..., np.newaxis]
-    noise = np.random.default_rng(seed).integers(0, 40, (_HEIGHT, _WIDTH + length, 3))
+    waves = np.add.outer(np.arange(HEIGHT), np.arange(WIDTH + length))[..., np.newaxis]
+    noise = np.random.default_rng(seed).integers(0, 40, (HEIGHT, WIDTH + length, 3))
     whole = (100 + 60 * np.sin(waves / 20) + noise).astype(np.uint8)
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=_FPS, options={"preset": "veryfast"})
-        stream.width, stream.height, stream.pix_fmt = _WIDTH, _HEIGHT, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for number in range(length):
-            picture = np.ascontiguousarray(whole[:, number : number + _WIDTH])
+            picture = np.ascontiguousarray(whole[:, number : number + WIDTH])
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
 
@@ -108,28 +109,33 @@ def _graph() -> bytes:
     return bytes(convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString())
 
 
-def _decode(folder: pathlib.Path) -> Sample:
+def decode(folder: pathlib.Path, **forms: Any) -> Sample:
+    """Decodes all videos into what one extractor takes: `pictures` or `clips` of a request."""
     clock = Clock()
     with DecoderPool(os.cpu_count() or 1, Limits()) as pool:
-        requests = (
-            Request(str(path), pictures=(Inception().scaling,)) for path in sorted((folder / "clips").iterdir())
+        requests = (Request(str(path), **forms) for path in sorted((folder / "clips").iterdir()))
+        count = sum(
+            message.kind in ("picture", "clip") for video in pool.decode(requests) for message in video.messages()
         )
-        count = sum(message.kind == "picture" for video in pool.decode(requests) for message in video.messages())
-    assert count == _ROWS, count
+    assert count == ROWS, count
     return clock.sample()
 
 
-def _compute(compute: Any) -> Sample:
-    pictures = np.random.default_rng(0).integers(0, 256, (_BATCH, _HEIGHT, _WIDTH, 3), np.uint8)
-    return timed(lambda: [compute(pictures) for _ in range(_ROWS // _BATCH)])()
+def compute_rows(compute: Any, values: np.ndarray) -> Sample:
+    """Computes as many rows as the videos have, out of the same pictures or clips again and again."""
+    return timed(lambda: [compute(values) for _ in range(ROWS // len(values))])()
 
 
-def _extract(extractor: ShardExtractor, folder: pathlib.Path) -> Sample:
+def _pictures() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (_BATCH, HEIGHT, WIDTH, 3), np.uint8)
+
+
+def extract_shard(extractor: ShardExtractor, folder: pathlib.Path) -> Sample:
     """Extracts the videos as one shard, after the graph was loaded."""
     paths = sorted(map(str, (folder / "clips").iterdir()))
     rows = [TableRow(number, path.encode(), (0,), Clip(path)) for number, path in enumerate(paths, 1)]
     clock = Clock()
     with extractor.pool() as pool:
         entry = extractor.extract("train/train0000.tfrecord", rows, Finished("", ["frame"]), pool, lambda _: None)
-    assert entry.frames == _ROWS, entry
+    assert entry.frames == ROWS, entry
     return clock.sample()
