@@ -27,6 +27,8 @@ from benchmarks import input as reading
 from benchmarks.peers import comparison
 from benchmarks.rows import Row
 
+_CLIENTS = {"1 client": 1, "16 clients": 16, "64 clients": 64}
+
 ROWS: dict[str, Row] = {
     **training.models(),
     "train/LogisticModel, no floor": Row(training.train_videos("LogisticModel"), peak_mb=1200),
@@ -81,7 +83,8 @@ ROWS: dict[str, Row] = {
     "bulk/eval, 2 workers to 1": Row(beam.growth("eval")),
     "bulk/joining 1.1 million videos": Row(beam.joining, peak_mb=2000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
-    **{f"serve/{number} client{'s'[: number - 1]}": Row(service.clients(number)) for number in (1, 16, 64)},
+    **{f"serve/{name}": Row(service.clients(number)) for name, number in _CLIENTS.items()},
+    **{f"serve/{name}, ONNX": Row(service.clients_of_onnx(number)) for name, number in _CLIENTS.items()},
     "resume/position in videos": Row(lambda repeats: resume.save_position(runs.video_data(), repeats)),
     "resume/position in frames": Row(lambda repeats: resume.save_position(runs.frame_data(), repeats)),
     **{f"save/{megabytes} MB of weights": Row(saving.save(megabytes)) for megabytes in (1, 18, 100)},

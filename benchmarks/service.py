@@ -1,23 +1,28 @@
-"""`yt8m serve` under 1, 16 and 64 clients; the floor calls the same model directly, one record at a time."""
+"""`yt8m serve` under 1, 16 and 64 clients, which are a process of their own.
+
+The floor of a SavedModel calls the model directly, one record at a time. That of an ONNX file is the SavedModel's
+service.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import itertools
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
 from benchmarks import data, runs
 from benchmarks.measure import Clock, Measured, Sample, take_turns, tree_seconds
 from benchmarks.rows import Measure
+from benchmarks.service_clients import Answers
 from yt8m import scoring, storage
+from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
 from yt8m.records import shards
 from yt8m.runner import checkpoints
@@ -33,31 +38,58 @@ def clients(number: int) -> Measure:
         (path, *_) = storage.glob(data.shards("video"))
         records = list(itertools.islice(shards.read_shard(path), REQUESTS))
         calls: list[float] = []
-        requests: list[float] = []
+        answers: list[Answers] = []
         with tempfile.TemporaryDirectory() as folder:
             _export(folder)
             with scoring.open(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
                 bare_calls = {"bare calls": lambda: _call(model, records, calls)}
-                measured = take_turns(
-                    len(records), lambda: _ask(url, pid, records, number, requests), bare_calls, repeats
-                )
-        return dataclasses.replace(measured, notes=[_describe_latency(requests, statistics.median(calls))])
+                measured = take_turns(len(records), lambda: _ask(url, pid, number, path, answers), bare_calls, repeats)
+        p50, p99 = _percentiles(answers)
+        bare = statistics.median(calls)
+        shares = f"{p50 / bare:.1f} and {p99 / bare:.1f} bare calls"
+        return dataclasses.replace(measured, notes=[f"{_describe(answers)}: {shares}"])
 
     return measure
 
 
-def _describe_latency(seconds: Sequence[float], bare: float) -> str:
+def clients_of_onnx(number: int) -> Measure:
+    """The row of `clients` for the same model in an ONNX file, in turn with the service of its SavedModel."""
+
+    def measure(repeats: int) -> Measured:
+        (path, *_) = storage.glob(data.shards("video"))
+        answers: tuple[list[Answers], list[Answers]] = ([], [])
+        with tempfile.TemporaryDirectory() as folder:
+            _export(folder)
+            with _served(f"{folder}/model.onnx") as (url, pid), _served(folder) as (other_url, other_pid):
+                saved_model = {"SavedModel": lambda: _ask(other_url, other_pid, number, path, answers[1])}
+                measured = take_turns(REQUESTS, lambda: _ask(url, pid, number, path, answers[0]), saved_model, repeats)
+        notes = [f"{name}: {_describe(each)}" for name, each in zip(("ONNX", "SavedModel"), answers, strict=True)]
+        return dataclasses.replace(measured, notes=notes)
+
+    return measure
+
+
+def _percentiles(answers: Sequence[Answers]) -> tuple[float, float]:
+    """p50 and p99 of the latencies in seconds, without those of the first turn, which is not counted."""
+    seconds = [each for answered in answers[1:] for each in answered.latencies]
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
-    shares = f"{cuts[49] / bare:.1f} and {cuts[98] / bare:.1f} bare calls"
-    return f"p50 {1000 * cuts[49]:.1f} ms, p99 {1000 * cuts[98]:.1f} ms: {shares}"
+    return cuts[49], cuts[98]
+
+
+def _describe(answers: Sequence[Answers]) -> str:
+    p50, p99 = _percentiles(answers)
+    busy = sum(answered.cpu for answered in answers) / sum(answered.seconds for answered in answers)
+    return f"p50 {1000 * p50:.1f} ms, p99 {1000 * p99:.1f} ms, clients on {busy:.0%} of a core"
 
 
 def _export(folder: str) -> None:
-    """Writes `folder`/saved_model after one step of training."""
+    """Writes `folder`/saved_model and `folder`/model.onnx after one step of training."""
     config = runs.video_data()
     runs.train_one_step(config, "LogisticModel", folder)
     videos = runs.create_workload("infer", config, "LogisticModel")
-    export_saved_model(f"{folder}/saved_model", checkpoints.path_of(folder, 1), videos.reader, videos.modeler)
+    checkpoint = checkpoints.path_of(folder, 1)
+    export_saved_model(f"{folder}/saved_model", checkpoint, videos.reader, videos.modeler)
+    export_onnx(f"{folder}/model.onnx", checkpoint, config, videos.modeler)
 
 
 def _call(model: Scorer, records: Sequence[bytes], latencies: list[float]) -> Sample:
@@ -81,30 +113,10 @@ def _served(model: str) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def _ask(url: str, pid: int, records: Sequence[bytes], clients: int, latencies: list[float]) -> Sample:
+def _ask(url: str, pid: int, clients: int, path: str, answers: list[Answers]) -> Sample:
     """The time of all records, divided among clients that each keep one connection; the CPU time is the service's."""
-
-    async def ask_all() -> None:
-        for seconds in await asyncio.gather(*(_client(url, records[start::clients]) for start in range(clients))):
-            latencies.extend(seconds)
-
-    cpu, began = tree_seconds(pid), time.perf_counter()
-    asyncio.run(ask_all())
-    return Sample(time.perf_counter() - began, tree_seconds(pid) - cpu)
-
-
-async def _client(url: str, records: Sequence[bytes]) -> list[float]:
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    head = "POST /predict HTTP/1.1\r\nHost: bench\r\nContent-Type: application/octet-stream\r\nContent-Length: "
-    latencies = []
-    for record in records:
-        began = time.perf_counter()
-        writer.write(f"{head}{len(record)}\r\n\r\n".encode() + record)
-        answer = (await reader.readuntil(b"\r\n\r\n")).lower()
-        assert answer.startswith(b"http/1.1 200"), answer
-        await reader.readexactly(int(answer.partition(b"content-length: ")[2].split()[0]))
-        latencies.append(time.perf_counter() - began)
-    writer.close()
-    await writer.wait_closed()
-    return latencies
+    cpu = tree_seconds(pid)
+    command = [sys.executable, "-m", "benchmarks.service_clients", url, str(clients), path, str(REQUESTS)]
+    answered = Answers(*json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+    answers.append(answered)
+    return Sample(answered.seconds, tree_seconds(pid) - cpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any
 
@@ -10,11 +11,12 @@ import onnx
 import pytest
 from contract.model_cases import CASES, SIZES, C, T, quick
 from contract.model_session import quick_session
+from golden_data import golden
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
-from yt8m.export import onnx_file
+from yt8m.export import onnx_file, onnx_weights
 from yt8m.export.onnx_conversion import operators
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
@@ -121,15 +123,17 @@ def as_mediapipe_gives_them(raw: np.ndarray, frames: np.ndarray) -> dict[str, np
     return {"rgb_and_audio": raw, "num_frames": frames[:, None]}
 
 
-# Other operators may be missing in a browser or on a phone: these are the ones of onnxruntime's reduced package for
-# phones (mobile_package.required_operators.config in its repository) that the models use.
-PORTABLE = """
-    Add And Cast Clip Concat Cos Div Equal Exp Expand Gather GatherND GlobalAveragePool Greater Identity Less Log
-    Loop MatMul Max MaxPool Min Mul Neg Not Range Reciprocal ReduceMax ReduceSum Relu Reshape ReverseSequence
-    Shape Sigmoid Sin Slice Softmax Split Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where
-"""
+# onnxruntime's reduced package for phones has these operators of ONNX's set 13; the one for browsers has all of ONNX.
+PORTABLE = json.loads(pathlib.Path(golden("onnx_operators.json")).read_text())["mobile"]
 # Numbers of frames of the videos: one or 64 of them, of one frame or of 300, with and without padding.
 BATCHES = ([1], [300], [1] * 64, [300] * 64, [*range(1, 64), 300], [0, 5])
+
+
+def refuse_other_operators(exported: onnx.ModelProto) -> None:
+    """Fails if a phone or a browser lacks an operator of the model, with weights as floats or as bytes."""
+    onnx_weights.store_as_bytes(exported)
+    assert {used.domain: used.version for used in exported.opset_import}[""] == PORTABLE["opset"]
+    assert {name for domain, name in operators(exported) if domain or name not in PORTABLE["operators"]} == set()
 
 
 def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, checkpoint: str) -> None:
@@ -137,7 +141,7 @@ def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, ch
     path = str(folder / "model.onnx")
     export_onnx(path, checkpoint, data, modeler)
     model = onnx_file.OnnxFile(path)
-    assert {name for domain, name in operators(onnx.load(path)) if domain or name not in PORTABLE.split()} == set()
+    refuse_other_operators(onnx.load(path))
     videos = []
     for lengths in BATCHES:
         bytes_ = RNG.integers(0, 256, (len(lengths), max(lengths), sum(data.feature_sizes)), np.uint8)

@@ -57,11 +57,13 @@ print(json.dumps([found["class_indexes"].numpy().tolist(), found["predictions"].
 
 def test_one_model_of_two_runs(runs: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     words = ["--weights", "1", "3", f"--export_dir={tmp_path}/export", f"--output_model_tgz={tmp_path}/m.tgz"]
+    words += [f"--output_onnx={tmp_path}/m.onnx"]
     assert cli.main(["ensemble", "--runs", *map(str, runs), *words]) == 0
     first, second = (predicted(tmp_path, f"--train_dir={run}") for run in runs)
     expected = (first + 3 * second) / 4
     packed = predicted(tmp_path, f"--input_model_tgz={tmp_path}/m.tgz", f"--untar_model_dir={tmp_path}/u")
     np.testing.assert_allclose(packed, expected, atol=3e-6)
+    np.testing.assert_allclose(predicted(tmp_path, f"--train_dir={tmp_path}/m.onnx"), expected, atol=3e-6)
     command = [sys.executable, "-c", _LOAD, f"{tmp_path}/export", str(golden("checkpoint_logistic/test.tfrecord"))]
     classes, scores = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     found = np.zeros((21, 10))

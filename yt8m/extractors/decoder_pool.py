@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m.extractors.decoding import DecodeError, Message, Request, decode
+from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
 from yt8m.types import Closing
 
 _AHEAD_BYTES = 64 << 20  # decoded pictures of one video that wait for the extractors
@@ -45,6 +45,7 @@ class DecoderPool(Closing):
     """Decodes videos in `jobs` child processes. Close it, or use it in a `with` block."""
 
     def __init__(self, jobs: int, limits: Limits) -> None:
+        require_av()
         self._children = [_Child(limits) for _ in range(jobs)]
 
     def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:

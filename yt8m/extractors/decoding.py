@@ -6,6 +6,7 @@ Only the child processes of `decoder_pool` call `decode`, since a malicious file
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -99,17 +100,21 @@ class Message(NamedTuple):
     told: dict[str, Any] | None = None
 
 
-def import_av() -> Any:
-    """PyAV.
+def require_av() -> None:
+    """Refuses to go on without what decodes videos, which only the processes that decode them import.
 
     Raises:
-      UsageError: it is not installed, or soxr, which resamples sound, is not.
+      UsageError: PyAV is not installed, or soxr, which resamples sound, is not.
     """
-    try:
-        import av
-        import soxr  # noqa: F401
-    except ImportError as error:
-        raise missing_extra("reading video files", "PyAV (av) and soxr", "video") from error
+    if any(importlib.util.find_spec(name) is None for name in ("av", "soxr")):
+        raise missing_extra("reading video files", "PyAV (av) and soxr", "video")
+
+
+def import_av() -> Any:
+    """PyAV; raises like `require_av`."""
+    require_av()
+    import av
+
     return av
 
 
