@@ -105,6 +105,7 @@ def in_passes(tmp_path: pathlib.Path, config: Any, work: Callable[[Any, ShardTas
 
 
 @pytest.mark.parametrize("level", ["video", "frame"])
+@pytest.mark.promise("I11")
 def test_predictions_from_a_cache_are_the_same_bytes(
     level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_predictions_from_a_cache_are_the_same_bytes(
 
 
 @pytest.mark.parametrize("level", ["video", "frame"])
+@pytest.mark.promise("I11")
 def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
     run, pattern = request.getfixturevalue(level)
 
@@ -131,6 +133,7 @@ def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRe
     assert plain == filled == read
 
 
+@pytest.mark.promise("I11")
 def test_ranked_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     config = RankBulk(model=frame[0], data=frame[1], out="out", batch_size=8, segment_max_pred=5)
 

@@ -79,6 +79,7 @@ def test_a_bad_record_is_named_or_tolerated(
 
 
 @pytest.mark.heavy
+@pytest.mark.promise("I11")
 def test_killed_it_goes_on(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     """The processes that it started end too, and no half of a file is taken."""
     program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -72,8 +73,10 @@ def losses_of(folder: pathlib.Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
-def train_frames(folder: pathlib.Path, pattern: str, steps: int, *more: str) -> None:
-    words = [f"--train_data_pattern={pattern}", "--model=FrameLevelLogisticModel", "--batch_size=4", *more]
+def train_frames(
+    folder: pathlib.Path, pattern: str, steps: int, *more: str, model: str = "FrameLevelLogisticModel"
+) -> None:
+    words = [f"--train_data_pattern={pattern}", f"--model={model}", "--batch_size=4", *more]
     assert run(folder, *words, *FRAMES, f"--max_steps={steps}") == 0
 
 
@@ -103,6 +106,27 @@ def test_a_training_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.heavy
+@pytest.mark.promise("I11")
+def test_frames_are_drawn_alike_in_a_run_that_is_resumed_exactly(tmp_path: pathlib.Path) -> None:
+    """DbofModel draws frames in the graph. The second life begins within an epoch, with an empty cache."""
+    pattern = frame_shards(tmp_path)
+    for name, more in (("plain", ()), ("cached", (f"--cache={tmp_path / 'cache'}",))):
+        options = ["--dbof_cluster_size=8", "--dbof_hidden_size=8", "--iterations=5"]
+        options += ["--exact_resume", "--max_bad_records=1", *more]
+        train_frames(tmp_path / name, pattern, 3, *options, model="DbofModel")
+        if more:
+            shutil.rmtree(tmp_path / "cache")
+        train_frames(tmp_path / name, pattern, 6, *options, model="DbofModel")
+    assert losses_of(tmp_path / "cached") == losses_of(tmp_path / "plain")
+    expected, found = weights(tmp_path / "plain", 6), weights(tmp_path / "cached", 6)
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.promise("I11")
 def test_every_program_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
     """What they write is what they write without it, with a bad record that is tolerated too."""
     pattern = frame_shards(tmp_path)

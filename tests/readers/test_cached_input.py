@@ -135,6 +135,7 @@ def queue(pattern: str, cache: Any = "", **more: Any) -> BatchQueue:
 @pytest.mark.parametrize("kind", ["video", "floats"], indirect=True, scope="module")
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 6), st.integers(1, 20), st.integers(0, 99))
 @examples(2)
+@pytest.mark.promise("I11")
 def test_examples_and_their_order_are_those_without_it(
     pattern: str, kind: str, filled: pathlib.Path, size: int, epochs: int, readers: int, buffer: int, seed: int
 ) -> None:
@@ -186,6 +187,7 @@ def test_shares_together_have_every_record_once(pattern: str, kind: str, filled:
     assert found == Counter(name for batch in whole for name in batch["video_ids"].tolist())
 
 
+@pytest.mark.promise("I11")
 def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """In another process, that is another queue, whose cache is gone in the meantime."""
     with opened(queue(pattern, filled, kind=kind)) as (session, fetches, saver):
@@ -199,6 +201,7 @@ def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, t
 
 
 @pytest.mark.parametrize("kind", ["video", "frame"])
+@pytest.mark.promise("I11")
 def test_a_shard_that_has_changed_is_parsed_anew(kind: str, tmp_path: pathlib.Path) -> None:
     shards, cache = write(tmp_path / "shards", kind), tmp_path / "cache"
     shards = shards.replace("*", "[02]")
@@ -224,6 +227,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS, indirect=True, scope="module")
 @pytest.mark.parametrize("place", range(3))
+@pytest.mark.promise("I11")
 def test_another_reader_has_files_of_its_own(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, place: int
 ) -> None:
@@ -234,6 +238,7 @@ def test_another_reader_has_files_of_its_own(
 
 
 @pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@pytest.mark.promise("I11")
 def test_damaged_files_are_made_anew(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
@@ -250,6 +255,7 @@ def test_damaged_files_are_made_anew(
 
 
 @pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@pytest.mark.promise("I11")
 def test_two_that_fill_it_at_once_do_not_disturb_each_other(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
@@ -263,6 +269,7 @@ def test_two_that_fill_it_at_once_do_not_disturb_each_other(
 
 
 @pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@pytest.mark.promise("I11")
 def test_where_there_is_no_room_no_file_is_left(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
@@ -283,6 +290,7 @@ def test_where_there_is_no_room_no_file_is_left(
 
 @pytest.mark.parametrize("kind", ["frame"], indirect=True, scope="module")
 @pytest.mark.heavy
+@pytest.mark.promise("I11")
 def test_killed_while_it_is_filled_it_is_of_use(pattern: str, kind: str, tmp_path: pathlib.Path) -> None:
     """By SIGKILL in a process of its own, as soon as something is there."""
     fill = "t.batches(t.queue(sys.argv[1], sys.argv[2], num_epochs=None, kind='frame'))"
