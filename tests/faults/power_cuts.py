@@ -315,6 +315,12 @@ def promises(recording: Recording) -> Promises:
     return found
 
 
+def written_in_place(recording: Recording) -> list[str]:
+    """The files at the end whose names promise nothing: they were neither there before nor renamed into place."""
+    names = {path for path, (_, content) in recording.after.items() if content is not None}
+    return sorted(path for path in names - promises(recording).files.keys() if not _is_unfinished(path))
+
+
 def _is_unfinished(path: str) -> bool:
     return any(name.startswith(".") or name.endswith((".partial", ".old")) for name in pathlib.PurePath(path).parts)
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 
 import made_videos
 import numpy as np
 import pytest
 from datasets.download import shard_server
-from faults.power_cuts import OUTCOMES, Files, Recording, build, promises, record, write_files, yt8m_words
+from faults.power_cuts import (
+    OUTCOMES,
+    Files,
+    Recording,
+    build,
+    promises,
+    record,
+    write_files,
+    written_in_place,
+    yt8m_words,
+)
 from golden_data import golden
 from own_clips import write_clips
 from small_run import FEATURES, ROOT, train_words, weights
@@ -148,3 +159,12 @@ def test_what_is_made_of_models(models: Recording, command: str, count: int) -> 
 @pytest.mark.parametrize("command", DATA)
 def test_what_is_made_of_data(data: Recording, command: str, count: int) -> None:
     check(data, command, count)
+
+
+@pytest.mark.promise("C11")
+@pytest.mark.long
+def test_only_files_that_grow_are_written_under_their_names(models: Recording, data: Recording) -> None:
+    """A reader leaves out a last line or event that is cut; an input position counts once the state names its step."""
+    growing = re.compile(r".*/(events\.out\.tfevents\..*|metrics\.jsonl|input-\d+\.(index|data-.*))")
+    assert [path for path in written_in_place(models) if not growing.fullmatch(path)] == []
+    assert written_in_place(data) == []
