@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from labels.own_labels import MISSING, NAMES, WRONG, make_records, write_table
+from labels.own_labels import COPIED, MISSING, NAMES, WRONG, make_records, write_table
 
 from yt8m.command_line import cli
 from yt8m.labels import label_audit
@@ -46,13 +46,38 @@ def test_planted_errors_are_listed_first(audited: pathlib.Path) -> None:
     first = {(row["video"], row["class"], row["kind"]) for row in issues[: len(planted)]}
     assert len(first & planted) >= 0.7 * len(planted)
     summary = json.loads((audited / "audit/summary.json").read_text())
-    assert summary["videos"] == 300
+    assert summary["videos"] == 310
     assert summary["estimated share of wrong labels"] == pytest.approx(len(WRONG) / summary["labels"], abs=0.015)
+
+
+def test_copies_are_listed_with_their_splits(audited: pathlib.Path) -> None:
+    splits = {
+        video: split
+        for split in ("train", "validate", "test")
+        for batch in read_records(f"{audited}/data/video/{split}/*.tfrecord")
+        for video in batch.ids
+    }
+    rows = rows_of(audited / "audit/copies.csv")
+    pairs = {tuple(sorted((row["video"], row["other"]))) for row in rows}
+    assert pairs == {(f"clip {number:03}", f"copy {number:03}") for number in COPIED}
+    assert all((row["split"], row["other_split"]) == (splits[row["video"]], splits[row["other"]]) for row in rows)
+    assert sum(row["similarity"] == "1.0000" for row in rows) >= 5
+    summary = json.loads((audited / "audit/summary.json").read_text())
+    across = sum(row["split"] != row["other_split"] for row in rows)
+    assert summary["copies across splits"] == across > 0
+    assert summary["effect on GAP"]["copies"] == summary["videos of other splits that training has seen"] > 0
+    assert summary["effect in words"].startswith("GAP without the copies that training has seen: ")
 
 
 def test_the_work_area_holds_no_models_in_the_end(audited: pathlib.Path) -> None:
     names = sorted(path.name for path in (audited / "audit/.work").iterdir())
-    assert names == ["inputs.json", *(f"scores{fold}.npz" for fold in range(3)), "videos.npz"]
+    assert names == [
+        "copies.npz",
+        "inputs.json",
+        *(f"scores{fold}.npz" for fold in range(3)),
+        "scores_of_splits.npz",
+        "videos.npz",
+    ]
 
 
 def test_decisions_are_kept_and_applied(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +132,7 @@ def labels_of(folder: pathlib.Path) -> dict[str, set[str]]:
     }
 
 
+@pytest.mark.heavy
 def test_an_interrupted_audit_goes_on_after_the_last_fold(
     audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +141,7 @@ def test_an_interrupted_audit_goes_on_after_the_last_fold(
     def interrupted(config: Any, held_out: str) -> Any:
         if len(scored) == 2:
             raise KeyboardInterrupt
-        scored.append(held_out)
+        scored.append(held_out[0])
         return score_fold(config, held_out)
 
     words = [
@@ -130,12 +156,12 @@ def test_an_interrupted_audit_goes_on_after_the_last_fold(
         assert cli.main(words) == 130
     again = list[str]()
     monkeypatch.setattr(
-        label_audit, "score_fold", lambda config, held_out: (again.append(held_out), score_fold(config, held_out))[1]
+        label_audit, "score_fold", lambda config, held_out: (again.append(held_out[0]), score_fold(config, held_out))[1]
     )
     assert cli.main(words) == 0
-    assert len({*scored, *again}) == len(scored) + len(again) == 3
+    assert len({*scored, *again}) == len(scored) + len(again) == 4  # the last is the model of the training split
     assert cli.main([*words[:-1], "--num_epochs=3"]) == 2  # other flags
-    assert len(again) == 1
+    assert len(again) == 2
 
 
 def test_what_cannot_be_audited_is_refused(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

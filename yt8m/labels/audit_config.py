@@ -44,6 +44,13 @@ class AuditConfig(Checked):
         maximum=1, is_common=True,
     )  # fmt: skip
     max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1, is_common=True)
+    similarity: float = option(
+        0.9,
+        "list pairs of videos that are at least so similar as near copies, up to 1",
+        minimum=0.1,
+        maximum=1,
+        is_common=True,
+    )
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
     overwrite: bool = option(
         False, "audit anew if the folder has an audit of other data or flags", shapes="nothing", is_common=True

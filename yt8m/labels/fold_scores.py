@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,8 +135,8 @@ def _quiet_log() -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-def score_fold(config: TrainConfig, held_out: str) -> FoldScores:
-    """Trains the run of `config` to its end, and scores the videos of the shards `held_out`.
+def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
+    """Trains the run of `config` to its end, and scores the videos of the shards that match `held_out`.
 
     Raises:
       KeyboardInterrupt: a signal stopped the training.

@@ -5,8 +5,11 @@ The folder of the audit keeps a work area, `.work`, from which an interrupted au
     inputs.json   a hash of the data and flags
     videos.npz    ids, splits and folds of the videos
     folds/        the videos of each fold as shards; removed when all folds are scored
+    vectors.f16   the vectors that copies are found by; removed when they are found
+    copies.npz    the copies, and a digest of each video
     model0/       the run of the fold that is being trained; removed when the fold is scored
     scores0.npz   the scores of a fold, written when they are complete
+    scores_of_splits.npz  those of the other splits by a model of the training split, if that has copies of them
 """
 
 from __future__ import annotations
@@ -17,23 +20,30 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from absl import logging
+from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.labels import fold_sets, label_issues
+from yt8m.eval_util.arrays import Bools
+from yt8m.labels import class_findings, fold_sets, label_issues, video_copies
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
 from yt8m.labels.fold_sets import AuditedVideos, FoldSets
 from yt8m.labels.label_noise import LabelNoise, estimate
+from yt8m.labels.leaks import LeakEffect, effect_of
+from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors
 from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.storage import json_text
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
-ISSUES, DECISIONS, SUMMARY = "issues.csv", "decisions.csv", "summary.json"
+_VECTORS, _PAIRS = "vectors.f16", "copies.npz"
+ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
+SUMMARY = "summary.json"
 
 
 def run(config: AuditConfig, training: TrainConfig) -> int:
@@ -68,10 +78,15 @@ class LabelAudit:
         """Does the audit and writes its files; returns the content of summary.json."""
         self._begin()
         videos = self._videos()
+        pairs, digests = self._copies(videos)
+        video_copies.write_copies(self._path(COPIES), pairs, videos)
         scores = joined(self._scores(videos))
-        noise = estimate(scores.counts)
         names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
-        summary = self._write_issues(videos, scores, noise, names)
+        findings = class_findings.find(scores, videos, names)
+        class_findings.write(self._path(CLASSES), findings)
+        summary = self._write_issues(videos, scores, estimate(scores.counts), names)
+        summary |= self._summary_of_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
+        summary |= {"findings on classes": len(findings)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         self._remove("folds")
         return summary
@@ -118,9 +133,47 @@ class LabelAudit:
             return fold_sets.read_videos(path)
         groups = fold_sets.read_groups(self._config.table, self._config.group_by)
         records = read_records(self._files, num_classes=self._training.data.num_classes)
-        videos = self._folds.write(records, groups)
+        with storage.write_atomic(self._in_work(_VECTORS)) as file:
+            writer = VectorWriter(file)
+            videos = self._folds.write(records, groups, writer.add)
+        digests = writer.digests()
+        video_copies.write_pairs(self._in_work(_PAIRS), video_copies.exact_copies(digests), digests)
         fold_sets.write_videos(path, videos)
         return videos
+
+    def _copies(self, videos: AuditedVideos) -> tuple[CopyPairs, NDArray[np.void]]:
+        """The copies, and the digest of each video."""
+        pairs, digests = video_copies.read_pairs(self._in_work(_PAIRS))
+        vectors = self._in_work(_VECTORS)
+        if storage.exists(vectors):
+            pairs = video_copies.find_copies(VideoVectors(vectors, len(videos.ids)), digests, self._config.similarity)
+            video_copies.write_pairs(self._in_work(_PAIRS), pairs, digests)
+            storage.remove(vectors)
+        return pairs, digests
+
+    def _summary_of_copies(self, pairs: CopyPairs, videos: AuditedVideos, seen: Bools) -> dict[str, Any]:
+        across = videos.splits[pairs.first] != videos.splits[pairs.second]
+        effect = self._effect(videos, seen) if seen.any() else None
+        return {
+            "copies within a split": int((~across).sum()),
+            "copies across splits": int(across.sum()),
+            "videos of other splits that training has seen": int(seen.sum()),
+            **({"effect on GAP": effect._asdict(), "effect in words": str(effect)} if effect else {}),
+        }
+
+    def _effect(self, videos: AuditedVideos, seen: Bools) -> LeakEffect | None:
+        """The effect of the copies on the GAP of the other splits, by a model of the training split."""
+        of_training = [path for path in self._files if video_copies.is_training_split(fold_sets.split_of(path))]
+        others = [path for path in self._files if path not in set(of_training)]
+        places = np.flatnonzero(~video_copies.of_training(videos))
+        path = self._in_work("scores_of_splits.npz")
+        if not storage.exists(path):
+            logging.info("a model of the %d videos of the training split", len(videos.ids) - len(places))
+            config = self._training_on(",".join(of_training), "model_of_splits", len(videos.ids) - len(places))
+            write_scores(path, score_fold(config, others))
+            self._remove("model_of_splits")
+        ids = [label_issues.bytes_of(videos.ids[place]) for place in places.tolist()]
+        return effect_of(read_scores(path), ids, seen[places], self._training.data.num_classes)
 
     def _unscored(self) -> list[int]:
         """The folds without scores."""
@@ -136,16 +189,16 @@ class LabelAudit:
             places = videos.of_fold(fold)
             if fold in missing:
                 logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(places))
-                config = self._training_without(fold, len(videos.ids) - len(places))
-                write_scores(self._scores_of(fold), score_fold(config, self._folds.pattern(fold)))
+                config = self._training_on(self._folds.others(fold), f"model{fold}", len(videos.ids) - len(places))
+                write_scores(self._scores_of(fold), score_fold(config, [self._folds.pattern(fold)]))
                 self._remove(f"model{fold}")
             yield places, read_scores(self._scores_of(fold))
 
-    def _training_without(self, fold: int, videos: int) -> TrainConfig:
-        config = self._config
-        data = dataclasses.replace(self._training.data, data_pattern=self._folds.others(fold))
-        training = dataclasses.replace(self._training, train_dir=self._in_work(f"model{fold}"), data=data)
-        return with_usual_length(training, videos, config.batch_size, config.num_epochs)
+    def _training_on(self, pattern: str, folder: str, videos: int) -> TrainConfig:
+        """The config of a training on some shards, with so many videos, in a folder of the work area."""
+        data = dataclasses.replace(self._training.data, data_pattern=pattern)
+        training = dataclasses.replace(self._training, train_dir=self._in_work(folder), data=data)
+        return with_usual_length(training, videos, self._config.batch_size, self._config.num_epochs)
 
     def _write_issues(
         self, videos: AuditedVideos, scores: FoldScores, noise: LabelNoise, names: vocabulary.Vocabulary
@@ -172,6 +225,13 @@ def _in_words(summary: dict[str, Any], out: str) -> str:
         f"{summary['estimated share of missing labels']:.1%} of the true labels are missing.\n"
         f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} labels that may be wrong and "
         f"{summary['listed as missing']} that may be missing.\n"
+        f"{storage.join(out, COPIES)} lists {summary['copies across splits']} pairs of copies across splits and "
+        f"{summary['copies within a split']} within one{_effect_in_words(summary)}.\n"
+        f"{storage.join(out, CLASSES)} lists {summary['findings on classes']} findings on classes.\n"
         f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
         f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
     )
+
+
+def _effect_in_words(summary: dict[str, Any]) -> str:
+    return f". {summary['effect in words']}" if "effect in words" in summary else ""

@@ -46,7 +46,7 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
 
     Ties are broken by the margin: the score that contradicts the label most comes first.
     """
-    rows, columns = np.nonzero(~_are_labels(scores))
+    rows, columns = np.nonzero(~are_labels(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
     other = scores.best[rows, columns].astype(np.int64)
     wrong = noise.wrong_chances(classes, scores.label_scores)
@@ -64,7 +64,7 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
     return LabelIssues(videos[order], np.concatenate([classes, other])[order], is_missing[order], chances[order])
 
 
-def _are_labels(scores: FoldScores) -> Bools:
+def are_labels(scores: FoldScores) -> Bools:
     """Whether each of the best classes is a label of its video, bool [N, BEST]."""
     width = int(max(scores.labels.max(initial=0), scores.best.max(initial=0))) + 1
     labels = scores.owners() * width + scores.labels

@@ -1,0 +1,232 @@
+"""Copies of videos: exact ones by a digest of their features, near ones by the direction of their features.
+
+Each video is a vector: its features, or the means over its frames, joined. All vectors are centred and divided by the
+standard deviation of each value, and scaled to the length 1. The similarity of two videos is the product of these
+vectors, between -1 and 1. So what all videos share makes no two of them similar.
+
+Up to `EXACT` videos, all pairs are compared. Of more videos, each is compared with those that have one of the same
+nearest pivots: pivots are videos drawn at random, one of 1000, and each video has its `_PIVOTS` nearest. A pair with a
+similarity of 0.95 has a pivot in common almost always, but not with certainty.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import progress_bar, storage
+from yt8m.eval_util.arrays import Bools, Floats32, Ints64
+from yt8m.labels.fold_sets import AuditedVideos
+from yt8m.records.prediction_files import spreadsheet_text
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.storage import copies
+
+HEADER = ("video", "other", "split", "other_split", "similarity")
+EXACT = 50_000  # videos of which all pairs are compared
+_BLOCK = 2048  # videos of a block that are compared with those of another one at once
+_PER_PIVOT, _PIVOTS = 1000, 3
+_MOST_PAIRS = 1_000_000
+_TRAINING = "train"
+
+Halves = NDArray[np.float16]
+
+
+class VectorWriter:
+    """Collects the vectors and digests of videos, batch by batch: 2 bytes a value, in a file.
+
+    Args:
+      file: an open file, into which the vectors are written.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._digests = file, list[bytes]()
+
+    def add(self, batch: NumpyBatch) -> None:
+        """Adds some videos."""
+        lengths = batch.num_frames.tolist()
+        for row, length in enumerate(lengths):
+            digest = hashlib.blake2b(digest_size=16)
+            for values in batch.features.values():
+                digest.update((values[row, :length] if values.ndim == 3 else values[row]).tobytes())
+            self._digests.append(digest.digest())
+        means = [_mean(values, batch.num_frames) for values in batch.dequantize().features.values()]
+        self._file.write(np.concatenate(means, axis=1).astype(np.float16).tobytes())
+
+    def digests(self) -> NDArray[np.void]:
+        """The digest of each video, 16 bytes [N]."""
+        return np.frombuffer(b"".join(self._digests), "V16")
+
+
+def _mean(values: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[Any]:
+    """The mean over the frames of each video; the values themselves if there are no frames."""
+    if values.ndim == 2:
+        return values
+    return np.asarray(values.sum(axis=1, dtype=np.float32) / np.maximum(num_frames, 1)[:, np.newaxis])
+
+
+class VideoVectors:
+    """The vectors of all videos, read block by block from a file.
+
+    Args:
+      path: the file that a `VectorWriter` filled.
+      count: N, number of videos.
+    """
+
+    def __init__(self, path: str, count: int) -> None:
+        self._rows: Halves = np.memmap(copies.file_copy(path), np.float16, "r").reshape(count, -1)
+        self._mean, self._spread = self._moments()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _moments(self) -> tuple[Floats32, Floats32]:
+        total, squares = np.zeros((2, self._rows.shape[1]))
+        for start in range(0, len(self._rows), _BLOCK):
+            block = self._rows[start : start + _BLOCK].astype(np.float64)
+            total, squares = total + block.sum(0), squares + (block**2).sum(0)
+        mean = total / len(self._rows)
+        spread = np.sqrt(np.maximum(squares / len(self._rows) - mean**2, 0))
+        usual = spread.mean() or 1.0
+        return mean.astype(np.float32), np.maximum(spread, 1e-3 * usual).astype(np.float32)
+
+    def unit(self, rows: Ints64 | slice) -> Floats32:
+        """The vectors of some videos, centred and of length 1, float32 [n, D]; a vector without direction stays 0."""
+        values = (self._rows[rows].astype(np.float32) - self._mean) / self._spread
+        length = np.linalg.norm(values, axis=1, keepdims=True)
+        return np.asarray(np.divide(values, length, out=np.zeros_like(values), where=length > 0), np.float32)
+
+
+class CopyPairs(NamedTuple):
+    """Pairs of videos that are copies, `first` before `second`, in the order of the videos. All arrays are [P].
+
+    Attributes:
+      first, second: int64, the places of the videos.
+      similarity: float32; 1 for exact copies.
+    """
+
+    first: Ints64
+    second: Ints64
+    similarity: Floats32
+
+
+def exact_copies(digests: NDArray[np.void]) -> CopyPairs:
+    """The pairs of each exact copy with the first video of the same digest."""
+    _, firsts, groups = np.unique(digests, return_index=True, return_inverse=True)
+    original = firsts[groups].astype(np.int64)
+    second = np.flatnonzero(original != np.arange(len(original)))
+    return CopyPairs(original[second], second, np.ones(len(second), np.float32))
+
+
+def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: float) -> CopyPairs:
+    """All pairs with at least this similarity.
+
+    Exact copies of a video are paired with the first of them alone. A near copy is paired with the first of its exact
+    copies, too.
+    """
+    pairs = [np.stack(exact_copies(digests), axis=1, dtype=np.float64)]
+    different = np.sort(np.unique(digests, return_index=True)[1]).astype(np.int64)
+    blocks = _all_blocks(len(different)) if len(different) <= EXACT else _pivot_blocks(vectors, different)
+    number = 0
+    for rows, columns in progress_bar.with_bar(blocks, "comparing"):
+        pairs.append(_similar(vectors, different[rows], different[columns], similarity))
+        number += len(pairs[-1])
+        if number > _MOST_PAIRS:
+            logging.warning("there are more than %d near copies: the search ends; raise --similarity", _MOST_PAIRS)
+            break
+    return _sorted(np.concatenate(pairs))
+
+
+def _sorted(pairs: NDArray[np.float64]) -> CopyPairs:
+    """The pairs, each once."""
+    places = np.unique(pairs[:, :2], axis=0, return_index=True)[1]
+    first, second, similarity = pairs[places].T
+    return CopyPairs(first.astype(np.int64), second.astype(np.int64), similarity.astype(np.float32))
+
+
+def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
+    """(first, second, similarity) of the pairs of a row and a later column; one row per pair."""
+    products = vectors.unit(rows) @ vectors.unit(columns).T
+    places, others = np.nonzero(products >= least)
+    is_later = rows[places] < columns[others]
+    places, others = places[is_later], others[is_later]
+    return np.stack([rows[places], columns[others], np.minimum(products[places, others], 1)], axis=1, dtype=np.float64)
+
+
+def _all_blocks(count: int) -> Iterator[tuple[Ints64, Ints64]]:
+    places = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+    return ((rows, columns) for number, rows in enumerate(places) for columns in places[number:])
+
+
+def _pivot_blocks(vectors: VideoVectors, videos: Ints64) -> Iterator[tuple[Ints64, Ints64]]:
+    """Blocks of the videos of each pivot, as places in `videos`."""
+    drawn = np.random.default_rng(0).choice(len(videos), max(1, len(videos) // _PER_PIVOT), replace=False)
+    pivots = vectors.unit(videos[np.sort(drawn)]).T
+    nearest = np.concatenate(
+        [
+            np.argpartition(-(vectors.unit(videos[start : start + _BLOCK]) @ pivots), _PIVOTS - 1, axis=1)[:, :_PIVOTS]
+            for start in range(0, len(videos), _BLOCK)
+        ]
+    )
+    order = np.argsort(nearest.ravel(), kind="stable")
+    for members in np.split(order // _PIVOTS, np.flatnonzero(np.diff(nearest.ravel()[order])) + 1):
+        for rows, columns in _all_blocks(len(members)):
+            yield members[rows], members[columns]
+
+
+def of_training(videos: AuditedVideos) -> Bools:
+    """Whether each video is of a split for training, bool [N]."""
+    return np.array([is_training_split(name) for name in videos.split_names], np.bool_)[videos.splits]
+
+
+def is_training_split(name: str) -> bool:
+    """Whether a split is for training: its name begins so."""
+    return name.startswith(_TRAINING)
+
+
+def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[np.void]) -> Bools:
+    """Whether a video of another split is a copy of one of the training split, bool [N]."""
+    is_training = of_training(videos)
+    groups = np.unique(digests, return_inverse=True)[1]
+    size = int(groups.max(initial=-1)) + 1
+    has_training = np.zeros(size, np.bool_)
+    has_training[groups[is_training]] = True
+    seen = has_training.copy()
+    for one_side, other_side in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
+        seen[groups[one_side[has_training[groups[other_side]]]]] = True
+    return np.asarray(seen[groups] & ~is_training)
+
+
+def write_pairs(path: str, pairs: CopyPairs, digests: NDArray[np.void]) -> None:
+    """Writes pairs and digests into an NPZ file, whole or not at all."""
+    with storage.write_atomic(path) as file:
+        np.savez(file, **pairs._asdict(), digests=digests.view(np.uint8))
+
+
+def read_pairs(path: str) -> tuple[CopyPairs, NDArray[np.void]]:
+    """The pairs and digests that `write_pairs` wrote."""
+    with storage.open_read(path) as file, np.load(file) as arrays:
+        return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
+
+
+def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:
+    """Writes `copies.csv`: pairs across splits first, then those within one, the most similar first."""
+    splits, others = videos.splits[pairs.first], videos.splits[pairs.second]
+    order = np.lexsort((-pairs.similarity, splits == others))
+    with storage.write_atomic(path, "w") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(HEADER)
+        lines.writerows(_rows(pairs, videos, order.tolist()))
+
+
+def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iterator[list[str]]:
+    for place in order:
+        both = int(pairs.first[place]), int(pairs.second[place])
+        ids = [spreadsheet_text(videos.ids[video]) for video in both]
+        splits = [videos.split_names[videos.splits[video]] for video in both]
+        yield [*ids, *splits, f"{pairs.similarity[place]:.4f}"]
