@@ -29,6 +29,7 @@ _GROUPS = {
         "extract": Command("yt8m.command_line.extract", "make records of your own videos from the video files"),
         "inspect": Command("yt8m.command_line.inspect", "show what TFRecord shards hold, and what is damaged"),
         "audit": Command("yt8m.command_line.audit", "list labels that are wrong or missing, and copies of videos"),
+        "select": Command("yt8m.command_line.select", "choose the videos to label next"),
         "verify": Command("yt8m.command_line.verify", "check that shards are complete; write a manifest of them"),
         "cache": Command(
             "yt8m.command_line.cache", "parse shards ahead of time, for train, eval and inference --cache"

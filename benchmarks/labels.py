@@ -1,0 +1,182 @@
+"""How well `yt8m audit` finds planted errors of labels: `python -m benchmarks.labels --noise=0.5 --cleanlab=PYTHON`.
+
+The data are generated: 20,000 videos of 200 classes; normal noise on the features makes them harder. 20 % of the labels
+are removed, and 5 % are replaced by another class, drawn by frequency. PYTHON is an interpreter of an environment with
+cleanlab 2.9; it ranks the same scores. `labels_to_check` is the rule of that file, on the same scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import pathlib
+import subprocess
+import tempfile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m.command_line import flags
+from yt8m.datasets.sample_data import synthetic_videos
+from yt8m.eval_util.average_precision import AveragePrecisionCalculator
+from yt8m.labels import fold_scores, fold_sets, label_issues
+from yt8m.labels.fold_scores import FoldScores, joined, read_scores
+from yt8m.labels.label_audit import LabelAudit
+from yt8m.labels.label_noise import estimate
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.reports.worst_videos import HARDLY, SURELY
+
+VIDEOS, CLASSES, COPIES = 20_000, 200, 500
+WRONG, MISSING = 0.05, 0.2
+_SHARDS = 10
+_CLEANLAB = """
+import sys, numpy as np
+from cleanlab.rank import get_label_quality_scores
+data = np.load(sys.argv[1])
+labels, chances = data["labels"], data["chances"]
+for method, adjusted in (("self_confidence", False), ("normalized_margin", True)):
+    settings = dict(method=method, adjust_pred_probs=adjusted)
+    pairs = ((labels[:, k].astype(int), chances[:, k]) for k in range(labels.shape[1]))
+    quality = [get_label_quality_scores(given, np.stack([1 - p, p], 1), **settings) for given, p in pairs]
+    np.save(f"{sys.argv[1]}.{method}.npy", np.stack(quality, 1))
+"""
+
+
+class Planted(NamedTuple):
+    """Features [N, D], true labels [N, C] and labels with errors [N, C]."""
+
+    features: np.ndarray
+    truth: np.ndarray
+    labels: np.ndarray
+
+
+def plant(noise: float, seed: int) -> Planted:
+    """Generated videos and their labels with errors; the last COPIES videos are near copies of the first ones."""
+    rng = np.random.default_rng(seed)
+    videos = list(synthetic_videos.videos(seed, 0, VIDEOS - COPIES, CLASSES))
+    features = np.stack([synthetic_videos.mean_features(video) for video in videos])
+    truth = np.zeros((VIDEOS, CLASSES), np.bool_)
+    for row, video in enumerate(videos):
+        truth[row, video.labels] = True
+    features += np.float32(noise) * rng.standard_normal(features.shape, np.float32)
+    copied = features[:COPIES] + np.float32(0.05) * rng.standard_normal((COPIES, features.shape[1]), np.float32)
+    truth[-COPIES:] = truth[:COPIES]
+    labels, (rows, classes) = truth.copy(), np.nonzero(truth)
+    order = rng.permutation(len(rows))
+    missing, wrong = int(MISSING * len(rows)), int(WRONG * len(rows))
+    labels[rows[order[:missing]], classes[order[:missing]]] = False
+    for place in order[missing : missing + wrong].tolist():
+        labels[rows[place], classes[place]] = False
+        free = np.flatnonzero(~truth[rows[place]] & ~labels[rows[place]])
+        weights = truth.sum(0)[free]
+        labels[rows[place], rng.choice(free, p=weights / weights.sum())] = True
+    return Planted(np.concatenate([features, copied]), truth, labels)
+
+
+def write(folder: pathlib.Path, planted: Planted) -> str:
+    """Writes the videos as records; returns their pattern."""
+    size, written = planted.features.shape[1], {}
+    for shard in range(_SHARDS):
+        rows = range(shard, VIDEOS, _SHARDS)
+        path = str(folder / "train" / f"train{shard}.tfrecord")
+        written[path] = manifest.write_shard(path, (_record(planted, row) for row in rows))
+    data = DataFormat("video", (FeatureFormat("mean", size),), num_classes=CLASSES)
+    manifest.write(str(folder / "train" / manifest.NAME), written, data)
+    vocabulary.write(str(folder / vocabulary.NAME), vocabulary.of_names([f"class {k}" for k in range(CLASSES)]))
+    return str(folder / "train" / "*.tfrecord")
+
+
+def _record(planted: Planted, row: int) -> bytes:
+    labels = np.flatnonzero(planted.labels[row]).tolist()
+    context = {"id": shards.bytes_feature(b"v%05d" % row), "labels": shards.int64_feature(labels)}
+    return shards.example(context | {"mean": shards.float_feature(planted.features[row])})
+
+
+def average_precision(ranking: np.ndarray, errors: np.ndarray) -> float:
+    """AP of the errors, ranked by the largest values."""
+    calculator = AveragePrecisionCalculator()
+    calculator.accumulate(ranking, errors)
+    return float(calculator.peek_ap_at_n())
+
+
+def precision(ranking: np.ndarray, errors: np.ndarray) -> float:
+    """The share of errors among as many of the first pairs as there are errors."""
+    return float(errors[np.argsort(-ranking, kind="stable")[: int(errors.sum())]].mean())
+
+
+def audit(pattern: str, folder: pathlib.Path) -> tuple[FoldScores, np.ndarray]:
+    """The scores of all classes, and the number of each video."""
+    fold_scores.BEST = CLASSES  # so that other rankings get all scores
+    config, training = flags.audit_config([f"--data={pattern}", f"--out={folder}"])
+    LabelAudit(config, training).run()
+    videos = fold_sets.read_videos(str(folder / ".work" / "videos.npz"))
+    parts = ((videos.of_fold(k), read_scores(str(folder / ".work" / f"scores{k}.npz"))) for k in range(config.folds))
+    return joined(parts), np.array([int(video[1:]) for video in videos.ids])
+
+
+def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab: str) -> dict[str, np.ndarray]:
+    """{name: [N, C], larger for pairs that are more likely in error}."""
+    kept = scores._replace(best=scores.best[:, :20], best_scores=scores.best_scores[:, :20])
+    issues = label_issues.find_issues(kept, estimate(scores.counts))
+    ours = np.zeros(labels.shape)
+    ours[issues.videos, issues.classes] = np.arange(len(issues.videos), 0, -1)
+    chances = 1 / (1 + np.exp(-dense.astype(np.float64)))
+    parts = -np.log(np.where(labels, chances, 1 - chances) + 1e-5)
+    listed = np.where(labels, chances <= HARDLY, chances >= SURELY)
+    found = {"yt8m audit": ours, "labels_to_check": np.where(listed, parts, 0)}
+    if cleanlab:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/scores.npz"
+            np.savez(path, labels=labels, chances=chances)
+            subprocess.run([cleanlab, "-c", _CLEANLAB, path], check=True)
+            for method in ("self_confidence", "normalized_margin"):
+                found[f"cleanlab {method}"] = -np.load(f"{path}.{method}.npy")
+    return found
+
+
+def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, ranked: dict[str, np.ndarray]) -> None:
+    """Prints precision, AP and calibration."""
+    errors = planted.truth != planted.labels
+    for kind, pairs in (("wrong", labels), ("missing", ~labels)):
+        print(f"{kind}: {int(errors[pairs].sum())} planted")
+        for name, ranking in ranked.items():
+            figures = precision(ranking[pairs], errors[pairs]), average_precision(ranking[pairs], errors[pairs])
+            print(f"  {name:28s} precision at the number planted {figures[0]:.3f}, AP {figures[1]:.3f}")
+    issues = label_issues.find_issues(scores, estimate(scores.counts), 0.1)
+    right = errors[issues.videos, issues.classes]
+    print("estimated chance and share of errors, in ten equal groups of the listed labels:")
+    groups = np.array_split(np.arange(len(right)), 10)
+    print("  " + "  ".join(f"{issues.chances[group].mean():.2f} {right[group].mean():.2f}" for group in groups))
+
+
+def print_copies(path: pathlib.Path) -> None:
+    """Prints how many of the planted copies are listed, and how many other pairs."""
+    with path.open(newline="") as file:
+        pairs = {tuple(sorted((int(row["video"][1:]), int(row["other"][1:])))) for row in csv.DictReader(file)}
+    copied = {(row, VIDEOS - COPIES + row) for row in range(COPIES)}
+    rate = len(pairs - copied) / (VIDEOS * (VIDEOS - 1) / 2) * 1e6
+    print(f"copies: recall {len(pairs & copied) / COPIES:.3f}, false pairs in a million {rate:.2f}")
+
+
+def main() -> None:
+    """Plants, audits and prints."""
+    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.labels", description=__doc__)
+    parser.add_argument("--noise", type=float, default=0.5, help="standard deviation of the noise on the features")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cleanlab", default="", help="interpreter of an environment with cleanlab")
+    arguments = parser.parse_args()
+    planted = plant(arguments.noise, arguments.seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        scores, order = audit(write(folder / "data", planted), folder / "audit")
+        in_order = Planted(planted.features[order], planted.truth[order], planted.labels[order])
+        dense = np.empty(planted.labels.shape, np.float32)
+        np.put_along_axis(dense, scores.best.astype(np.int64), scores.best_scores, 1)
+        ranked = rankings(scores, dense, in_order.labels, arguments.cleanlab)
+        print_figures(in_order, in_order.labels, scores, ranked)
+        print_copies(folder / "audit" / "copies.csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""A batch of videos to label: against a loop, and in the files that are written."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from labels.own_labels import NAMES, make_records, write_table
+
+from yt8m.command_line import cli
+from yt8m.errors import UsageError
+from yt8m.eval_util.top_k import top_k
+from yt8m.labels.batch_selection import UnlabelledVideos, select
+from yt8m.labels.select_config import SelectConfig
+
+VIDEOS, CLASSES, SIZE = 80, 6, 5
+
+
+def candidates() -> UnlabelledVideos:
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(VIDEOS, SIZE)).astype(np.float32)
+    directions[40:60] = directions[0] + rng.normal(0, 0.01, (20, SIZE))  # nearly the same video
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    scores = rng.random((VIDEOS, CLASSES), np.float32)
+    scores[40:60] = 0.5
+    return UnlabelledVideos([f"v{number}" for number in range(VIDEOS)], top_k(scores, CLASSES), directions)
+
+
+COUNTS, LABELLED = np.array([100, 50, 20, 10, 5, 1]), np.eye(SIZE, dtype=np.float32)[:2]
+
+
+def config(by: str, count: int = 12, seed: int = 0) -> SelectConfig:
+    return SelectConfig("run", "data", "out.csv", count, by, seed=seed)
+
+
+def values(of: UnlabelledVideos, weights: np.ndarray) -> np.ndarray:
+    scores = np.zeros((VIDEOS, CLASSES))
+    np.put_along_axis(scores, of.best.classes.astype(np.int64), of.best.scores, 1)
+    return (4 * scores * (1 - scores) * weights).sum(1)
+
+
+def test_the_batch_is_that_of_a_loop() -> None:
+    of = candidates()
+    worth = values(of, 1 / np.sqrt(1 + COUNTS))
+    chosen: list[int] = []
+    for _ in range(12):
+        others = [*LABELLED, *of.directions[chosen]]
+        gains = [worth[row] * min(1 - of.directions[row] @ other for other in others) for row in range(VIDEOS)]
+        chosen.append(max((row for row in range(VIDEOS) if row not in chosen), key=lambda row: gains[row]))
+    selection = select(of, COUNTS, LABELLED, config("all"))
+    assert selection.places.tolist() == chosen
+    assert sum(40 <= place < 60 for place in chosen) <= 1  # one of the videos that are alike
+    assert selection.values == pytest.approx(worth[chosen], rel=1e-5)
+
+
+def test_uncertainty_alone_is_the_top_of_a_list() -> None:
+    of = candidates()
+    selection = select(of, COUNTS, LABELLED, config("uncertainty"))
+    assert selection.places.tolist() == np.argsort(-values(of, np.ones(CLASSES)), kind="stable")[:12].tolist()
+    assert sum(40 <= place < 60 for place in selection.places) == 12
+
+
+def test_a_random_batch_depends_on_its_seed() -> None:
+    first, again, other = (select(candidates(), COUNTS, LABELLED, config("random", seed=seed)) for seed in (0, 0, 1))
+    assert first.places.tolist() == again.places.tolist() != other.places.tolist()
+    assert len(set(first.places.tolist())) == 12
+
+
+def test_no_more_videos_are_chosen_than_there_are() -> None:
+    assert sorted(select(candidates(), COUNTS, LABELLED, config("all", 500)).places.tolist()) == list(range(VIDEOS))
+
+
+def test_the_name_of_the_file_fits_its_format() -> None:
+    with pytest.raises(UsageError, match=r"with --format=label-studio its name ends in \.json"):
+        SelectConfig("run", "data", "out.csv", format="label-studio")
+
+
+@pytest.mark.long
+def test_a_table_and_tasks_are_written(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_table(tmp_path)
+    make_records(tmp_path)
+    data = f"{tmp_path}/data/video"
+    words = [f"--train_data_pattern={data}/train/*.tfrecord", f"--train_dir={tmp_path}/run", "--batch_size=16"]
+    assert cli.main(["train", *words]) == 0
+    of_run = [f"--model={tmp_path}/run", f"--data={data}/test/*.tfrecord", "--count=5"]
+    assert cli.main(["select", *of_run, f"--out={tmp_path}/next.csv"]) == 0
+    with (tmp_path / "next.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1", "2", "3", "4", "5"]
+    assert {part.split()[0] for row in rows for part in row["classes"].split("; ")} == set(NAMES)
+    (tmp_path / "media.csv").write_text(f"id,address\n{rows[0]['video']},https://example.org/1\n")
+    tasks_words = [*of_run, "--format=label-studio", f"--out={tmp_path}/tasks.json", f"--media={tmp_path}/media.csv"]
+    assert cli.main(["select", *tasks_words]) == 0
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["id"] for task in tasks] == [row["video"] for row in rows]
+    assert tasks[0]["data"]["video"] == "https://example.org/1"
+    for task in tasks:
+        for prediction in task["predictions"]:
+            (result,) = prediction["result"]
+            assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "classes", "video")
+            assert set(result["value"]["choices"]) <= set(NAMES)
+            assert 0.5 <= prediction["score"] <= 1

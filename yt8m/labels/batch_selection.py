@@ -1,0 +1,161 @@
+"""`yt8m select`: the videos to label next, as a batch: uncertain, of rare classes, and different from one another.
+
+- *Uncertainty* of a class is the variance p (1 - p) of a label with the probability p, times 4. The value of a video is
+  the sum over its best classes, each weighted by how rare the class is: by 1 / sqrt(1 + its number of labels).
+- *Difference* is the distance (1 - cosine) from the nearest video that is labelled or was chosen before.
+
+Videos are chosen one after another by the product of both (the greedy algorithm for k centres: T. F. Gonzalez,
+Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m import progress_bar, scoring
+from yt8m.errors import UsageError
+from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
+from yt8m.eval_util.top_k import TopK, top_k
+from yt8m.labels import label_tasks
+from yt8m.labels.select_config import SelectConfig
+from yt8m.records.batches import read_records
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.scoring import Scorer
+
+_CLASSES = 20  # best classes of a video that count
+_POOL = 20  # candidates for each video to choose: those of the largest values
+_MOST_LABELLED = 20_000  # labelled videos that candidates are compared with
+_BLOCK = 2048
+
+
+class UnlabelledVideos(NamedTuple):
+    """Videos to choose from. N is their number.
+
+    Attributes:
+      ids: the text of each id.
+      best: the best classes of each, best first.
+      directions: float32 [N, D], features of length 1.
+    """
+
+    ids: Sequence[str]
+    best: TopK
+    directions: Floats32
+
+
+class Selection(NamedTuple):
+    """The chosen videos, in their order. All arrays are [n].
+
+    Attributes:
+      places: int64, their places among the candidates.
+      values: float64, uncertainty weighted by rarity; of `--by=uncertainty`, not weighted.
+      distances: float64, from the nearest video that is labelled or was chosen before; nan if it did not count.
+    """
+
+    places: Ints64
+    values: Floats64
+    distances: Floats64
+
+
+def run(config: SelectConfig) -> int:
+    """Chooses videos, and writes them; returns the exit status.
+
+    Raises:
+      UsageError: there is no such model, or the data do not fit it.
+    """
+    with scoring.open(config.model, config.checkpoint, trust_code=config.trust_code) as scorer:
+        candidates = read_candidates(scorer, config.data)
+        counts, labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
+        names = scorer.shown_names
+    selection = select(candidates, counts, labelled, config)
+    label_tasks.write(config, candidates.ids, candidates.best, selection, names)
+    print(_in_words(candidates, selection, names, config), flush=True)
+    return 0
+
+
+def _in_words(candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig) -> str:
+    first = np.bincount(candidates.best.classes[selection.places, 0])
+    common = np.argsort(-first, kind="stable")[:5]
+    classes = ", ".join(names.name(int(number)) for number in common if first[number])
+    return f"{config.out}: {len(selection.places)} of {len(candidates.ids)} videos, most of them of {classes}"
+
+
+def directions_of(batch: NumpyBatch) -> Floats32:
+    """The features of videos, joined and scaled to the length 1, float32 [B, D]; frames are averaged."""
+    means = []
+    for values in batch.dequantize().features.values():
+        frames = np.maximum(batch.num_frames, 1)[:, np.newaxis]
+        means.append(values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames)
+    joined = np.concatenate(means, axis=1)
+    return np.asarray(joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
+    """The videos to choose from, with their best classes by the model."""
+    ids, scores, classes, directions = list[str](), [], [], []
+    for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
+        unlabelled = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
+        best = top_k(scorer.scores(scorer.takes.arranged(unlabelled))[1], _CLASSES)
+        ids += batch.ids
+        scores.append(best.scores)
+        classes.append(best.classes)
+        directions.append(directions_of(batch))
+    return UnlabelledVideos(ids, TopK(np.concatenate(scores), np.concatenate(classes)), np.concatenate(directions))
+
+
+def read_labelled(scorer: Scorer, pattern: str) -> tuple[Ints64, Floats32]:
+    """The number of labels of each class, int64 [C], and the directions of the first videos."""
+    if not pattern:
+        raise UsageError("the run does not say which videos have labels: name them by --labelled.")
+    counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
+    for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
+        counts += batch.labels.sum(0)
+        if number < _MOST_LABELLED:
+            directions.append(directions_of(batch)[: _MOST_LABELLED - number])
+            number += len(directions[-1])
+    return counts, np.concatenate(directions)
+
+
+def select(candidates: UnlabelledVideos, counts: Ints64, labelled: Floats32, config: SelectConfig) -> Selection:
+    """Chooses videos.
+
+    Args:
+      candidates: the videos to choose from.
+      counts: int64 [C], the number of labels of each class so far.
+      labelled: float32 [M, D], the directions of labelled videos.
+      config: how many, and by what.
+    """
+    number = min(config.count, len(candidates.ids))
+    weights = 1 / np.sqrt(1 + counts[candidates.best.classes])
+    uncertainty = 4 * candidates.best.scores * (1 - candidates.best.scores)
+    if config.by == "random":
+        places = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
+        return Selection(places, uncertainty.sum(1)[places].astype(np.float64), np.full(number, np.nan))
+    values = (uncertainty * (weights if config.by == "all" else 1)).sum(1).astype(np.float64)
+    pool = np.argsort(-values, kind="stable")
+    if config.by == "uncertainty":
+        return Selection(pool[:number], values[pool[:number]], np.full(number, np.nan))
+    pool = pool[: max(number, _POOL * number)]
+    chosen, distances = _greedy(values[pool], candidates.directions[pool], labelled, number)
+    return Selection(pool[chosen], values[pool[chosen]], distances)
+
+
+def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: int) -> tuple[Ints64, Floats64]:
+    """The places and distances of the videos with the largest products of value and distance, one after another."""
+    nearest = np.full(len(values), -1.0)
+    for start in range(0, len(labelled), _BLOCK):
+        nearest = np.maximum(nearest, (directions @ labelled[start : start + _BLOCK].T).max(1))
+    chosen, distances = [], []
+    free = np.ones(len(values), np.bool_)
+    for _ in range(number):
+        distance = np.maximum(1 - nearest, 0)
+        place = int(np.argmax(np.where(free, values * distance, -1)))
+        chosen.append(place)
+        distances.append(distance[place])
+        free[place] = False
+        nearest = np.maximum(nearest, directions @ directions[place])
+    return np.array(chosen, np.int64), np.array(distances)
