@@ -138,7 +138,7 @@ def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab
 def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, ranked: dict[str, np.ndarray]) -> None:
     """Prints precision, AP and calibration."""
     errors = planted.truth != planted.labels
-    for kind, pairs in (("wrong", labels), ("missing", ~labels)):
+    for kind, pairs in (("wrong", labels), ("missing", ~labels), ("wrong or missing", np.ones_like(labels))):
         print(f"{kind}: {int(errors[pairs].sum())} planted")
         for name, ranking in ranked.items():
             figures = precision(ranking[pairs], errors[pairs]), average_precision(ranking[pairs], errors[pairs])

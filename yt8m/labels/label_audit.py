@@ -28,7 +28,7 @@ from yt8m import options, storage
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
-from yt8m.labels import class_findings, fold_sets, label_issues, video_copies
+from yt8m.labels import audit_page, class_findings, fold_sets, label_issues, video_copies
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
 from yt8m.labels.fold_sets import AuditedVideos, FoldSets
@@ -37,6 +37,7 @@ from yt8m.labels.leaks import LeakEffect, effect_of
 from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors
 from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
+from yt8m.reports import media_links
 from yt8m.storage import json_text
 from yt8m.termination import terminable
 
@@ -58,6 +59,7 @@ def run(config: AuditConfig, training: TrainConfig) -> int:
       RunError: a record is damaged, or a training failed.
       KeyboardInterrupt: a signal stopped the audit, which the same command continues.
     """
+    media_links.check(config.media)
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
         summary = LabelAudit(config, training).run()
@@ -88,6 +90,8 @@ class LabelAudit:
         summary |= self._summary_of_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
         summary |= {"findings on classes": len(findings)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        tables = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
+        audit_page.write(self._config.out, summary, tables, self._config.media)
         self._remove("folds")
         return summary
 

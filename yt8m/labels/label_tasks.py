@@ -61,4 +61,5 @@ def _task(video: str, address: str, model: str, classes: Sequence[tuple[str, flo
     choices = {"choices": [label for label, _ in tags]}
     result = {"from_name": "classes", "to_name": "video", "type": "choices", "value": choices}
     prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}
-    return {"data": {"video": address, "id": video}, "predictions": [prediction] if tags else []}
+    task: dict[str, Any] = {"data": {"video": address, "id": video}}
+    return {**task, "predictions": [prediction] if tags else []}
