@@ -52,6 +52,9 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
             (videos,) = scorer.batches(shard)
             ids, scores = scorer.scores(videos, 16)
             reports = scorer.evaluated(videos).reports
+            of_records = scorer.scores([(record, "", 0) for record in made])  # as a service gets them
+        assert of_records[0] == ids
+        np.testing.assert_allclose(of_records[1], scores, rtol=0, atol=1e-6)
         assert ids == [f"v{row:02}" for row in range(9)]
         found.append((scores, reports))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-6)

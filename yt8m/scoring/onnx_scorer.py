@@ -10,6 +10,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.export.onnx_file import OnnxFile
 from yt8m.records import thresholds, vocabulary
+from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import ModelInput, Videos, padded
 from yt8m.scoring.scorer import ArrayScorer
@@ -34,6 +35,7 @@ class OnnxScorer(ArrayScorer):
         is_own = bool(about["extractors"]) and own_runs.is_noted(storage.read_bytes(path))
         takes = ModelInput(path, self._file.format, about["extractors"], is_own, has_own_reader=False)
         super().__init__(path, takes, vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(()))
+        self._records = Records([], takes.format)
         self.model, self.weights, self.step = about["model"], path, about["step"]
         which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
         logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, path)
@@ -51,8 +53,10 @@ class OnnxScorer(ArrayScorer):
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """The ids and scores of videos, with those of NaN."""
-        if not isinstance(videos, NumpyBatch):
-            raise UsageError(f"{self.path} takes arrays: parse the records first.")
+        if isinstance(videos, np.ndarray):
+            raise UsageError(f"{self.path} is an ONNX file, which cannot read a cache: name its run.")
+        if not isinstance(videos, NumpyBatch):  # of a service, whose records have the ranges of the training data
+            videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
 
     def reads(self, data: object) -> bool:
