@@ -1,4 +1,4 @@
-"""What the site needs beside the pages of docs/: pages that live elsewhere, and links that lead out of docs/.
+"""What the site needs beside the pages of docs/: pages that live elsewhere, one of each model, links out of docs/.
 
 A link is written so that it works where the page is read in the repository. On the site, a link to a page
 that lives elsewhere leads to its copy, and a link to any other file of the repository becomes plain text.
@@ -15,6 +15,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from recipes import pages
+from yt8m import models
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages outside of docs/: their path in the repository, and on the site.
 ELSEWHERE = {
@@ -30,15 +33,22 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that live elsewhere."""
+    """Adds the pages that live elsewhere, and the page of each model."""
     for source, site in ELSEWHERE.items():
         files.append(File.generated(config, site, content=(ROOT / source).read_text()))
+    for name in models.names():
+        path = f"{pages.SITE_FOLDER}/{name}.md"
+        files.append(File.generated(config, path, content=pages.page(name)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turns the links of a page into links of the site."""
     site = page.file.src_uri
+    if site.startswith(f"{pages.SITE_FOLDER}/"):
+        return markdown
+    if site == "users/models.md":
+        return pages.linked(rewrite(markdown, f"docs/{site}", site))
     return rewrite(markdown, _SOURCES.get(site, f"docs/{site}"), site)
 
 

@@ -147,6 +147,7 @@ def test_segments_and_frames(world: pathlib.Path) -> None:
         assert scores == pytest.approx(of_arrays[video], rel=1e-4)
 
 
+@pytest.mark.heavy
 def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
     """Even if the data have them in another order, or have more than the model takes."""
     draw = np.random.default_rng(0)
@@ -440,6 +441,7 @@ reveal_type(yt8m.load)
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_users_of_mypy_see_the_types(tmp_path: pathlib.Path) -> None:
     (tmp_path / "use.py").write_text(_TYPED)

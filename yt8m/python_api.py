@@ -263,7 +263,7 @@ def fit(**flag_values: Any) -> FittedRun:
     """Trains a model in this process, as train.py does.
 
     Args:
-      **given: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several values.
+      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several values.
           None stands for a flag that is not given.
 
     Raises:

@@ -113,6 +113,7 @@ def store_losses_of_peer(model: str, folder: str, contestant: str) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.heavy
 def test_the_figures_of_the_peers_are_those_of_this_project():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")

@@ -49,6 +49,7 @@ def seen():
         return json.loads(output.splitlines()[-1])
 
 
+@pytest.mark.heavy
 def test_a_worker_trains_variables_of_the_server(seen):
     assert seen["step"] == 5
     assert seen["losses"][-1] < seen["losses"][0]

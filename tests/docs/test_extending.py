@@ -59,6 +59,7 @@ def test_the_optimizer_takes_steps_of_the_learning_rate(folder: pathlib.Path) ->
     del sys.modules["my_optimizers"]
 
 
+@pytest.mark.heavy
 def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Path) -> None:
     module = importlib.import_module("my_reader")
     assert module.__file__ == str(folder / "my_reader.py")

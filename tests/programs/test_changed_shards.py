@@ -78,7 +78,7 @@ def changing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     return flag
 
 
-@pytest.mark.parametrize("how", ["cut", "deleted"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("deleted", marks=pytest.mark.heavy)])
 def test_inference_writes_nothing(
     run: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -129,7 +129,7 @@ def test_one_evaluation_reports_nothing(
     assert not (run / "eval/report.json").exists()
 
 
-@pytest.mark.parametrize("how", ["cut", "deleted"])
+@pytest.mark.parametrize("how", [pytest.param("cut", marks=pytest.mark.heavy), "deleted"])
 def test_an_evaluation_that_follows_a_run_ends(run: pathlib.Path, tmp_path: pathlib.Path, how: str) -> None:
     """A process that has judged one checkpoint; before the next one comes a shard changes."""
     shard, length = fill(tmp_path)
@@ -164,6 +164,7 @@ def test_training_tells_what_it_has_read(
     assert f"{read} records were read in this run; an epoch has 128" in caplog.messages
 
 
+@pytest.mark.heavy
 def test_a_resumed_run_compares_the_epochs_that_it_begins(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,7 +209,9 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
         walked.check_unchanged()
 
 
-@pytest.mark.parametrize(("level", "parts"), [("video", 3), *((level, 1) for level in LEVELS[1:])])
+@pytest.mark.parametrize(
+    ("level", "parts"), [("video", 3), *(pytest.param(level, 1, marks=pytest.mark.heavy) for level in LEVELS[1:])]
+)
 def test_what_is_read_is_compared_by_shard(tmp_path: pathlib.Path, level: str, parts: int) -> None:
     """One grows by as many as the other loses, so that their sum says nothing."""
     paths = [tmp_path / f"{name}.tfrecord" for name in "ab"]

@@ -15,6 +15,7 @@ from golden_data import golden
 from yt8m.records import shards
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_job_finds_its_folders_and_its_data(tmp_path: pathlib.Path) -> None:
     folders = {"AIP_CHECKPOINT_DIR": "checkpoints", "AIP_MODEL_DIR": "model", "AIP_TENSORBOARD_LOG_DIR": "logs"}

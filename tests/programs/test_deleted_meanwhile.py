@@ -107,7 +107,7 @@ def trains(
     return start
 
 
-@pytest.mark.parametrize("reading", [1, 2, 3, 4])
+@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3)), 4])
 @pytest.mark.promise("C7")
 def test_one_evaluation(trains: Callable, reading: int) -> None:
     """Chosen, restored, written as an inference model, copied as the best: each time the newer one counts."""
@@ -147,7 +147,7 @@ def predicted(trained: pathlib.Path) -> bytes:
     return (trained.parent / "12.csv").read_bytes()
 
 
-@pytest.mark.parametrize("reading", [1, 2, 3])
+@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3))])
 @pytest.mark.promise("C7")
 def test_inference(trains: Callable, predicted: bytes, tmp_path: pathlib.Path, reading: int) -> None:
     words = [f"--input_data_pattern={DATA}", f"--output_model_tgz={tmp_path}/m.tgz", f"--train_dir={trains(reading)}"]
@@ -167,7 +167,7 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
     assert not (folder / "model.ckpt-6.index").exists()
 
 
-@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3)), 4])
+@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3, 4))])
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading)

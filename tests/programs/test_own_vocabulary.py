@@ -263,6 +263,7 @@ def test_a_run_that_was_moved_keeps_it(here: pathlib.Path, capsys: pytest.Captur
     assert names_in(here / "moved/vocabulary.csv") == ["cat [b]", "bird", "dog"]
 
 
+@pytest.mark.heavy
 def test_averages_and_ensembles_have_it(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     pattern = "data/video/train/*.tfrecord"
     assert train_on(pattern, "second", "--save_checkpoint_steps=20", "--seed=2") == 0

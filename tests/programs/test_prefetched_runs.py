@@ -28,6 +28,7 @@ def frames() -> list[str]:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", [videos, pytest.param(frames, marks=pytest.mark.heavy)])
 def test_losses_and_weights_are_those_without(tmp_path: pathlib.Path, words: Callable[[], list[str]]) -> None:
     usual = ["--exact_resume=False", "--max_steps=4", *words()]

@@ -299,6 +299,7 @@ def test_resume_takes_changed_flags_and_refuses_another_model(
     assert [path.name for path in tmp_path.glob("run.old-*/model.ckpt-23.index")] == ["model.ckpt-23.index"]
 
 
+@pytest.mark.heavy
 def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -363,6 +364,7 @@ def test_no_checkpoint_is_an_error(
     assert not (tmp_path / "o.csv").exists()
 
 
+@pytest.mark.heavy
 def test_frame_level_programs_run_on_frame_records(tmp_path: pathlib.Path) -> None:
     data = golden("tiny_frame.tfrecord")
     flags = [

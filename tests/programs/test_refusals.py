@@ -55,6 +55,7 @@ def test_an_output_that_is_a_folder_is_said_at_once(tmp_path: pathlib.Path, capf
     assert f"--output_file={tmp_path} is a folder" in capfd.readouterr().err
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X3")
 def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

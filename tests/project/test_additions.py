@@ -1,9 +1,10 @@
-"""How many files an addition touches: each is made in a copy of the project, and all of them are put to work there."""
+"""docs/developers/additions.md: each addition is made in a copy of the project, and all are put to work there."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/users/models.md"
+DESCRIPTION = ROOT / "docs/developers/additions.md"
 PARTS = ("yt8m", "docs", "recipes", "tests", "pyproject.toml")
 
 Addition = Callable[[pathlib.Path], None]
@@ -109,7 +111,62 @@ class AddedReader(YT8MAggregatedFeatureReader):
         return batch._replace(video_ids=tf.strings.join(["added-", batch.video_ids]))
 '''
 
+OPTIMIZER = '''"""An optimizer that stands still."""
+
+from yt8m.lazy import tf
+
+
+class AddedOptimizer(tf.train.GradientDescentOptimizer):
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        none = [(tf.zeros_like(gradient), variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(none, global_step, name)
+'''
+
+EXTRACTOR = '''"""An extractor of the mean brightness."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from yt8m.extractors import Extractor
+
+
+@dataclass(frozen=True)
+class AddedExtractor(Extractor):
+    feature: ClassVar[str] = "brightness"
+
+    @contextlib.contextmanager
+    def open(self, weights):
+        yield lambda pictures: pictures.mean(axis=(1, 2, 3))[:, None].astype("float32")
+'''
+
+COMMAND = '''"""`yt8m added`: prints a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yt8m import options
+from yt8m.command_line import config_flags
+from yt8m.options import option
+
+
+@dataclass(frozen=True)
+class AddedConfig(options.Checked):
+    """The flags of `yt8m added`."""
+
+    word: str = option("hello", "what is printed")
+
+
+def main(argv: list[str]) -> int:
+    """Prints the word; returns the exit status."""
+    print(config_flags.read(AddedConfig, "yt8m added", "Prints a word.", argv).word)
+    return 0
+'''
+
 FLAG = """    added_factor: float = option(1.0, "another factor of the learning rate", shapes="graph", minimum=0)
+"""
+WORKLOAD_FLAG = """    augment_gain: float = option(1.0, "factor of all features", shapes="graph", minimum=0)
 """
 
 
@@ -160,14 +217,44 @@ def add_flag(copy: pathlib.Path) -> None:
     insert(copy / "yt8m/graph/optimizers.py", "    rate = _SCHEDULES", "    rate *= config.added_factor\n")
 
 
-# The addition, and how many files it may touch.
-ADDITIONS: Mapping[str, tuple[Addition, int]] = {
-    "model": (add_model, 5),
-    "loss": (add_loss, 3),
-    "metric": (add_metric, 2),
-    "callback": (add_callback, 1),
-    "flag": (add_flag, 2),
-    "reader": (add_reader, 1),
+def add_workload_flag(copy: pathlib.Path) -> None:
+    options = copy / "yt8m/config/run_options.py"
+    text = options.read_text()
+    place = "    augment_noise: float = option("
+    assert place in text
+    options.write_text(text.replace(place, WORKLOAD_FLAG + place, 1))
+    transforms = copy / "yt8m/video/transforms.py"
+    text = transforms.read_text()
+    place = "    if config.augment_noise:"
+    transforms.write_text(text.replace(place, f"    features = features * config.augment_gain\n{place}", 1))
+
+
+def add_command(copy: pathlib.Path) -> None:
+    (copy / "yt8m/command_line/added.py").write_text(COMMAND)
+    entry = '        "added": Command("yt8m.command_line.added", "print a word"),\n'
+    insert(copy / "yt8m/command_line/cli.py", '    "more": {', entry)
+
+
+def add_optimizer(copy: pathlib.Path) -> None:
+    (copy / "added_optimizer.py").write_text(OPTIMIZER)
+
+
+def add_extractor(copy: pathlib.Path) -> None:
+    (copy / "added_extractor.py").write_text(EXTRACTOR)
+
+
+# By the heading of the page.
+ADDITIONS: Mapping[str, Addition] = {
+    "A model": add_model,
+    "A loss": add_loss,
+    "A metric": add_metric,
+    "A callback": add_callback,
+    "A flag of the engine": add_flag,
+    "A flag of the video workload": add_workload_flag,
+    "A record format": add_reader,
+    "A command": add_command,
+    "An optimizer": add_optimizer,
+    "An extractor": add_extractor,
 }
 
 
@@ -185,20 +272,28 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_addition_touches_few_files(tmp_path: pathlib.Path) -> None:
-    copy = copy_of_the_project(tmp_path / "copy")
+def described_files() -> dict[str, set[str]]:
+    """{heading: the files that the page lists below it}."""
+    sections = re.split(r"^## ", DESCRIPTION.read_text(), flags=re.MULTILINE)[1:]
+    return {
+        section.partition("\n")[0]: set(re.findall(r"^\d\. `([^`]+)`", section, re.MULTILINE)) for section in sections
+    }
+
+
+def test_each_addition_touches_the_files_that_the_page_lists(tmp_path: pathlib.Path) -> None:
+    copy, described = copy_of_the_project(tmp_path / "copy"), described_files()
+    assert list(described) == list(ADDITIONS)
     before = contents(copy)
-    for kind, (add, most) in ADDITIONS.items():
+    for kind, add in ADDITIONS.items():
         add(copy)
         after = contents(copy)
-        touched = [name for name in after if after[name] != before.get(name)]
-        assert 1 <= len(touched) <= most, (kind, touched)
+        assert {name for name in after if after[name] != before.get(name)} == described[kind], kind
         before = after
 
 
 # What takes an addition up without being told: the checks of all models, losses, metrics, options and pages.
 CHECKS = (
-    "additions_at_work.py",
+    "support/additions_at_work.py",
     "config",
     "contract/test_losses.py",
     "contract/test_models.py",
@@ -215,7 +310,7 @@ CHOSEN = "dded or every_model_has_a_case or recipe_for_each_model or config or e
 def test_all_additions_work_together(tmp_path: pathlib.Path) -> None:
     """The checks of all models, losses, metrics, options and pages take them up, and a run uses them."""
     copy = copy_of_the_project(tmp_path / "copy")
-    for add, _ in ADDITIONS.values():
+    for add in ADDITIONS.values():
         add(copy)
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not heavy", "-k", CHOSEN]
     words += [f"--basetemp={tmp_path}/temporary", *(f"tests/{name}" for name in CHECKS)]

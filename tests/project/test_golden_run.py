@@ -67,6 +67,7 @@ def test_it_predicts_into_a_file(run: pathlib.Path, expected: Any) -> None:
     assert [best[video] for video in expected["ids"]] == [best_class for _, best_class in recorded]
 
 
+@pytest.mark.heavy
 def test_it_is_served(run: pathlib.Path, expected: Any) -> None:
     with served(sys.executable, "-m", "yt8m", "serve", f"--model={run}", "--port=0", "--timeout=60") as service:
         answer = service.post(next(iter(read_shard(TEST))))

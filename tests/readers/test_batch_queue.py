@@ -132,7 +132,7 @@ def test_files_are_shuffled_even_where_the_buffer_is_too_small_to(shards: pathli
     assert {frozenset(order) for order in orders} == {frozenset([b"0", b"2", b"3", b"4"])}
 
 
-@pytest.mark.parametrize("readers", [2, 3, 8])
+@pytest.mark.parametrize("readers", [3, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 8))])
 def test_the_number_of_cores_does_not_change_the_order(
     shards: pathlib.Path, readers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,8 +253,10 @@ def test_a_configuration_of_frames_and_segments() -> None:
     assert (reader.feature_names, reader.feature_sizes, reader.num_classes) == (("rgb",), (8,), 9)
 
 
-@pytest.mark.parametrize("count", [2, 7])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(
+    ("count", "shuffle"),
+    [(7, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, True), (2, False), (7, False)))],
+)
 def test_shares_together_have_every_record_once(shards: pathlib.Path, count: int, shuffle: bool) -> None:
     queue = BatchQueue(READER, f"{shards}/train*", batch_size=3, shuffle=shuffle, num_readers=2)
     found = [stream(queue.share(index, count)) for index in range(count)]

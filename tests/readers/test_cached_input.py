@@ -38,6 +38,12 @@ READERS: dict[str, Any] = {
 Batches = list[dict[str, Any]]
 
 
+def kinds(*names: str, heavy: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Runs a test for the readers of these names, and for further ones if heavy tests run."""
+    further = (pytest.param(name, marks=pytest.mark.heavy) for name in heavy)
+    return pytest.mark.parametrize("kind", [*names, *further], indirect=True, scope="module")
+
+
 def record(kind: str, shard: int, row: int, first: float) -> bytes:
     """Ids of any length and end; labels unsorted, repeated and missing; up to 6 frames; ratings also past the end."""
     context = {"id": [b"%d.%d" % (shard, row) + b"\0" * (row % 3)], "labels": [row % 6, 1, 1, 0][: row % 5]}
@@ -132,7 +138,7 @@ def queue(pattern: str, cache: Any = "", **more: Any) -> BatchQueue:
     return BatchQueue(reader, pattern, cache=str(cache), **options)
 
 
-@pytest.mark.parametrize("kind", ["video", "floats"], indirect=True, scope="module")
+@kinds("floats", heavy=("video",))
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 6), st.integers(1, 20), st.integers(0, 99))
 @examples(2)
 @pytest.mark.promise("I11")
@@ -144,6 +150,7 @@ def test_examples_and_their_order_are_those_without_it(
     assert_same(batches(queue(pattern, filled, kind=kind, seed=seed, **shape)), expected)
 
 
+@kinds("frame", "rated", heavy=("video", "floats", "every"))
 def test_so_are_those_of_the_pass_that_fills_it(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
@@ -159,7 +166,7 @@ def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathli
     assert list(ordered.reads().values()) == list(COUNTS)
 
 
-@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@kinds("video", heavy=("rated",))
 @pytest.mark.parametrize("cores", [1, 32])
 def test_what_is_there_is_not_parsed_again(
     pattern: str, kind: str, filled: pathlib.Path, plain: Batches, cores: int, monkeypatch: pytest.MonkeyPatch
@@ -173,8 +180,8 @@ def test_what_is_there_is_not_parsed_again(
     assert sorted(path.name for path in filled.iterdir()) == made
 
 
-@pytest.mark.parametrize("kind", ["video"], indirect=True, scope="module")
-@pytest.mark.parametrize("count", [2, 6])
+@kinds("video")
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.heavy), 6])
 def test_shares_together_have_every_record_once(pattern: str, kind: str, filled: pathlib.Path, count: int) -> None:
     """Fewer files than processes too."""
     found: Counter[bytes] = Counter()
@@ -187,6 +194,7 @@ def test_shares_together_have_every_record_once(pattern: str, kind: str, filled:
     assert found == Counter(name for batch in whole for name in batch["video_ids"].tolist())
 
 
+@kinds("every", heavy=("video", "frame", "floats", "rated"))
 @pytest.mark.promise("I11")
 def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """In another process, that is another queue, whose cache is gone in the meantime."""
@@ -200,7 +208,7 @@ def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, t
         assert_same([session.run(fetches) for _ in range(4)], unbroken)
 
 
-@pytest.mark.parametrize("kind", ["video", "frame"])
+@pytest.mark.parametrize("kind", ["video", pytest.param("frame", marks=pytest.mark.heavy)])
 @pytest.mark.promise("I11")
 def test_a_shard_that_has_changed_is_parsed_anew(kind: str, tmp_path: pathlib.Path) -> None:
     shards, cache = write(tmp_path / "shards", kind), tmp_path / "cache"
@@ -226,7 +234,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS, indirect=True, scope="module")
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("place", [0, *(pytest.param(place, marks=pytest.mark.heavy) for place in (1, 2))])
 @pytest.mark.promise("I11")
 def test_another_reader_has_files_of_its_own(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, place: int
@@ -237,7 +245,7 @@ def test_another_reader_has_files_of_its_own(
         assert_same(batches(queue(two, tmp_path, reader=reader)), batches(queue(two, reader=reader)))
 
 
-@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@kinds("video", heavy=("rated",))
 @pytest.mark.promise("I11")
 def test_damaged_files_are_made_anew(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
@@ -254,7 +262,7 @@ def test_damaged_files_are_made_anew(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == whole
 
 
-@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@kinds("video", heavy=("rated",))
 @pytest.mark.promise("I11")
 def test_two_that_fill_it_at_once_do_not_disturb_each_other(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
@@ -268,7 +276,7 @@ def test_two_that_fill_it_at_once_do_not_disturb_each_other(
         assert_same(list(side), plain)
 
 
-@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@kinds("video", heavy=("rated",))
 @pytest.mark.promise("I11")
 def test_where_there_is_no_room_no_file_is_left(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
@@ -288,8 +296,7 @@ def test_where_there_is_no_room_no_file_is_left(
     assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
-@pytest.mark.parametrize("kind", ["frame"], indirect=True, scope="module")
-@pytest.mark.heavy
+@kinds(heavy=("frame",))
 @pytest.mark.promise("I11")
 def test_killed_while_it_is_filled_it_is_of_use(pattern: str, kind: str, tmp_path: pathlib.Path) -> None:
     """By SIGKILL in a process of its own, as soon as something is there."""
@@ -310,7 +317,7 @@ def test_killed_while_it_is_filled_it_is_of_use(pattern: str, kind: str, tmp_pat
     assert_same(batches(queue(pattern, tmp_path, kind=kind)), batches(queue(pattern, kind=kind)))
 
 
-@pytest.mark.parametrize("kind", ["video", "rated"], indirect=True, scope="module")
+@kinds("video", heavy=("rated",))
 def test_what_a_killed_process_left_is_not_read(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
 ) -> None:

@@ -126,7 +126,8 @@ def test_the_class_gets_what_its_constructor_takes(folder: pathlib.Path) -> None
     assert (duck.num_classes, duck.feature_sizes, duck.feature_names) == (2, (2, 3), ("a", "b"))
 
 
-@pytest.mark.parametrize("name", ["LabelInId", "Duck"])
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["LabelInId", pytest.param("Duck", marks=pytest.mark.heavy)])
 def test_a_run_by_it_is_trained_resumed_evaluated_predicted_and_exported(folder: pathlib.Path, name: str) -> None:
     words = [f"--reader=layout:{name}", *FLAGS, "--batch_size=8", "--base_learning_rate=0.5", "--train_dir=run"]
     assert train.main([*words, "--max_steps=30", "--num_epochs=99"]) == 0

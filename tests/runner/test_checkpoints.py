@@ -137,6 +137,7 @@ def test_a_clock_that_goes_back_changes_nothing(
     assert len(kept) == 6
 
 
+@pytest.mark.heavy
 def test_what_a_clock_that_went_back_has_left_is_deleted(
     train: Callable, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +154,14 @@ def test_what_a_clock_that_went_back_has_left_is_deleted(
     assert saved(run) == [*range(17), 32, 39, 40, 41]
 
 
-@pytest.mark.parametrize("damage", ["truncate", "flip", "no data", "no index", "truncated index"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flip",
+        "no index",
+        *(pytest.param(name, marks=pytest.mark.heavy) for name in ("truncate", "no data", "truncated index")),
+    ],
+)
 @pytest.mark.promise("C3")
 def test_a_damaged_newest_checkpoint_is_passed_over_loudly(
     train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]], damage: str

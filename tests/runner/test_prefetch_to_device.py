@@ -52,6 +52,7 @@ def live(
     return run
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("towers", "split"),
     [(2, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, False), (1, True), (1, False)))],
@@ -65,6 +66,7 @@ def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, sp
     assert len(plain) == (-(-records // batch) if split else records // 2 // towers)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "towers"),
     [
@@ -89,6 +91,7 @@ def test_a_resumed_run_reads_the_shards_that_one_without_reads(
     assert sum("with the graph saved there" in line for line in lines()) == (2 if kind == "from its meta-graph" else 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ahead", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     live: Callable[..., list[str]], lines: Callable[[], list[str]], ahead: bool

@@ -120,6 +120,7 @@ def test_the_cut_and_the_batch_size(run: pathlib.Path, ranked: bytes) -> None:
     assert found == {number: segments[:7] for number, segments in lists_of(ranked).items()}
 
 
+@pytest.mark.heavy
 def test_the_published_classes_that_the_model_has(run: pathlib.Path) -> None:
     published = vocabulary.segment_classes()
     assert list(lists_of(infer(run))) == published[published < 20].tolist()
@@ -131,11 +132,13 @@ def test_all_classes_of_a_vocabulary_of_ones_own(run: pathlib.Path) -> None:
     (run / "own.csv").unlink()
 
 
+@pytest.mark.heavy
 def test_a_packed_model_ranks_alike(run: pathlib.Path, ranked: bytes) -> None:
     packed = [f"--input_model_tgz={run}/m.tgz", f"--untar_model_dir={run}/u"]
     assert infer(run, f"--segment_label_ids_file={run}/classes.csv", *packed) == ranked
 
 
+@pytest.mark.heavy
 def test_candidates_limit_the_classes_of_a_video(run: pathlib.Path, ranked: bytes) -> None:
     files = [f"--segment_label_ids_file={run}/classes.csv"]
     every = lists_of(ranked)

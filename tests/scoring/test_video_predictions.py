@@ -45,7 +45,7 @@ class World:
             model = "FrameLevelLogisticModel" if level == "frame" else "LogisticModel"
             yt8m.fit(
                 model=model, train_data_pattern=f"{self.data}/{level}/train/*.tfrecord", train_dir=run, batch_size=4,
-                num_epochs=60, base_learning_rate=0.1,
+                num_epochs=12, base_learning_rate=0.1,
             )  # fmt: skip
 
     def export(self, level: str) -> str:
@@ -68,7 +68,7 @@ def test_a_video_gets_the_scores_of_its_record(world: World, level: str) -> None
             np.testing.assert_allclose([one.score for one in found.classes], scores, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("level", ["frame", "video"])
+@pytest.mark.parametrize("level", [pytest.param("frame", marks=pytest.mark.heavy), "video"])
 def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
     world: World,
     level: str,

@@ -12,7 +12,8 @@ import pytest
 from small_run import weights
 
 from yt8m import eval as evaluation
-from yt8m import inference, losses, models, train
+from yt8m import extractors, inference, losses, models, train
+from yt8m.command_line import cli
 from yt8m.datasets.sample_data import SampleConfig, generate
 
 
@@ -67,3 +68,27 @@ def test_an_added_option_takes_effect_when_it_is_changed(words: list[str], capfd
     first, second, third = (weights(pathlib.Path("run"), step)["tower/added/weights"] for step in (1, 2, 3))
     np.testing.assert_array_equal(first, second)
     assert (second != third).any()
+
+
+def test_the_added_command_is_listed_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "print a word" in capsys.readouterr().out
+    assert cli.main(["added", "--word=yes"]) == 0
+    assert capsys.readouterr().out == "yes\n"
+
+
+def test_the_added_optimizer_and_flag_of_the_workload_are_used(words: list[str]) -> None:
+    more = ["--optimizer=added_optimizer:AddedOptimizer", "--augment_gain=0", "--log_every_n_steps=1"]
+    assert train.main([*words, *more, "--max_steps=1"]) == 0
+    assert train.main([*words, *more, "--max_steps=2"]) == 0
+    first, second = (weights(pathlib.Path("run"), step)["tower/added/weights"] for step in (1, 2))
+    np.testing.assert_array_equal(first, second)
+    rows = [json.loads(line) for line in pathlib.Path("run/metrics.jsonl").read_text().splitlines()]
+    # Of features that are all zero, every prediction is a half, and the error of a class is a quarter.
+    assert rows[-1]["loss"] == pytest.approx(4 / 4)
+
+
+def test_the_added_extractor_is_opened_by_its_name() -> None:
+    extractor = extractors.create("added_extractor:AddedExtractor", {})
+    with extractor.open({}) as compute:
+        assert compute(np.full((2, 3, 3, 3), 7, np.uint8)).tolist() == [[7.0], [7.0]]

@@ -26,11 +26,13 @@ def words(folder: pathlib.Path, names: Sequence[str], *more: str) -> list[str]:
     return [f"--train_dir={folder}", *data, "--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", *more]
 
 
-@pytest.fixture
-def old(tmp_path: pathlib.Path) -> pathlib.Path:
-    assert train.main(words(tmp_path / "old", OLD, "--model=MoeModel", "--max_steps=4", "--num_epochs=9")) == 0
-    (tmp_path / "renames.csv").write_text("old,new\nclass 5,class five\n")
-    return tmp_path / "old"
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run of the old classes; `renames.csv` is beside it."""
+    folder = tmp_path_factory.mktemp("old_classes")
+    assert train.main(words(folder / "old", OLD, "--model=MoeModel", "--max_steps=4", "--num_epochs=9")) == 0
+    (folder / "renames.csv").write_text("old,new\nclass 5,class five\n")
+    return folder / "old"
 
 
 def scores(folder: pathlib.Path) -> dict[str, np.ndarray]:
@@ -47,7 +49,7 @@ def scores(folder: pathlib.Path) -> dict[str, np.ndarray]:
 def test_classes_are_taken_by_name(
     old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    new, more = tmp_path / "new", ["--model=MoeModel", f"--init_from={old}", f"--rename={tmp_path}/renames.csv"]
+    new, more = tmp_path / "new", ["--model=MoeModel", f"--init_from={old}", f"--rename={old.parent}/renames.csv"]
     assert train.main(words(new, NEW, *more, "--max_steps=0")) == 0
     said = capfd.readouterr().err
     assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
@@ -63,6 +65,7 @@ def test_classes_are_taken_by_name(
     assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-2"
 
 
+@pytest.mark.heavy
 def test_fit_takes_them_too(old: pathlib.Path, tmp_path: pathlib.Path) -> None:
     given = dict(word.removeprefix("--").split("=") for word in words(tmp_path / "new", NEW, "--model=MoeModel"))
     run = yt8m.fit(**given, init_from=old, max_steps=0)
@@ -73,7 +76,7 @@ def test_fit_takes_them_too(old: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_renames_that_do_not_fit_are_refused(
     old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    rename = f"--rename={tmp_path}/renames.csv"
+    rename = f"--rename={old.parent}/renames.csv"
     assert train.main(words(tmp_path / "new", NEW, rename)) == 2
     assert "--rename needs --init_from: add it" in capfd.readouterr().err
     assert train.main(words(tmp_path / "new", OLD, "--model=MoeModel", f"--init_from={old}", rename)) == 2

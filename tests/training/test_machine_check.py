@@ -57,6 +57,7 @@ def test_without_steps_tensorflow_is_not_imported() -> None:
     assert "One training step" not in done.stdout
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_the_devices_of_this_machine_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor_command.main(["--json"]) == 0

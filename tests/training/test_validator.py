@@ -84,6 +84,7 @@ def _from_zero(word: str, numbers: dict[str, int], first: int) -> str:
     return f"{word.rpartition('_')[0]}_{numbers[word] - first}" if word in numbers else word
 
 
+@pytest.mark.heavy
 def test_the_training_is_the_same_with_and_without_validation(trained: pathlib.Path) -> None:
     graphs = [meta_graph(trained / name / "model.ckpt-12.meta") for name in ("run", "plain")]
     assert graphs[0].keys() >= {"graph_def", "collection_def", "saver_def", "functions"}

@@ -61,7 +61,7 @@ class Logistic:
 
 @pytest.mark.parametrize("loss", ["CrossEntropyLoss", "LabelSmoothingLoss"])
 @pytest.mark.parametrize(("rows", "towers", "keeps_videos"), [(ROWS, 1, False), (ROWS, 3, True), (2, 4, False)])
-@pytest.mark.parametrize("share", [0.1, 0.9])
+@pytest.mark.parametrize("share", [0.1, pytest.param(0.9, marks=pytest.mark.heavy)])
 def test_figures_are_those_of_all_scores(loss: str, rows: int, towers: int, keeps_videos: bool, share: float) -> None:
     draw = np.random.default_rng(7)
     inputs = draw.normal(size=(rows, WIDTH)).astype(np.float32)

@@ -161,7 +161,7 @@ def test_the_journal_of_a_start_that_was_killed_at_its_end_goes_at_the_next(
     assert contents(out) == contents(data)
 
 
-@pytest.mark.parametrize("videos", [0, 1, 4, 7, 11])
+@pytest.mark.parametrize("videos", [4, *(pytest.param(number, marks=pytest.mark.heavy) for number in (0, 1, 7, 11))])
 def test_the_bytes_after_an_interruption_are_those_of_an_unbroken_run(
     clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, videos: int
 ) -> None:

@@ -97,6 +97,7 @@ def _logistic_regression(features: np.ndarray, labels: np.ndarray, batch: int, e
     return weights
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("count", "num_classes", "batch"), [(1500, 200, 100), pytest.param(5000, 3862, 256, marks=pytest.mark.heavy)]
 )

@@ -109,8 +109,10 @@ def alone():
     return Trained(1, split=True)
 
 
-@pytest.mark.parametrize("split", [True, False])
-@pytest.mark.parametrize("towers", [2, 4])
+@pytest.mark.parametrize(
+    ("towers", "split"),
+    [(2, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, False), (4, True), (4, False)))],
+)
 def test_any_number_of_towers_takes_the_same_step_on_the_same_rows(alone, towers, split):
     found = Trained(towers, split)
     assert found.loss == pytest.approx(alone.loss, rel=1e-5)

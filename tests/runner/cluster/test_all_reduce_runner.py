@@ -168,6 +168,7 @@ def test_processes_with_other_settings_are_refused(cluster: Callable[..., Cluste
         assert "start all with the same flags" in process.log()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P2")
 def test_whoever_waits_for_the_others_ends_when_told(cluster: Callable[..., Cluster]) -> None:
     made = cluster(1, 0, **PLAIN)
