@@ -36,6 +36,13 @@ def lines_of(function):
     return function.end_lineno - function.lineno + 1 - told
 
 
+FOLDERS = {".ci", "benchmarks", "docker", "docs", "examples", "recipes", "tests", "yt8m"}
+
+
+def test_nothing_that_a_command_wrote_is_tracked():
+    assert {path.relative_to(ROOT).parts[0] for path in tracked() if path.parent != ROOT} == FOLDERS
+
+
 def test_files_stay_under_500_lines():
     sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in python_files()}
     assert {name: size for name, size in sizes.items() if size > 500} == {}
