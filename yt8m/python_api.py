@@ -263,8 +263,8 @@ def fit(**flag_values: Any) -> FittedRun:
     """Trains a model in this process, as train.py does.
 
     Args:
-      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several values.
-          None stands for a flag that is not given.
+      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several
+          values. None stands for a flag that is not given.
 
     Raises:
       UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
