@@ -213,6 +213,44 @@ def test_training_goes_on_from_a_run_of_texts(evaluated: tuple[str, pathlib.Path
     assert cli.main(["train", *words]) == 0
 
 
+@pytest.mark.heavy
+def test_classes_are_added_by_their_texts(run: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    """Old classes keep their scores, and new ones get those of a run that had them from the start."""
+    network, folder = run
+    (tmp_path / "more.csv").write_text("name\nred thing\nmoving disc\n")
+    (tmp_path / "all.csv").write_text(CLASSES + "red thing,\nmoving disc,\n")
+    words = [f"--model={folder}", f"--from_text={tmp_path}/more.csv", f"--out={tmp_path}/more"]
+    assert cli.main(["add-classes", *words]) == 0
+    words = [f"--classes={tmp_path}/all.csv", f"--extractor=hf:{network}", f"--out={tmp_path}/all"]
+    assert cli.main(["from-text", *words]) == 0
+    film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc"), None, 4.0)
+    scores = []
+    for path in (folder, f"{tmp_path}/more", f"{tmp_path}/all"):
+        with yt8m.load(path) as model:
+            scores.append({one.name: one.score for one in model.predict_video(film).classes})
+    assert list(json.loads(pathlib.Path(tmp_path, "more/config.json").read_text())["config"]["data"]["extractors"])
+    assert scores[1].keys() == scores[2].keys() == {"disc", "square", "stripes", "red thing", "moving disc"}
+    for name, score in scores[1].items():
+        assert score == pytest.approx(scores[2][name], abs=1e-6)
+        assert name not in scores[0] or score == pytest.approx(scores[0][name], abs=1e-6)
+
+
+@pytest.mark.heavy
+def test_classes_that_cannot_be_added_by_texts(
+    run: tuple[str, str], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "more.csv").write_text("name\ndisc\n")
+    for words, problem in (
+        ([f"--from_text={tmp_path}/more.csv"], "has the class disc already"),
+        ([f"--from_text={tmp_path}/more.csv", "--data=x"], "without --data; give one of them"),
+        ([f"--from_text={tmp_path}/more.csv", "--template=x"], "it has no {}"),
+        ([], "--data is missing"),
+    ):
+        assert cli.main(["add-classes", f"--model={run[1]}", f"--out={tmp_path}/more", *words]) == 2
+        assert problem in capsys.readouterr().err
+    assert not (tmp_path / "more").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "words", "problem"),
     [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from yt8m.config.of_run import same_as
 from yt8m.config.train_config import TrainConfig
+from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 from yt8m.registry import TRUST_HELP
 
@@ -19,6 +22,13 @@ class AddClassesConfig(Checked):
         "", "TFRecord files with the new classes, whose vocabulary names all classes", is_required=True, is_path=True
     )
     out: str = option("", "folder of the run to make", is_required=True, is_path=True)
+    from_text: str = option(
+        "",
+        "CSV file with the column name, and perhaps prompt: adds these classes by a network of pictures and text, "
+        "without data",
+        is_path=True,
+    )
+    template: str = option("a video of {}", "with --from_text: the text of a class without a prompt; {} is its name")
     rename: str = same_as(TrainConfig, "rename", needs="")
     eval_data_pattern: str = option(
         "",
@@ -31,6 +41,17 @@ class AddClassesConfig(Checked):
     base_learning_rate: float | None = option(None, "the learning rate [as in the run]", minimum=1e-12, maximum=1e6)
     train_only: str = option("new", "new: only the new classes learn; empty: the whole model does", choices=("", "new"))
     trust_code: bool = option(False, TRUST_HELP)
+
+    def is_required(self, field: dataclasses.Field[Any]) -> bool:
+        """Whether an option must be given; classes that are added by their texts need no data."""
+        return super().is_required(field) and not (field.name == "data" and self.from_text)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.from_text and self.data:
+            raise UsageError("--from_text adds classes without --data; give one of them.")
+        if "{}" not in self.template:
+            raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
 
     def training_words(self) -> list[str]:
         """The command line of the training."""
