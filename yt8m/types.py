@@ -23,6 +23,8 @@ class Batch(NamedTuple):
       label_weights: float32 [B, C], 1 if the pair was rated; None if every label counts.
       video_labels: bool [B, C], the labels of the video that a rated segment is part of; None if the
         examples are videos.
+      film_means: one tensor per feature name, float32 [B, size], dequantised: the mean of the frames of the video that
+        a segment is part of; None if no model asks for it, or the examples are videos.
     """
 
     video_ids: tf.Tensor
@@ -31,6 +33,7 @@ class Batch(NamedTuple):
     labels: tf.Tensor
     label_weights: tf.Tensor | None = None
     video_labels: tf.Tensor | None = None
+    film_means: tuple[tf.Tensor, ...] | None = None
 
 
 class SideOutput(NamedTuple):

@@ -31,7 +31,9 @@ from yt8m.training import training_run, training_workload
 from yt8m.video.workload import Workload
 
 MOE = TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-8}))
-REFUSED = "data.feature_names data.feature_sizes data.frame_features data.num_classes model.model train_only"
+REFUSED = (
+    "data.feature_names data.feature_sizes data.frame_features data.film_mean data.num_classes model.model train_only"
+)
 ANEW = (
     "data.segment_labels data.segment_size data.batch_size data.num_readers data.parse_threads data.prefetch "
     "data.num_epochs data.shuffle_buffer data.balance data.cache data.max_bad_records data.nan_policy data.reader "

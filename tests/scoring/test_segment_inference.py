@@ -9,6 +9,7 @@ import pytest
 from golden_data import golden
 from reader_records import Parsed, frame_record, read_shard, write_shard
 
+from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
@@ -64,6 +65,34 @@ def by_hand(folder: pathlib.Path, context: int = 0, shifts: tuple[int, ...] = (0
     scores = (1 / (1 + np.exp(-logits))).reshape(-1, len(shifts), 20).mean(1)
     names = [name.decode() for name in parsed["video_ids"].tolist()][:: len(shifts)]
     return {number: [names[at] for at in np.argsort(-scores[:, number], kind="stable")] for number in range(20)}
+
+
+def test_a_run_that_sees_the_whole_video(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each segment is ranked by its own mean frame and by the mean of its video."""
+    words = [f"--train_data_pattern={golden('tiny_segment.tfrecord')}", f"--train_dir={run}/film", "--film_mean"]
+    words += ["--frame_features", "--segment_labels", "--model=FrameLevelLogisticModel", "--feature_names=rgb,audio"]
+    words += ["--feature_sizes=16,8", "--num_classes=20", "--batch_size=4", "--num_epochs=10", "--max_frames=60"]
+    assert train.main(words) == 0
+    lists = infer(run, f"--segment_label_ids_file={run}/classes.csv", f"--train_dir={run}/film")
+    reader = EverySegmentReader(20, (16, 8), max_frames=60)
+    reader.film_mean = True
+    parsed = Parsed(reader)(read_shard(golden("tiny_segment.tfrecord")))
+    weights = tf.train.load_checkpoint(str(run / "film"))
+
+    def unit(x: np.ndarray) -> np.ndarray:
+        return x / np.sqrt(np.maximum((x**2).sum(-1, keepdims=True), 1e-12))
+
+    segments = unit(parsed["video_matrix"].astype(np.float64)).sum(1) / np.maximum(parsed["num_frames"][:, None], 1)
+    seen = np.concatenate([segments, unit(np.concatenate(parsed["film_means"], -1).astype(np.float64))], 1)
+    logits = seen @ weights.get_tensor("tower/fully_connected/weights")
+    logits += weights.get_tensor("tower/fully_connected/biases")
+    names = [name.decode() for name in parsed["video_ids"].tolist()]
+    for number in CLASSES:
+        expected = [names[at] for at in np.argsort(-logits[:, number], kind="stable")]
+        assert lists_of(lists)[number] == expected
+    words = [f"--train_dir={run}/film", f"--eval_data_pattern={golden('tiny_segment.tfrecord')}", "--run_once"]
+    assert evaluation.main([*words, "--segment_labels"]) == 0
+    assert evaluation.main(words) == 0  # whole videos, each with its own mean
 
 
 def lists_of(content: bytes) -> dict[int, list[str]]:

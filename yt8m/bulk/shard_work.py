@@ -138,6 +138,10 @@ class _Loaded:
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
         data, cached = self._segment_data, self.cached if self.config.cache else None
+        if data.film_mean:
+            raise UsageError(
+                "bulk rank cuts segments out of their videos, and a run with --film_mean sees both; use inference."
+            )
         reader = segment_inference.reader_for(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))

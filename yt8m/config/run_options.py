@@ -225,3 +225,19 @@ class SamplingPolicy(Checked):
         minimum=0,
         maximum=1,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentPolicy(Checked):
+    """What a model sees of a segment and of its video."""
+
+    film_mean: bool = option(
+        False,
+        "the model sees the mean of the whole video's frames beside each frame, also of a segment",
+        shapes="variables",
+        needs="frame_features",
+        follows=("frame_features",),
+    )
+    segment_size: int = option(
+        5, "frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
+    )

@@ -18,6 +18,7 @@ from yt8m.config.run_options import (
     DistillConfig,
     DistributedConfig,
     SamplingPolicy,
+    SegmentPolicy,
     StorageConfig,
     ValidationConfig,
 )
@@ -32,7 +33,7 @@ KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
 @dataclass(frozen=True)
-class DataConfig(SamplingPolicy, DamagePolicy):
+class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
     data_pattern: str = option(
@@ -77,9 +78,6 @@ class DataConfig(SamplingPolicy, DamagePolicy):
         is_common=True,
         is_published=True,
         is_reader_argument=True,
-    )
-    segment_size: int = option(
-        5, "frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
     )
     num_classes: int = option(
         3862,

@@ -37,6 +37,25 @@ def build_on_demand(
     return within(_origin, _Origin(inputs, codes, make))
 
 
+_film: ContextVar[tf.Tensor | None] = ContextVar("film", default=None)
+
+
+def film_scope(film: tf.Tensor) -> AbstractContextManager[None]:
+    """A context in which `beside_film` takes `film`, float32 [B, D], for the mean of the whole videos."""
+    return within(_film, film)
+
+
+def beside_film(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+    """[B, T, 2 D]: each real frame of inputs [B, T, D], and the mean of its whole video; zeros for padding.
+
+    Outside of `film_scope` the inputs are whole videos, so it is their own mean.
+    """
+    film = _film.get()
+    film = mean(inputs, num_frames) if film is None else film
+    every = mask(inputs, num_frames)[:, :, tf.newaxis] * film[:, tf.newaxis, :]
+    return tf.concat([inputs, every], -1)
+
+
 def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     """The frames [B, S, D] of inputs [B, T, D] with the numbers int32 [B, S]."""
     origin = _origin.get()

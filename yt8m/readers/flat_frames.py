@@ -75,6 +75,15 @@ class Frames(NamedTuple):
         rows = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
         return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
 
+    def means(self, lengths: tf.Tensor, longest: int) -> tf.Tensor:
+        """float32 [N, size], the mean of the first `longest` frames of each record, dequantised; 0 without a frame."""
+        values = self._decode(base.after_checks(self.values, [lengths]))
+        values = base.dequantize(values) if values.dtype == tf.uint8 else values
+        counted = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)[:, :longest]
+        numbers = tf.cast(counted.row_lengths(), tf.float32)[:, tf.newaxis]
+        means = tf.math.divide_no_nan(tf.reduce_sum(counted, axis=1), numbers)
+        return tf.ensure_shape(means, [None, self.size])
+
     def _decode(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype == tf.string:
             values = tf.io.decode_raw(values, tf.uint8)

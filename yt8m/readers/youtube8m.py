@@ -85,7 +85,10 @@ class YT8MFrameFeatureReader(Reader):
       max_frames: number of frames that are read from the start of a video (a rated segment may lie after them).
       segment_labels: whether segments are read in place of videos.
       segment_size: number of frames of a segment.
+      film_mean: whether batches of segments have `film_means`, of the first `max_frames` frames of each video.
     """
+
+    film_mean: bool = False
 
     def __init__(
         self,
@@ -181,7 +184,14 @@ class YT8MFrameFeatureReader(Reader):
             labels=segments.labels,
             label_weights=segments.label_weights,
             video_labels=tf.gather(of_videos, segments.rows),
+            film_means=self._film_means(features, lengths, segments.rows),
         )
+
+    def _film_means(self, features: list[Frames], lengths: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
+        """`Batch.film_means` of segments of the videos with these row numbers."""
+        if not self.film_mean:
+            return None
+        return tuple(tf.gather(part.means(lengths, self.max_frames), rows) for part in features)
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
         """bool [N, C], the labels of N serialized records; the features are skipped."""
@@ -253,6 +263,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
             features=tuple(part.gathered(at, valid, self.segment_size) for part in features),
             num_frames=tf.cast(end - first, tf.int32),
             labels=tf.zeros([tf.size(rows), self.num_classes], tf.bool),
+            film_means=self._film_means(features, lengths, rows),
         )
 
 
@@ -274,7 +285,10 @@ def reader_for(data: DataConfig) -> Reader:
         return _own_reader(data)
     cls: Any = YT8MFrameFeatureReader if data.frame_features else YT8MAggregatedFeatureReader
     names = inspect.signature(cls).parameters.keys() & _ARGUMENTS
-    return cls(**{name: getattr(data, name) for name in names})  # type: ignore[no-any-return]
+    reader: Reader = cls(**{name: getattr(data, name) for name in names})
+    if isinstance(reader, YT8MFrameFeatureReader):
+        reader.film_mean = data.film_mean
+    return reader
 
 
 def own_reader_class(name: str) -> Any:
@@ -301,6 +315,8 @@ def own_reader_class(name: str) -> Any:
 
 
 def _own_reader(data: DataConfig) -> Reader:
+    if data.film_mean:
+        raise UsageError(f"--film_mean needs records of YouTube-8M's layout, but --reader={data.reader} reads others.")
     cls = own_reader_class(data.reader)
     signature = inspect.signature(cls)
     values: dict[str, Any] = {}

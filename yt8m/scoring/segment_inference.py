@@ -56,11 +56,13 @@ def reader_for(data: DataConfig, context: int, shifts: Sequence[int]) -> readers
             f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
             f"{data.reader}: predict for whole records, without --segment_labels."
         )
-    return readers.EverySegmentReader(
+    reader = readers.EverySegmentReader(
         *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
         *(data.segment_size, context, data.nan_policy, data.feature_ranges),
         shifts=shifts,
     )
+    reader.film_mean = data.film_mean
+    return reader
 
 
 class WindowMeans:

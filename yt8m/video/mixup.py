@@ -53,6 +53,7 @@ class Mixture(NamedTuple):
             labels=labels,
             label_weights=weights,
             video_labels=video_labels,
+            film_means=None if batch.film_means is None else tuple(map(self.mix, batch.film_means)),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -85,8 +86,14 @@ class VideoModeler(Modeler):
                 return self._with_label_loss(self._model(mean, ones, batch.labels, is_training), batch, is_training)
             ready = transformed(name, batch, self.feature_sizes)
             with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
-                output = self._model(ready, batch.num_frames, batch.labels, is_training)
+                output = self._model(ready, batch.num_frames, batch.labels, is_training, self._film(batch))
             return self._with_label_loss(output, batch, is_training)
+
+    def _film(self, batch: Batch) -> tf.Tensor | None:
+        """The transformed means of the whole videos, float32 [B, D], if the batch has them."""
+        if batch.film_means is None:
+            return None
+        return transform(self._transform_name(), tf.concat(batch.film_means, -1), self.feature_sizes)
 
     def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames [B, S, D] with the frame numbers [B, S]; zeros for padding."""
@@ -210,11 +217,14 @@ class VideoModeler(Modeler):
     def _transform_name(self) -> str:
         return getattr(self.model, "input_transform", "l2_normalize")
 
-    def _model(self, ready: tf.Tensor, frames: tf.Tensor, labels: Any, is_training: bool) -> ModelOutput:
-        with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+    def _model(
+        self, ready: tf.Tensor, num_frames: tf.Tensor, labels: Any, is_training: bool, film: tf.Tensor | None = None
+    ) -> ModelOutput:
+        sees_film = contextlib.nullcontext() if film is None else frames.film_scope(film)
+        with sees_film, tf.variable_scope(SCOPE, auxiliary_name_scope=False):
             output = self.model.create_model(
                 ready,
-                num_frames=frames,
+                num_frames=num_frames,
                 vocab_size=self.num_classes,
                 labels=None if labels is None else tf.cast(labels, tf.float32),
                 is_training=is_training and not self.trains_new_only,

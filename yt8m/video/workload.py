@@ -10,6 +10,7 @@ from yt8m import losses, models, readers
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
+from yt8m.models.film import with_film
 from yt8m.readers.balance import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -92,5 +93,6 @@ def create_model(model: ModelConfig, data: DataConfig) -> Any:
     """An instance of the model; `feature_sizes` is set from the data if the model has that hyper-parameter."""
     values = dict(model.hyper_parameters)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
-        values["feature_sizes"] = data.feature_sizes
-    return models.create(model.model, values)
+        values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1)
+    created = models.create(model.model, values)
+    return with_film(created) if data.film_mean else created
