@@ -226,13 +226,13 @@ TRANSFORMER = {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_
 VARIANTS |= {
     "AttentiveProbeModel/decoder": Case(
         {"probe_size": 6, "probe_heads": 2, "decoder_queries": 3, "decoder_feed_forward": 7},
-        lambda: decoder(D, 6, 7),
+        lambda: norm(D) + decoder(D, 6, 7),
         random=True,
     ),
     "AttentiveProbeModel/learned decoder": Case(
         {"probe_size": 6, "probe_heads": 2, "decoder_queries": 8, "decoder_feed_forward": 7}
         | {"decoder_learns_queries": True},
-        lambda: decoder(D, 6, 7) + 8 * 6,
+        lambda: norm(D) + decoder(D, 6, 7) + 8 * 6,
         random=True,
     ),
     "TransformerModel/decoder": Case(

@@ -14,6 +14,8 @@ from models.forward import Variables, check, dense, sigmoid, softmax
 
 from yt8m import models
 from yt8m.lazy import tf
+from yt8m.models.grouped_queries import Decoder
+from yt8m.models.layers import Net
 
 _SIZE, _WIDTH, _CLASSES = 16, 3, 11  # of the vectors
 _LAYER = "decoder.layers.0."
@@ -46,11 +48,10 @@ def test_values_and_gradients_of_the_authors_code() -> None:
         kind: of_ours({name.removeprefix(kind): arrays[name] for name in arrays if name.startswith(kind)})
         for kind in ("parameter/", "gradient/")
     }
-    sizes = {"probe_size": _SIZE, "probe_heads": 8, "decoder_queries": 4, "decoder_feed_forward": 12}
+    decoder = Decoder(queries=4, size=_SIZE, heads=8, feed_forward=12, learns_queries=False, drop_rate=0.1)
     with tf.Graph().as_default(), tf.Session() as session:
-        output = models.create("AttentiveProbeModel", {**sizes, "l2_penalty": 0.0}).create_model(
-            tf.constant(arrays["frames"], tf.float32), vocab_size=_CLASSES, num_frames=None, is_training=False
-        )
+        frames = tf.constant(arrays["frames"], tf.float32)
+        computed = decoder.logits(Net(is_training=False), frames, tf.ones(tf.shape(frames)[:2]), _CLASSES)
         variables = {variable.op.name.removeprefix("decoder/"): variable for variable in tf.trainable_variables()}
         assert variables.keys() == parts["parameter/"].keys()
         session.run(tf.global_variables_initializer())
@@ -59,8 +60,8 @@ def test_values_and_gradients_of_the_authors_code() -> None:
         queries = next(v for v in tf.global_variables() if v.op.name == "decoder/queries")
         queries.load(arrays["parameter/decoder.query_embed.weight"].astype(np.float32), session)
         slopes = tf.cos(tf.range(_CLASSES, dtype=tf.float32))
-        gradients = tf.gradients(tf.reduce_sum(tf.sin(output.logits) * slopes), list(variables.values()))
-        logits, gradients = session.run([output.logits, gradients])
+        gradients = tf.gradients(tf.reduce_sum(tf.sin(computed) * slopes), list(variables.values()))
+        logits, gradients = session.run([computed, gradients])
     np.testing.assert_allclose(logits, arrays["logits"], rtol=1e-6, atol=1e-6)
     for name, gradient in zip(variables, gradients, strict=True):
         expected = parts["gradient/"][name]
@@ -68,14 +69,14 @@ def test_values_and_gradients_of_the_authors_code() -> None:
         np.testing.assert_allclose(gradient / largest, expected / largest, rtol=0, atol=1e-6, err_msg=name)
 
 
-def layer_norm(x: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+def layer_norm(x: np.ndarray, v: Variables, scope: str, epsilon: float = 1e-5) -> np.ndarray:
     centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * v[f"{scope}/gamma"] + v[f"{scope}/beta"]
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * v[f"{scope}/gamma"] + v[f"{scope}/beta"]
 
 
 def decode(x: np.ndarray, v: Variables, queries: int, heads: int) -> np.ndarray:
     """Query by query and head by head; frames [n, D] of one video, perhaps none."""
-    memory = np.maximum(dense(x, v, "decoder/embedding"), 0)
+    memory = np.maximum(dense(layer_norm(x, v, "input_ln", 1e-6), v, "decoder/embedding"), 0)
     targets = layer_norm(2 * v["decoder/queries"], v, "decoder/query_ln")
     asked, keys, values = (
         dense(rows, v, f"decoder/{name}") for rows, name in ((targets, "query"), (memory, "key"), (memory, "value"))

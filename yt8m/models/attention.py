@@ -231,7 +231,7 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
     decoder. Here there is neither MLP nor decoder.
 
     Memory: a few tensors of heads x frames x classes values for each video. With `decoder_queries` the model is the
-    decoder of `grouped_queries` on the frames instead, whose queries are shared by groups of classes.
+    decoder of `grouped_queries` on these frames instead, whose queries are shared by groups of classes.
     """
 
     level: ClassVar[str] = "frame"
@@ -246,12 +246,11 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
-        mask = frames.mask(inputs, num_frames)
+        mask, states = frames.mask(inputs, num_frames), net.layer_norm(inputs, "input_ln")
         if self.decoder_queries:
             decoder = self.decoder(self.probe_size, self.probe_heads, self.decoder_feed_forward, self.drop_rate)
-            logits = decoder.logits(net, inputs, mask, vocab_size, self.l2_penalty)
+            logits = decoder.logits(net, states, mask, vocab_size, self.l2_penalty)
             return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
-        states = net.layer_norm(inputs, "input_ln")
         projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
         queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
         weights = net.variable(
