@@ -70,9 +70,14 @@ def read_table(path: pathlib.Path) -> dict[str, Row]:
 
 def write_table(path: pathlib.Path, made: str) -> None:
     """Puts `made` between the marks of a page."""
-    before, _, rest = path.read_text().partition(BEGIN)
+    write_between(path, BEGIN, made)
+
+
+def write_between(path: pathlib.Path, begin: str, made: str) -> None:
+    """Puts `made` between the mark `begin` of a page and the next end mark."""
+    before, _, rest = path.read_text().partition(begin)
     after = rest.partition(END)[2]
-    path.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+    path.write_text(f"{before}{begin}\n{made}\n{END}{after}")
 
 
 def drifted(gaps: Mapping[str, float], stated: Mapping[str, float], tolerance: float) -> Iterator[str]:

@@ -43,7 +43,9 @@ def run(model: str, classes: str, template: str, out: str, *, trust_code: bool =
     prompts = read_prompts(classes, template)
     repeated_names = sorted(set(old.shown_names.names) & prompts.keys())
     if repeated_names:
-        raise UsageError(f"--from_text={classes}: {model} has the class {repeated_names[0]} already; leave out its rows.")
+        raise UsageError(
+            f"--from_text={classes}: {model} has the class {repeated_names[0]} already; leave out its rows."
+        )
     classifier = _classifier(old, list(prompts.values()), trust_code)
     names = vocabulary.of_names([*old.shown_names.names, *prompts])
     step, (matrix, biases) = _old_weights(old)
