@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from yt8m.eval_util import resampling
+from yt8m.eval_util import EvaluationMetrics, resampling
+from yt8m.eval_util.metrics import MeanMetric, ScoredBatch
+from yt8m.eval_util.ranked_entries import THIRDS, thirds
 from yt8m.eval_util.resampling import interval, intervals, resample, wilson_interval
 from yt8m.eval_util.videos import hashes
 
@@ -153,3 +155,31 @@ def test_the_seed_decides():
     videos = kept_videos(*drawn(2, videos=30, classes=5), 5)
     first, again, other = (resample(videos, 5, 4, seed).figures["gap"].tolist() for seed in (1, 1, 2))
     assert first == again != other
+
+
+@pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
+def test_thirds_and_further_metrics_are_resampled_too(coarse: bool) -> None:
+    class HitAtTwo(MeanMetric):
+        name, key = "Hit@2", "hit_at_two"
+
+        @classmethod
+        def of_examples(cls, batch: ScoredBatch) -> np.ndarray:
+            return batch.columns.hits[:, :2].any(axis=1)
+
+    scores, labels = drawn(5, videos=40, classes=12, coarse=coarse)
+    counts = np.array([5, 9, 1, 7, 0, 3, 8, 8, 2, 4, 11, 6])
+    resampled = resample(kept_videos(scores, labels, 5), 12, 4, 9, metric_classes=[HitAtTwo], class_counts=counts)
+    order = np.argsort(hashes([b"v%d" % row for row in range(40)]))
+    draw = np.random.default_rng(9)
+    for number in range(4):
+        rows = order[draw.integers(40, size=40)]
+        metrics = EvaluationMetrics(12, 5, class_counts=counts)
+        metrics.accumulate(scores[rows], labels[rows])
+        for third, classes in zip(THIRDS, thirds(counts), strict=True):
+            assert resampled.figures[f"gap_{third}"][number] == pytest.approx(metrics.get()[f"gap_{third}"])
+            assert resampled.figures[f"map_{third}"][number] == pytest.approx(
+                np.nanmean(resampled.class_aps[number, classes])
+            )
+        best = np.argsort(-scores[rows], axis=1, kind="stable")[:, :2]
+        expected = np.take_along_axis(labels[rows], best, 1).any(axis=1).mean()
+        assert resampled.figures["hit_at_two"][number] == pytest.approx(expected)

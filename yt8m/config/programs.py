@@ -15,6 +15,7 @@ from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
 from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
+from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published
 from yt8m.options import Checked, option
 from yt8m.records.thresholds import AMONG, PrecisionTarget
@@ -117,12 +118,20 @@ class EvalConfig(PassConfig, OfCheckpoint):
         needs="target_precision",
         is_common=True,
     )
+    require: tuple[str, ...] = option(
+        (),
+        "such as 'gap>=0.82,map_tail>=0.1': ends with status 1 unless the whole 95 % interval of each metric is so",
+        needs="run_once",
+        is_common=True,
+        needs_run=True,
+    )
     metrics: tuple[str, ...] = option(
         (), "metrics of your own, as package.module:Class, separated by commas", is_code=True, is_common=True
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        parse_requirements(self.require)
         if self.target_precision is None:
             return
         if self.top_k != AMONG:

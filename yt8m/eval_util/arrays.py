@@ -100,6 +100,11 @@ def without_class(keys: Keys) -> Keys:
     return keys & _WITHIN_CLASS
 
 
+def with_class(keys: Keys, classes: Ints64) -> Keys:
+    """The same entries as if they were of the other `classes`."""
+    return without_class(keys) | (classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT))
+
+
 def class_of(keys: Keys) -> Ints64:
     """The class of each entry."""
     return (keys >> np.uint64(_CLASS_SHIFT)).view(np.int64)

@@ -13,14 +13,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Floats64, Ints32, Ints64, Keys, block_starts, class_of, hit_of, without_class
-from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, ScoredBatch, metrics
+from yt8m.eval_util.arrays import (
+    Floats64,
+    Ints32,
+    Ints64,
+    Keys,
+    block_starts,
+    class_of,
+    hit_of,
+    with_class,
+    without_class,
+)
+from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric, ScoredBatch, metrics
+from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 from yt8m.eval_util.videos import Videos
 
 MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
@@ -49,6 +60,8 @@ def resample(
     resamples: int,
     seed: int,
     with_progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+    metric_classes: Sequence[type[Metric]] = (),
+    class_counts: Ints64 | None = None,
 ) -> Resampled:
     """GAP, mAP, the AP of each class, and the metrics that are means over examples, of resampled videos.
 
@@ -63,9 +76,12 @@ def resample(
       resamples: number of sets, R.
       seed: seed of the draws.
       with_progress: yields the numbers of the sets again, and may show how far they are.
+      metric_classes: further metrics; those that are means over examples are computed too.
+      class_counts: [C], number of training videos of each class. If it is known, GAP and mAP of head, middle and tail
+        are computed too.
     """
     draw, size = np.random.default_rng(seed), len(videos)
-    resampler = _Resampler(videos, num_classes)
+    resampler = _Resampler(videos, num_classes, (*metrics.all(), *metric_classes), class_counts)
     sets = (np.bincount(draw.integers(size, size=size), minlength=size) for _ in with_progress(range(resamples)))
     rows, class_aps = [], np.empty((min(resamples, MOST_CLASS_APS), num_classes))
     at_once, number = max(1, ENTRIES_AT_ONCE // max(1, videos.scores.size)), 0
@@ -175,16 +191,22 @@ class _Resampler:
     Entries are sorted once, since repeating them keeps the order.
     """
 
-    def __init__(self, videos: Videos, num_classes: int) -> None:
+    def __init__(
+        self, videos: Videos, num_classes: int, metric_classes: Sequence[type[Metric]], class_counts: Ints64 | None
+    ) -> None:
         columns = videos.columns(num_classes)
         self._labels, self._owners, self._num_classes = videos.labels, videos.owners(), num_classes
         batch = ScoredBatch(columns, videos.perr, videos.losses)
-        means = {metric.key: metric.of_examples(batch) for metric in metrics.all() if issubclass(metric, MeanMetric)}
+        means = {metric.key: metric.of_examples(batch) for metric in metric_classes if issubclass(metric, MeanMetric)}
         self._means = {key: np.asarray(values) for key, values in means.items() if values is not None}
         keys = columns.entries(columns.scores.shape[1])
         rows = np.repeat(np.arange(len(videos)), np.count_nonzero(columns.ranked, axis=1))
         self._by_class = _RepeatedLists(keys, rows, num_classes)
         self._pooled = _RepeatedLists(without_class(keys), rows, 1)
+        self._thirds = thirds(class_counts)
+        if self._thirds:
+            self._third_of = third_of_class(np.asarray(class_counts))
+            self._by_third = _RepeatedLists(with_class(keys, self._third_of[class_of(keys)]), rows, len(self._thirds))
 
     def figures(self, counts: Ints64) -> tuple[dict[str, Floats64], Floats64]:
         """The metrics [R], and the corrected AP of each class [R, C], of sets r with video n counts[r, n] times."""
@@ -194,7 +216,17 @@ class _Resampler:
         return {key: counts @ values / counts.sum(-1) for key, values in self._means.items()} | {
             Gap.key: np.nan_to_num(pooled[:, 0]),
             MeanAveragePrecision.key: means_of_rows(by_class),
+            **self._figures_of_thirds(counts, label_counts, by_class),
         }, by_class
+
+    def _figures_of_thirds(self, counts: Ints64, label_counts: Floats64, by_class: Floats64) -> dict[str, Floats64]:
+        if not self._thirds:
+            return {}
+        labels = np.stack([label_counts[..., classes].sum(-1) for classes in self._thirds], axis=-1)
+        gaps = self._by_third.average_precisions(counts, labels)
+        of_gap = {f"{Gap.key}_{third}": gaps[..., place] for place, third in enumerate(THIRDS)}
+        means = [means_of_rows(by_class[:, classes]) for classes in self._thirds]
+        return of_gap | {f"{MeanAveragePrecision.key}_{third}": mean for third, mean in zip(THIRDS, means, strict=True)}
 
     def excess(self, counts: Ints64) -> Floats64:
         """float64 [C], AP minus corrected AP of each class; nan for a class without a label."""

@@ -15,7 +15,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, gap_first, metrics
+from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, Metric, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample, wilson_interval
 from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
@@ -142,11 +142,40 @@ def _trained_in(folder: str, checkpoint: str) -> str:
     return folder
 
 
-def _resampled(samples: EvalSamples, resamples: int, seed: int) -> Resampled:
+def evaluated_run(
+    folder: str,
+    samples: EvalSamples,
+    resamples: int,
+    seed: int,
+    metric_classes: Sequence[type[Metric]],
+    class_counts: Ints64 | None,
+) -> Run:
+    """A run of which nothing but its evaluation is read: for intervals alone.
+
+    Args:
+      folder: path of the folder with the evaluation.
+      samples: the metrics and the sampled videos of the evaluation.
+      resamples, seed: see `resample`.
+      metric_classes: further metrics that are resampled.
+      class_counts: [C], number of training videos of each class; None if it is not known.
+    """
+    resampled = _resampled(samples, resamples, seed, metric_classes, class_counts)
+    return Run("", folder, RunFiles(folder), "", samples, {}, {}, {}, *resampled, seed)
+
+
+def _resampled(
+    samples: EvalSamples,
+    resamples: int,
+    seed: int,
+    metric_classes: Sequence[type[Metric]] = (),
+    class_counts: Ints64 | None = None,
+) -> Resampled:
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
         return progress_bar.counted(numbers, resamples, "resamples")
 
-    resampled = resample(samples.videos, samples.num_classes, resamples, seed, with_progress)
+    resampled = resample(
+        samples.videos, samples.num_classes, resamples, seed, with_progress, metric_classes, class_counts
+    )
     defined = {key: values for key, values in resampled.figures.items() if key != Loss.key or _is_of_videos(samples)}
     return resampled._replace(figures=defined)
 

@@ -21,12 +21,14 @@ from yt8m.datasets.input_check import Walked, check_input
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap
+from yt8m.eval_util.requirements import Requirement, Verdict, parse_requirements, with_keys
 from yt8m.export import model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples, media_links, report_writer
+from yt8m.reports import eval_samples, media_links, report_writer, requirement_check
+from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
@@ -68,10 +70,17 @@ def of_training(config: TrainConfig) -> EvalConfig:
 
 
 class Results(NamedTuple):
-    """Where the results go: a folder with the layout of a run's, and one event file for all checkpoints."""
+    """Where the results go.
+
+    Attributes:
+      folder: a folder with the layout of a run's.
+      events: one event file for all checkpoints.
+      missed: {evaluated checkpoint: number of requirements that it misses}.
+    """
 
     folder: str
     events: EventFile
+    missed: dict[str, int]
 
 
 def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> int:
@@ -91,7 +100,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
     folder = config.eval_dir or run.folder
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
-        results = Results(folder, events)
+        results = Results(folder, events, {})
         for checkpoint in checkpoints or _checkpoints(run, config, deleted):
             outcome = _evaluated(config, TrainedModel(run, checkpoint), task, results)
             if outcome is None:
@@ -101,7 +110,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
                 return outcome.exit_code
             elif outcome.signal:
                 return 128 + outcome.signal
-    return 0
+    return 1 if any(results.missed.values()) else 0
 
 
 def _has_model_alone(folder: str) -> bool:
@@ -157,13 +166,15 @@ def _evaluated(
         outcome = run_one(config, model, task, results.events)
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
-            done = evaluated(checkpoint, outcome, names, config)
+            done = _with_verdicts(evaluated(checkpoint, outcome, names, config), results.folder, task, run)
             write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
             add_to_history(results.folder, done)
             write_summaries(results.events, done)
             _write_names(config, results.folder, task.names)
-            _write_page(results.folder, done, run, config.media)
+            if config.report:
+                _write_page(results.folder, done, run, config.media)
             _keep(config, model.run, results.folder, done, task)
+            results.missed[checkpoint] = sum(not verdict.is_met for verdict in done.verdicts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
             raise
@@ -190,12 +201,14 @@ class EvaluationTask(NamedTuple):
       inputter, modeler: the parts that the runner needs.
       walked: the record counts of the shards at the start.
       names: the vocabulary of the run, or else of the data; empty if there is neither.
+      requirements: what --require demands.
     """
 
     inputter: readers.BatchQueue
     modeler: VideoModeler
     walked: Walked
     names: Vocabulary
+    requirements: Sequence[Requirement] = ()
 
 
 def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
@@ -213,6 +226,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
         raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
     metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
+    requirements = with_keys(parse_requirements(config.require), metric_classes, has_frequencies=True)
     train_dir = find_folder(config.train_dir)
     _refuse_read_only(config.eval_dir or train_dir)
     run = open_run(train_dir, config, trust_code=config.trust_code)
@@ -220,9 +234,11 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
         raise UsageError(f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments.")
     task = task_for(config, run)
     task.inputter.log_settings()
-    task.modeler.keeps_videos, task.modeler.metric_classes = config.report, metric_classes
+    task.modeler.keeps_videos = config.report or bool(config.require)
+    task.modeler.metric_classes = metric_classes
     task.modeler.calibrates = config.target is not None
-    return run, task
+    requirements = with_keys(requirements, metric_classes, _has_frequencies(task.modeler))
+    return run, task._replace(requirements=requirements)
 
 
 def task_for(
@@ -349,17 +365,42 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     return outcome
 
 
+def _has_frequencies(modeler: VideoModeler) -> bool:
+    return modeler.class_counts is not None and bool(modeler.class_counts.any())
+
+
+def _with_verdicts(done: Evaluated, folder: str, task: EvaluationTask, run: TrainConfig) -> Evaluated:
+    """The results with the verdicts on the requirements."""
+    if not task.requirements:
+        return done
+    samples = _samples(done, run)
+    if samples is None:  # no video was judged
+        return done._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in task.requirements])
+    verdicts = requirement_check.judge(
+        folder, task.requirements, samples, done.metric_classes, task.modeler.class_counts
+    )
+    return done._replace(verdicts=verdicts)
+
+
+def _samples(done: Evaluated, run: TrainConfig) -> EvalSamples | None:
+    """The sampled videos with the results; None if no video was sampled."""
+    videos = done.sample.videos() if done.sample else None
+    if done.sample is None or done.chosen is None or videos is None:
+        return None
+    report = report_json(done, run.model.model)
+    return EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.chosen.points)
+
+
 def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
     """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
-    videos = done.sample.videos() if done.sample else None
-    if done.sample is not None and done.chosen is not None and videos is not None:
-        if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
-            path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
-            thresholds.write(path, done.chosen.points, done.names, done.step)
-        report = report_json(done, run.model.model)
-        samples = eval_samples.EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.chosen.points)
-        eval_samples.write(folder, samples)
-        report_writer.write([folder], report_writer.ReportConfig(media=media))
+    samples = _samples(done, run)
+    if samples is None:
+        return
+    if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
+        path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
+        thresholds.write(path, samples.points, done.names, done.step)
+    eval_samples.write(folder, samples)
+    report_writer.write([folder], report_writer.ReportConfig(media=media))
 
 
 def _keep(config: EvalConfig, run: OpenedRun, folder: str, done: Evaluated, task: EvaluationTask) -> None:

@@ -17,6 +17,7 @@ from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.metrics import Metric
+from yt8m.eval_util.requirements import Verdict
 from yt8m.eval_util.videos import VideoSample
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples
@@ -31,8 +32,8 @@ from yt8m.storage import sending
 class Evaluated(NamedTuple):
     """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
 
-    With them: the metric objects, the names of the classes and, with --report, a sample of the videos and the
-    thresholds of the classes.
+    With them: the metric objects, the names of the classes and, with --report or --require, a sample of the videos and
+    the thresholds of the classes; then the verdicts on what --require demands.
     """
 
     checkpoint: str
@@ -43,6 +44,7 @@ class Evaluated(NamedTuple):
     names: Vocabulary
     sample: VideoSample | None = None
     chosen: ChosenThresholds | None = None
+    verdicts: Sequence[Verdict] = ()
 
     def values(self) -> list[tuple[type[Metric], float]]:
         """(metric, value) of each metric that is defined on these data."""
@@ -78,6 +80,8 @@ def write_report(path: str, done: Evaluated, model: str) -> None:
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done)
+    for verdict in done.verdicts:
+        print(verdict.line())
     storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -114,6 +118,7 @@ def report_json(done: Evaluated, model: str) -> dict[str, Any]:
             for index, name, ap, positives in _classes(done)
         ],
         **({"guarantee": done.chosen.summary.as_json()} if done.chosen and done.chosen.summary else {}),
+        **({"requirements": [verdict.as_json() for verdict in done.verdicts]} if done.verdicts else {}),
         "versions": run_dir.versions(),
     }
 
