@@ -51,6 +51,7 @@ _GROUPS = {
         "runs": Command("yt8m.command_line.runs", "list runs: their options, best figures and state"),
         "report": Command("yt8m.command_line.report", "write a page of metrics and charts of one or several runs"),
         "score": Command("yt8m.command_line.score", "compute GAP, Hit@1, PERR and mAP of a prediction file"),
+        "count": Command("yt8m.command_line.count", "count the videos of each class, corrected by a labelled sample"),
         "segment-eval": Command("yt8m.command_line.segment_eval", "compute MAP@n of a file of ranked segments"),
     },
     "use a model": {

@@ -1,0 +1,130 @@
+"""How often classes occur, by the scores of a model that a small labelled sample corrects.
+
+Prediction-powered inference: A. N. Angelopoulos, S. Bates, C. Fannjiang, M. I. Jordan and T. Zrnic, Prediction-powered
+inference, Science 382 (2023). With N videos without labels, n videos with labels Y, and scores f of both, the share of
+the videos that show a class is estimated by
+
+    b mean(f, N) + mean(Y - b f, n),  with the variance  b^2 var(f, N) / N + var(Y - b f, n) / n.
+
+The first mean is what the model says; the second corrects its errors. The weight b is the one of the least variance:
+A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), section 6. It is
+near 0 for a bad model, so that the labels alone count, and never makes the interval much wider than these do.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
+from yt8m.eval_util.resampling import wilson_interval
+
+FEWEST = 10  # labelled videos with the class, and without it, from which on the estimate is nearly normal
+
+
+class Scores:
+    """The sums over videos that the estimate needs, of each class."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.videos = 0
+        self.sums, self.squares, self.labels, self.products = (np.zeros(num_classes) for _ in range(4))
+
+    def add(self, scores: Floats32, labels: Bools | None = None) -> None:
+        """Adds B videos: scores [B, C], and labels [B, C] if they are known."""
+        values = scores.astype(np.float64)
+        self.videos += len(values)
+        self.sums += values.sum(axis=0)
+        self.squares += (values * values).sum(axis=0)
+        if labels is not None:
+            self.labels += labels.sum(axis=0)
+            self.products += (values * labels).sum(axis=0)
+
+
+class ClassShares(NamedTuple):
+    """The shares of the videos that show each class. All arrays are [C].
+
+    Attributes:
+      shares: float64, the estimates, from 0 to 1.
+      low, high: float64, the intervals of the shares among all videos like these.
+      count_low, count_high: float64, the intervals of the numbers among the videos without labels themselves.
+      weights: float64, the weight of the scores, from 0 to 1; 0 if the labels alone count.
+      is_corrected: bool, False for a class with too few labelled videos: its interval is Wilson's, of labels alone.
+      positives: int64, number of labelled videos with the class.
+    """
+
+    shares: Floats64
+    low: Floats64
+    high: Floats64
+    count_low: Floats64
+    count_high: Floats64
+    weights: Floats64
+    is_corrected: Bools
+    positives: Ints64
+
+
+def class_shares(labelled: Scores, others: Scores, level: float = 0.95) -> ClassShares:
+    """The shares of the classes.
+
+    Args:
+      labelled: the sums of n videos with labels, a random sample of videos like the others.
+      others: the sums of N videos without labels, none of which is among the labelled ones.
+      level: probability with which an interval contains the share.
+
+    Raises:
+      ValueError: there is no video with labels, or none without.
+    """
+    n, count = labelled.videos, others.videos
+    if not n or not count:
+        raise ValueError(f"videos with and without labels are needed; there are {n} and {count}")
+    weights = tuned_weights(labelled, others)
+    rate, mean = labelled.labels / n, labelled.sums / n
+    shares = weights * others.sums / count + rate - weights * mean
+    of_scores = others.squares / count - (others.sums / count) ** 2
+    residuals = _residual_variance(labelled, weights)
+    width = NormalDist().inv_cdf((1 + level) / 2)
+    half = width * np.sqrt(weights**2 * of_scores / count + residuals / n)
+    # The number among these videos differs from the estimate by the errors of the scores on them and on the sample.
+    half_of_count = width * np.sqrt(residuals * (1 / n + 1 / count))
+    is_corrected = np.asarray((labelled.labels >= FEWEST) & (n - labelled.labels >= FEWEST))
+    plain = np.array([wilson_interval(share, n, level) for share in rate.tolist()]).T
+    bounds = [
+        np.where(is_corrected, np.clip(corrected, 0, 1), alone)
+        for corrected, alone in (
+            (shares - half, plain[0]),
+            (shares + half, plain[1]),
+            (shares - half_of_count, plain[0]),
+            (shares + half_of_count, plain[1]),
+        )
+    ]
+    return ClassShares(
+        np.where(is_corrected, np.clip(shares, 0, 1), rate),
+        bounds[0],
+        bounds[1],
+        bounds[2] * count,
+        bounds[3] * count,
+        np.where(is_corrected, weights, 0),
+        is_corrected,
+        labelled.labels.astype(np.int64),
+    )
+
+
+def tuned_weights(labelled: Scores, others: Scores) -> Floats64:
+    """float64 [C], the weight of the scores with the least variance, from 0 to 1; 0 if all scores are equal."""
+    n, count = labelled.videos, others.videos
+    covariance = labelled.products / n - labelled.labels / n * labelled.sums / n
+    total = n + count
+    mean = (labelled.sums + others.sums) / total
+    variance = np.maximum((labelled.squares + others.squares) - total * mean**2, 0) / max(total - 1, 1)
+    divisor = (1 + n / count) * variance
+    weights = np.divide(covariance, divisor, out=np.zeros(len(mean)), where=divisor > 1e-15)
+    return np.clip(weights, 0, 1)
+
+
+def _residual_variance(labelled: Scores, weights: Floats64) -> Floats64:
+    """The variance of Y - b f over the labelled videos, [C]; Y is its own square."""
+    n = labelled.videos
+    squares = labelled.labels - 2 * weights * labelled.products + weights**2 * labelled.squares
+    mean = (labelled.labels - weights * labelled.sums) / n
+    return np.asarray(np.maximum(squares / n - mean**2, 0))

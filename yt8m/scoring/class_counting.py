@@ -1,0 +1,75 @@
+"""`yt8m count`: how many videos show each class, by a model whose errors a labelled sample corrects."""
+
+from __future__ import annotations
+
+import csv
+
+from absl import logging
+
+from yt8m import progress_bar, scoring, storage
+from yt8m.errors import RunError
+from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
+from yt8m.records import manifest, prediction_files
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.scoring.count_config import CountConfig
+from yt8m.scoring.scorer import Scorer
+
+COLUMNS = ("index", "name", "videos", "videos_low", "videos_high", "share", "share_low", "share_high")
+COLUMNS_OF_ORIGIN = ("basis", "weight", "labelled")
+
+
+def run(config: CountConfig) -> int:
+    """Writes the counts of all classes; returns the exit status.
+
+    Raises:
+      UsageError: there is no such model or file, or the records are not of the kind that the model takes.
+      RunError: a record is damaged, or there is no video, or none with a label.
+    """
+    files = manifest.shards_at([config.data])
+    with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
+        names = scorer.names_for(config.vocabulary, files)
+        labelled = _scores(scorer, config.labelled, "labelled", has_labels=True)
+        others = _scores(scorer, config.data, "data", has_labels=False)
+    if not labelled.labels.any():
+        raise RunError(f"--labelled={config.labelled}: no video has a label, so nothing can be corrected.")
+    shares = class_shares(labelled, others, config.level)
+    _write(config.out, shares, names, others.videos)
+    corrected = int(shares.is_corrected.sum())
+    logging.info(
+        "%s counts %d videos; %d labelled ones correct %d classes, and %d have fewer than %d labels (or all but so "
+        "many), so that these alone count",
+        config.out,
+        others.videos,
+        labelled.videos,
+        corrected,
+        len(shares.shares) - corrected,
+        FEWEST,
+    )
+    return 0
+
+
+def _scores(scorer: Scorer, pattern: str, flag: str, has_labels: bool) -> Scores:
+    """The sums of the scores of the videos that the flag names, with their labels if they count."""
+    sums, records = Scores(scorer.num_classes), scorer.records(pattern)
+    scorer.check(records)
+    for batch in progress_bar.with_bar(iter(records), flag):
+        _, scores = scorer.scores(scorer.takes.arranged(batch))
+        sums.add(scores, batch.labels if has_labels else None)
+    if not sums.videos:
+        raise RunError(f"--{flag}={pattern}: there is no record.")
+    return sums
+
+
+def _write(path: str, shares: ClassShares, names: Vocabulary, videos: int) -> None:
+    """Writes the file, whole or not at all."""
+    numbers = (shares.shares * videos, shares.count_low, shares.count_high)
+    with storage.write_atomic(path, "w") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([*COLUMNS, *COLUMNS_OF_ORIGIN])
+        columns = zip(*numbers, shares.shares, shares.low, shares.high, strict=True)
+        origins = zip(shares.is_corrected.tolist(), shares.weights, shares.positives, strict=True)
+        for index, (values, (is_corrected, weight, labels)) in enumerate(zip(columns, origins, strict=True)):
+            name = prediction_files.spreadsheet_text(names.name(index))
+            counts, rates = [f"{value:.1f}" for value in values[:3]], [f"{value:.6g}" for value in values[3:]]
+            basis = "corrected" if is_corrected else "labels"
+            lines.writerow([index, name, *counts, *rates, basis, f"{weight:.3g}", labels])
