@@ -42,7 +42,11 @@ class TextConfig(Checked):
         is_required=True,
         is_path=True,
     )
-    extractor: str = option("", "hf:NAME of a network of pictures and text, such as SigLIP or CLIP", is_required=True)
+    extractor: str = option(
+        "",
+        "hf:NAME of a network of pictures and text: SigLIP (scores are probabilities) or CLIP (scores only rank)",
+        is_required=True,
+    )
     out: str = option("", "folder of the run to write", is_required=True, is_path=True)
     template: str = option("a video of {}", "the text of a class without a prompt; {} is its name")
     frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
