@@ -294,6 +294,7 @@ def test_code_of_a_run_from_elsewhere_must_be_trusted(
     sys.modules.pop("my_own_model")
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X4")
 def test_a_loss_from_elsewhere_is_refused_when_it_is_needed(
     world: pathlib.Path, data: yt8m.Records, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

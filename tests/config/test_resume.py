@@ -180,6 +180,7 @@ class ScaledDeviceConfig(DeviceConfig):
     loss_scale: float = option(1.0, "factor of the loss", shapes="graph")
 
 
+@pytest.mark.heavy
 def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_the_card_says_what_the_model_is(trained: pathlib.Path, tmp_path: pathli
         assert "# MoeModel, step 16" in (trained / own / "README.md").read_text()
 
 
+@pytest.mark.heavy
 def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
     trained: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

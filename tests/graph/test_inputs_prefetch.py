@@ -37,7 +37,14 @@ def training() -> Iterator[Callable[..., Training]]:
 
 
 @pytest.mark.parametrize(
-    ("towers", "split", "numbered"), [(1, True, True), (2, True, False), (3, True, True), (2, False, True)]
+    ("towers", "split", "numbered"),
+    [
+        (2, False, True),
+        *(
+            pytest.param(*kind, marks=pytest.mark.heavy)
+            for kind in ((1, True, True), (2, True, False), (3, True, True))
+        ),
+    ],
 )
 @given(rows=st.integers(0, 14))
 @example(rows=0)  # no step at all

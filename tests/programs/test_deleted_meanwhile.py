@@ -192,6 +192,7 @@ def test_an_ensemble(trains: Callable, trained: pathlib.Path, tmp_path: pathlib.
     assert not (folder / "model.ckpt-6.index").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C7")
 def test_a_run_that_begins_with_its_weights(
     trains: Callable, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]

@@ -145,6 +145,7 @@ def test_its_counts_divide_the_classes_into_head_middle_and_tail(
     assert "mAP tail" in capfd.readouterr().out
 
 
+@pytest.mark.heavy
 def test_a_run_may_be_chosen_by_its_tail(here: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="absl")
     pattern = "data/video/train/*.tfrecord"

@@ -102,6 +102,7 @@ def unlabelled(path: pathlib.Path, count: int) -> str:
     return str(path)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("I6")
 def test_data_without_labels_are_evaluated_with_a_warning(
     run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]

@@ -130,6 +130,7 @@ def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     assert "a shard was rewritten since: it has another size" in told
 
 
+@pytest.mark.heavy
 def test_other_readers_and_batches_go_on_from_the_same_position(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

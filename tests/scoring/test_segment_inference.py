@@ -155,6 +155,7 @@ def test_the_published_classes_that_the_model_has(run: pathlib.Path) -> None:
     assert list(lists_of(infer(run))) == published[published < 20].tolist()
 
 
+@pytest.mark.heavy
 def test_all_classes_of_a_vocabulary_of_ones_own(run: pathlib.Path) -> None:
     vocabulary.write(f"{run}/own.csv", vocabulary.of_names([f"gesture {number}" for number in range(20)]))
     assert list(lists_of(infer(run, f"--vocabulary={run}/own.csv"))) == list(range(20))

@@ -61,6 +61,7 @@ def test_keeps_what_sorting_everything_would(
     assert ranking.count == len(names)
 
 
+@pytest.mark.heavy
 def test_memory_is_bounded_by_classes_and_what_is_kept() -> None:
     classes, most = 50, 4000
     draw = np.random.default_rng(0)

@@ -92,6 +92,7 @@ def variables(folder: pathlib.Path) -> dict[str, np.ndarray]:
 MLP = ["--model=ResidualMlpModel", "--mlp_hidden_size=8", "--num_epochs=9"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "optimizer",
     [

@@ -137,6 +137,7 @@ def test_the_best_is_kept_and_has_the_figures_of_eval(whole: pathlib.Path) -> No
         assert model.evaluate(f"{whole.parent}/validate.tfrecord")["gap"] == pytest.approx(best["GAP"])
 
 
+@pytest.mark.heavy
 def test_fit_starts_from_its_config_returns_the_history_and_keeps_the_lowest_loss(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
     assert "GAP" in said.rpartition("Give one of")[2]
 
 
+@pytest.mark.heavy
 def test_a_resumed_run_chooses_its_best_by_the_new_metric_and_on_the_new_data(
     whole: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
