@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from yt8m import options, progress_bar, storage
 from yt8m.config.train_config import KNOWN_SIZES
+from yt8m.datasets.make_records.answers import FILE as ANSWERS
+from yt8m.datasets.make_records.answers import WithAnswers, read_answers, write_answers
 from yt8m.datasets.make_records.classes import (
     Classes,
     known_vocabulary,
@@ -100,6 +102,12 @@ class RecordsConfig(DataSetFlags):
     max_bad_rows: int = option(
         0, "rows that may be left out because something is wrong with them", shapes="nothing", minimum=0
     )
+    labels: str = option(
+        "",
+        "JSON export of Label Studio, whose labels replace those of the table for the same videos",
+        shapes="nothing",  # the content of the file is compared
+        is_path=True,
+    )
     corrections: str = option(
         "",
         "CSV file of decisions on labels that are wrong or missing, as yt8m audit writes it",
@@ -143,6 +151,9 @@ class _Work:
         self._corrections = Corrections(config.corrections)
         extra_columns = [config.group_by] if config.group_by else []
         self._table: Table = open_table(config.table, config.array, extra_columns)
+        self._answers = read_answers(config.labels) if config.labels else {}
+        if self._answers:
+            self._table = WithAnswers(self._table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows)
         known_names = set(vocabulary.names) if vocabulary else set()
         labels = LabelRule(config.label_separator, known_names, bool(config.vocabulary), config.label_names)
@@ -197,6 +208,8 @@ class _Work:
             warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
             try:
                 self._write(output)
+                if self._answers:
+                    write_answers(storage.join(config.out, ANSWERS), self._answers, config.label_separator)
                 output.finish(self._classes, self._bad.found, corrections=self._corrections.manifest_entry)
             finally:
                 output.close()
@@ -204,7 +217,8 @@ class _Work:
 
     def _inputs(self) -> str:
         options_text = options.shaping_values(self._config)
-        files = [path for path in (self._config.table, self._config.array, self._config.corrections) if path]
+        paths = (self._config.table, self._config.array, self._config.corrections, self._config.labels)
+        files = [path for path in paths if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         return inputs_hash(options_text, storage.stamps(files), *classes, self._scan.videos)
 

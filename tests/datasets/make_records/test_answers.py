@@ -1,0 +1,82 @@
+"""Labels from Label Studio: the majority of several people, and what they disagree on."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.datasets.make_records.answers import joined_answer, read_answers
+from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
+from yt8m.records.batches import read_records
+
+Run = Callable[..., pathlib.Path]
+
+
+def task(video: str, *choices: list[str], skipped: int = 0) -> dict[str, Any]:
+    """A task of an export, with the answers of some people, and of others who skipped it."""
+    results = [[{"type": "choices", "from_name": "classes", "value": {"choices": labels}}] for labels in choices]
+    annotations: list[dict[str, Any]] = [{"id": 1, "was_cancelled": False, "result": result} for result in results]
+    annotations += [{"was_cancelled": True, "result": []}] * skipped
+    return {"data": {"id": video, "video": f"https://example.org/{video}"}, "annotations": annotations}
+
+
+def export(folder: pathlib.Path, *tasks: Any) -> str:
+    path = folder / "label-studio.json"
+    path.write_text(json.dumps(tasks))
+    return str(path)
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcd")), min_size=1, max_size=7))
+def test_the_majority_decides_each_class(choices: list[frozenset[str]]) -> None:
+    answer = joined_answer(choices)
+    expected = [label for label in "abcd" if sum(label in each for each in choices) > len(choices) / 2]
+    assert list(answer.labels) == expected
+    assert answer.people == len(choices)
+    assert answer.disagreement == pytest.approx(sum(set(each) != set(expected) for each in choices) / len(choices))
+
+
+def test_records_have_the_answers_in_place_of_the_labels_of_the_table(run: Run, tmp_path: pathlib.Path) -> None:
+    before = labels_of(run())
+    answers = export(
+        tmp_path,
+        task("clip 001", ["cat", "bird"], ["cat"], ["dog"], skipped=1),
+        task("clip 002", ["dog"]),
+        task("clip 003", skipped=1),
+        task("clip 004", ["cat"], ["dog"]),
+    )
+    made = run(out=str(tmp_path / "answered"), labels=answers)
+    assert labels_of(made) == before | {"clip 001": {"cat"}, "clip 002": {"dog"}, "clip 004": set()}
+    assert (tmp_path / "answered/answers.csv").read_text().splitlines() == [
+        "video,labels,people,disagreement",
+        "clip 001,cat,3,0.667",
+        "clip 002,dog,1,0.000",
+        "clip 004,,2,1.000",
+    ]
+
+
+def labels_of(made: pathlib.Path) -> dict[str, set[str]]:
+    names = vocabulary.read(str(made.parent / vocabulary.NAME)).names
+    return {
+        video: {names[number] for number in row.nonzero()[0]}
+        for batch in read_records(f"{made}/*/*.tfrecord")
+        for video, row in zip(batch.ids, batch.labels, strict=True)
+    }
+
+
+def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        read_answers(str(tmp_path / "none.json"))
+    with pytest.raises(RunError, match="task 2: expected data with an id, and annotations"):
+        read_answers(export(tmp_path, task("a", ["cat"]), {"id": 3, "classes": "cat"}))
+    with pytest.raises(RunError, match="task 2: there is a task of video 'a' already"):
+        read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
+    (tmp_path / "label-studio.json").write_text('{"a": 1}')
+    with pytest.raises(RunError, match="expected a list of tasks"):
+        read_answers(str(tmp_path / "label-studio.json"))

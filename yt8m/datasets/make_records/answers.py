@@ -1,0 +1,117 @@
+"""Labels that people gave in Label Studio, which `yt8m make-records --labels` takes in place of those of the table.
+
+The file is Label Studio's JSON export (https://labelstud.io/guide/export): a list of tasks with data and annotations.
+Several people may have answered a task. A class is a label if more than half of them chose it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m import storage
+from yt8m.datasets.make_records.tables import Rows, Table
+from yt8m.errors import RunError, UsageError
+from yt8m.records.prediction_files import spreadsheet_text
+from yt8m.storage import json_text
+
+FILE = "answers.csv"
+HEADER = ("video", "labels", "people", "disagreement")
+
+
+class Answer(NamedTuple):
+    """What several people said of a video.
+
+    Attributes:
+      labels: the classes that more than half of them chose, sorted.
+      people: how many answered.
+      disagreement: the share of them who chose other classes than these.
+    """
+
+    labels: tuple[str, ...]
+    people: int
+    disagreement: float
+
+
+def read_answers(path: str) -> dict[str, Answer]:
+    """{id: answer} of a Label Studio export; tasks without an answer are left out.
+
+    Raises:
+      UsageError: there is no such file.
+      RunError: the file is no such export; the message names the task.
+    """
+    if not storage.exists(path):
+        raise UsageError(f"--labels={path}: there is no such file; expected Label Studio's JSON export.")
+    try:
+        tasks = json_text.parse(storage.read_text(path))
+    except ValueError as error:
+        raise RunError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(tasks, list):
+        raise RunError(f"{path} is not Label Studio's JSON export: expected a list of tasks.")
+    answers: dict[str, Answer] = {}
+    for number, task in enumerate(tasks, 1):
+        try:
+            video, choices = str(task["data"]["id"]), [*map(_choices, filter(_counts, task["annotations"]))]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{path}, task {number}: expected data with an id, and annotations ({type(error).__name__}: {error}); "
+                "export the tasks that yt8m select wrote as JSON, not as JSON-MIN."
+            ) from error
+        if video in answers:
+            raise RunError(f"{path}, task {number}: there is a task of video {video!r} already.")
+        if choices:
+            answers[video] = joined_answer(choices)
+    return answers
+
+
+def _counts(annotation: Mapping[str, Any]) -> bool:
+    """Whether a person has answered, and not skipped the task."""
+    return not annotation.get("was_cancelled", False)
+
+
+def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
+    """The classes that a person chose."""
+    results = [result for result in annotation["result"] if result["type"] == "choices"]
+    return frozenset(str(choice) for result in results for choice in result["value"]["choices"])
+
+
+def joined_answer(choices: Sequence[frozenset[str]]) -> Answer:
+    """The answer of several people, each of whom chose some classes."""
+    votes = Counter(label for each in choices for label in each)
+    labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
+    return Answer(tuple(sorted(labels)), len(choices), sum(each != labels for each in choices) / len(choices))
+
+
+def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> None:
+    """Writes a table of the answers, with the disagreement on each."""
+    with storage.write_atomic(path, "w") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(HEADER)
+        for video, answer in answers.items():
+            labels = spreadsheet_text(separator.join(answer.labels))
+            lines.writerow([spreadsheet_text(video), labels, answer.people, f"{answer.disagreement:.3f}"])
+
+
+class WithAnswers:
+    """A table in which the labels of videos that people have labelled are their answers.
+
+    Args:
+      table: the table.
+      answers: {id: answer}.
+    """
+
+    def __init__(self, table: Table, answers: Mapping[str, Answer]) -> None:
+        self.path, self.columns, self.features = table.path, table.columns, table.features
+        self._table, self._answers = table, answers
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        for rows in self._table.batches(size, skip, features):
+            pairs = zip(rows.cells["id"], rows.cells["labels"], strict=True)
+            labels = [self._labels(str(video).strip(), cell) for video, cell in pairs]
+            yield rows._replace(cells={**rows.cells, "labels": labels})
+
+    def _labels(self, video: str, cell: Any) -> Any:
+        return list(self._answers[video].labels) if video in self._answers else cell
