@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import itertools
 import pathlib
 import re
@@ -157,6 +158,8 @@ def _check_python(words: list[str]) -> None:
         _parse([names[words[1]], *words[2:]])
     elif words[1] == "examples.sweep":
         _parse(["train", *words[4:]])  # after the folder and the number of trials
+    elif words[1] == "examples.winners":
+        inspect.signature(importlib.import_module(words[1]).main).bind(*words[2:])
     elif words[1].startswith("examples."):
         _parse(words[2:], importlib.import_module(words[1]).main)
     else:

@@ -22,7 +22,7 @@ def test_families_have_small_recipes() -> None:
 @pytest.mark.heavy
 @pytest.mark.long
 def test_it_prints_a_row_for_each_step(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--level=frame", "--num_classes=24", "--train=300", "--validate=100", "--test=0", "--min_frames=20"]
+    small = ["--level=frame", "--num_classes=24", "--train=1000", "--validate=100", "--test=0", "--min_frames=20"]
     assert cli.main(["sample-data", *small, "--max_frames=30", f"--out={tmp_path}/data"]) == 0
     patterns = [f"{tmp_path}/data/frame/{part}/*.tfrecord" for part in ("train", "validate")]
     capsys.readouterr()
