@@ -196,4 +196,4 @@ def test_segments_are_cut_from_youtube_8m_records_only(folder: pathlib.Path) -> 
 
     data = own("LabelInId", frame_features=True, data_pattern="own.tfrecord")
     with pytest.raises(UsageError, match="the run's reader is layout:LabelInId"):
-        segment_inference.reader_for(data, 0)
+        segment_inference.reader_for(data, 0, ())
