@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.records import shards
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, dequantized
 from yt8m.records.record_parser import NumpyBatch, RecordParser
 from yt8m.records.shards import DamagedError
 
@@ -108,3 +108,14 @@ def test_ids_of_any_kind() -> None:
     ]
     assert batch_of(VIDEO, records).ids == [shards.id_text(name) for name in names]
     assert batch_of(VIDEO, records[:1]).ids == ["plain"]
+
+
+def test_joined_means_leave_out_what_follows_the_last_frame() -> None:
+    frames = {
+        "rgb": np.array([[[0, 255], [255, 255], [9, 9]], [[255, 0], [7, 7], [7, 7]]], np.uint8),
+        "audio": np.array([[[1.0], [3.0], [0.0]], [[5.0], [0.0], [0.0]]], np.float32),
+    }
+    batch = NumpyBatch(["a", "b"], frames, np.array([2, 1], np.int32), np.zeros((2, 0), np.bool_))
+    low, high = dequantized(np.array([0, 255], np.uint8), PUBLISHED)
+    expected = [[(low + high) / 2, high, 2.0], [high, low, 5.0]]
+    np.testing.assert_allclose(batch.joined_means(), expected, rtol=1e-6)

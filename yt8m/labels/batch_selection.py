@@ -86,11 +86,7 @@ def _in_words(candidates: UnlabelledVideos, selection: Selection, names: Vocabul
 
 def directions_of(batch: NumpyBatch) -> Floats32:
     """The features of videos, joined and scaled to the length 1, float32 [B, D]; frames are averaged."""
-    means = []
-    for values in batch.dequantize().features.values():
-        frames = np.maximum(batch.num_frames, 1)[:, np.newaxis]
-        means.append(values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames)
-    joined = np.concatenate(means, axis=1)
+    joined = batch.joined_means()
     return np.asarray(joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12), np.float32)
 
 

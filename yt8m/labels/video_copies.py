@@ -55,19 +55,11 @@ class VectorWriter:
             for values in batch.features.values():
                 digest.update((values[row, :length] if values.ndim == 3 else values[row]).tobytes())
             self._digests.append(digest.digest())
-        means = [_mean(values, batch.num_frames) for values in batch.dequantize().features.values()]
-        self._file.write(np.concatenate(means, axis=1).astype(np.float16).tobytes())
+        self._file.write(batch.joined_means().astype(np.float16).tobytes())
 
     def digests(self) -> NDArray[np.void]:
         """The digest of each video, 16 bytes [N]."""
         return np.frombuffer(b"".join(self._digests), "V16")
-
-
-def _mean(values: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[Any]:
-    """The mean over the frames of each video; the values themselves if there are no frames."""
-    if values.ndim == 2:
-        return values
-    return np.asarray(values.sum(axis=1, dtype=np.float32) / np.maximum(num_frames, 1)[:, np.newaxis])
 
 
 class VideoVectors:

@@ -46,6 +46,15 @@ class NumpyBatch:
         """The same batch with float32 in place of bytes; frames after the end of a video stay 0."""
         return dataclasses.replace(self, features={name: self._floats(name) for name in self.features}, ranges={})
 
+    def joined_means(self) -> NDArray[np.float32]:
+        """float32 [B, D]: the features of each video side by side, those of frames as the mean over its frames."""
+        frames = np.maximum(self.num_frames, 1)[:, np.newaxis]
+        means = [
+            values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames
+            for values in self.dequantize().features.values()
+        ]
+        return np.asarray(np.concatenate(means, axis=1), np.float32)
+
     def _floats(self, name: str) -> NDArray[np.float32]:
         values = self.features[name]
         if values.dtype != np.uint8:

@@ -8,20 +8,14 @@ from yt8m import options
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.options import option
 from yt8m.registry import TRUST_HELP
+from yt8m.scoring.predict_config import PredictConfig
 
 
 @dataclass(frozen=True)
 class CountConfig(options.Checked):
     """The flags of `yt8m count`."""
 
-    train_dir: str = option(
-        "",
-        "folder of a run or of an exported model, an archive (.tgz), or an ONNX file",
-        flag="model",
-        aliases=("train_dir",),
-        is_required=True,
-        is_path=True,
-    )
+    train_dir: str = same_as(PredictConfig, "train_dir", flag="model", aliases=("train_dir",))
     data: str = option("", "records of the videos to count, without labels", is_required=True, is_path=True)
     labelled: str = option(
         "",
@@ -32,10 +26,5 @@ class CountConfig(options.Checked):
     out: str = option("count.csv", "CSV file to write, with a line for each class", is_path=True)
     level: float = option(0.95, "probability with which an interval contains the truth", minimum=0.5, maximum=0.9999)
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
-    vocabulary: str = option(
-        "",
-        "CSV of the classes' names, with the columns index,name; by default the model's own, or vocabulary.csv by the "
-        "records",
-        is_path=True,
-    )
+    vocabulary: str = same_as(PredictConfig, "vocabulary")
     trust_code: bool = option(False, TRUST_HELP)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_records import labels_of
 
 from yt8m.datasets.make_records.answers import joined_answer, read_answers
 from yt8m.errors import RunError, UsageError
-from yt8m.records import vocabulary
-from yt8m.records.batches import read_records
 
 Run = Callable[..., pathlib.Path]
 
@@ -59,15 +58,6 @@ def test_records_have_the_answers_in_place_of_the_labels_of_the_table(run: Run, 
         "clip 002,dog,1,0.000",
         "clip 004,,2,1.000",
     ]
-
-
-def labels_of(made: pathlib.Path) -> dict[str, set[str]]:
-    names = vocabulary.read(str(made.parent / vocabulary.NAME)).names
-    return {
-        video: {names[number] for number in row.nonzero()[0]}
-        for batch in read_records(f"{made}/*/*.tfrecord")
-        for video, row in zip(batch.ids, batch.labels, strict=True)
-    }
 
 
 def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:

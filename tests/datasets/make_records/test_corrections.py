@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_records import labels_of
 
 from yt8m.datasets.make_records.classes import Classes
 from yt8m.datasets.make_records.corrections import Corrections, read_decisions
@@ -95,15 +96,6 @@ def test_other_decisions_make_other_records(run: Run, tmp_path: pathlib.Path) ->
 
 def videos_of(made: pathlib.Path, split: str) -> set[str]:
     return {video for batch in read_records(f"{made}/{split}/*.tfrecord") for video in batch.ids}
-
-
-def labels_of(made: pathlib.Path) -> dict[str, set[str]]:
-    names = vocabulary.read(str(made.parent / vocabulary.NAME)).names
-    return {
-        video: {names[number] for number in row.nonzero()[0]}
-        for batch in read_records(f"{made}/*/*.tfrecord")
-        for video, row in zip(batch.ids, batch.labels, strict=True)
-    }
 
 
 @pytest.mark.parametrize(
