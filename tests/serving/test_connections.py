@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
+
+from yt8m.serving import connections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -40,3 +43,10 @@ def test_a_signal_right_after_the_greeting_ends_it_in_order(number: int, status:
     assert done.stdout.startswith("serving tiny at http://127.0.0.1:")
     assert "Traceback" not in done.stderr
     assert (done.stdout.endswith("\nstopped after 0 answers\n")) == (number == signal.SIGTERM)
+
+
+def test_answers_are_sent_without_waiting_for_acknowledgements() -> None:
+    with connections.listening("127.0.0.1", 0) as (listener, _), socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

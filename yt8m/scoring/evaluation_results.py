@@ -66,7 +66,7 @@ def evaluated(
     return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen)
 
 
-# Keys that report_writer.json and the evaluator already use; no metric may have one of these names.
+# Keys that report.json and the evaluator already use; no metric may have one of these names.
 RESERVED_KEYS = frozenset(
     ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
     + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts", "guarantee", "requirements")
@@ -104,7 +104,7 @@ def summary_line(done: Evaluated) -> str:
 
 
 def report_json(done: Evaluated, model: str) -> dict[str, Any]:
-    """The content of report_writer.json; a metric that is not defined on these data is None."""
+    """The content of report.json; a metric that is not defined on these data is None."""
     return {
         "checkpoint": done.checkpoint,
         "global_step": done.step,

@@ -51,6 +51,9 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
             f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."
         ) from error
     with opened:
+        # Accepted connections inherit this; asyncio sets it only for sockets that were made with proto=IPPROTO_TCP.
+        # Without it, the body of an answer waits until the client has acknowledged the headers, 40 ms on Linux.
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = f"[{host}]" if ":" in host else host
         yield opened, f"http://{name}:{opened.getsockname()[1]}"
 
@@ -75,7 +78,7 @@ class Connection(H11Protocol):
     Args:
       rules: the rules of the server.
       idle: the connections of the server without a request in progress, longest idle first.
-      given: the arguments that uvicorn passes.
+      settings: the arguments that uvicorn passes.
     """
 
     def __init__(self, rules: Rules, idle: dict[Connection, None], **settings: Any) -> None:
