@@ -154,6 +154,9 @@ def test_a_wrong_metric_is_refused_before_the_work(
 
 
 def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    words = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--report"]
+    assert evaluation.main(words) == 0
     figures, videos, num_classes, seen, _ = eval_samples.read(str(trained / "run"))
     assert (len(videos), num_classes, seen) == (21, 10, 21)
     scores, labels = np.zeros((21, 10)), np.zeros((21, 10), bool)

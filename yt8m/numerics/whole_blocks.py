@@ -3,7 +3,7 @@
 The kernels of the CPU compute products and exponentials in blocks of up to 16 values, and the values after the last
 whole block by other instructions, which round differently. So the last bit of a class's score depends on its place.
 Within `scope`, arrays are extended to whole blocks, and what was added is cut off again. That copies the weights of the
-last layer in each step, so it is for evaluation and inference, not for training or exports.
+last layer in each step, so it is for inference, not for training, evaluation or exports.
 """
 
 from __future__ import annotations

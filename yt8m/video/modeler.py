@@ -79,7 +79,7 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
-        with whole_blocks.scope(not is_training):
+        with whole_blocks.scope(self.label_loss is None):  # in inference; no metric depends on the last bit of a score
             name = self._transform_name()
             if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
                 mean, ones = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
