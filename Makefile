@@ -45,7 +45,7 @@ help:
 	@echo 'make bench-exchange  a step of 2 and 4 processes: parameter servers, all-reduce, and computed for up to 64 machines'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
-	@echo 'make bench-peers  this project beside PyTorch, in turn within one run; needs torch and torchmetrics'
+	@echo 'make bench-peers  this project beside PyTorch, in turn within one run'
 	@echo 'make bench-whole  whole runs: one pass over 400,000 videos and 8,000 records of frames'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
@@ -71,7 +71,7 @@ $(INSTALLED): $(RUNNABLE)
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
-	$(PIP_INSTALL) $(TORCH_ARGS) -e '.[docs,beam,hf]'
+	$(PIP_INSTALL) $(TORCH_ARGS) -e '.[docs,beam,hf,peers]'
 	@touch $@
 
 $(MUTABLE): $(INSTALLED)
@@ -134,6 +134,8 @@ bench: $(INSTALLED)
 
 bench-exchange bench-gpu bench-peers bench-whole: bench-%: $(INSTALLED)
 	$(BIN)/python -m benchmarks --rows '$*/*' --json bench-$*.json $(BENCH_ARGS)
+
+bench-peers: $(DOCUMENTED)
 
 bench-growth: $(INSTALLED)
 	$(BIN)/python -m benchmarks --rows 'growth/*' --json bench-growth.json $(BENCH_ARGS)

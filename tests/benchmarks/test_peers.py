@@ -82,6 +82,7 @@ def test_samples_travel_as_json():
 # In a process of its own, because the compiler leaves threads and files behind.
 LOSSES_OF_PEER = """
 import pathlib, sys
+from benchmarks.peers import comparison, contestants, theirs
 model, batch, folder, contestant = sys.argv[1:]
 comparison.NETWORKS[model] = comparison.NETWORKS[model]._replace(batch=int(batch))
 theirs.take_turns(contestants.PipeTurns(), comparison.Comparison("step", model), pathlib.Path(folder), contestant)
@@ -91,8 +92,8 @@ theirs.take_turns(contestants.PipeTurns(), comparison.Comparison("step", model),
 @pytest.mark.heavy
 @pytest.mark.parametrize("model", ["LogisticModel", "MoeModel", "DbofModel", "NeXtVladModel", "LstmModel"])
 def test_all_compute_the_same_losses(model, tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
-    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[peers]'")
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install -e '.[peers]'")
     from benchmarks.peers import ours
 
     monkeypatch.setitem(NETWORKS, model, NETWORKS[model]._replace(batch=SMALL_BATCHES[model]))
@@ -115,8 +116,8 @@ def store_losses_of_peer(model: str, folder: str, contestant: str) -> None:
 
 @pytest.mark.heavy
 def test_the_figures_of_the_peers_are_those_of_this_project():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
-    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[peers]'")
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install -e '.[peers]'")
     from benchmarks.peers.figures import Figures
 
     draw = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from yt8m import options, registry
+from yt8m import options, registry, storage
 from yt8m.command_line import flags
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
@@ -48,6 +48,24 @@ def test_each_program_explains_itself(
 def test_files_that_are_not_there_are_refused_by_the_flag(parse: Callable[[list[str]], Any], flag: str) -> None:
     with pytest.raises(UsageError, match=f"^--{flag}=/nowhere/x: no file matches"):
         parse([f"--{flag}=/nowhere/x"])
+
+
+@pytest.mark.parametrize(
+    ("parse", "data", "cache"),
+    [
+        (flags.train_config, "train_data_pattern", "cache"),
+        (flags.eval_config, "eval_data_pattern", "cache"),
+        (flags.inference_config, "input_data_pattern", "cache"),
+        (flags.cache_config, "data", "out"),
+    ],
+)
+def test_a_cache_of_a_bucket_is_refused_before_the_bucket_is_asked(
+    parse: Callable[[list[str]], Any], data: str, cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(storage, "paths_by_pattern")
+    for shards, folder in (("gs://b/*", "c"), ("*", "gs://b/c")):
+        with pytest.raises(UsageError, match=f"^--{cache}={folder} needs .* is in a bucket; copy it here"):
+            parse([f"--{data}={shards}", f"--{cache}={folder}"])
 
 
 def test_hyper_parameters_of_losses_are_for_training_and_evaluation(capsys: pytest.CaptureFixture[str]) -> None:

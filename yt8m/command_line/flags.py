@@ -22,7 +22,7 @@ from yt8m.config import resume, run_dir
 from yt8m.config.model_options import check_files, with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.run_dir import SavedRun
-from yt8m.config.run_options import StorageConfig
+from yt8m.config.run_options import StorageConfig, refuse_cache_of_bucket
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
@@ -119,6 +119,7 @@ def _training(
     """The config of a training from its flags and the hyper-parameters `hyper_parameter_values`; see `train_config`."""
     pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
+    refuse_cache_of_bucket(flags.get("cache", ""), pattern)
     files = check_files("train_data_pattern", pattern) if files_are_here else []
     names = _vocabulary(flags, files, begun.vocabulary) if files_are_here else None
     values, are_taken = data_defaults.complete(flags, files, names)
@@ -151,6 +152,7 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
     values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, EVALUATION)
     config = _config(EvalConfig, values)
+    refuse_cache_of_bucket(config.cache, config.eval_data_pattern)
     check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
@@ -164,6 +166,7 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
     values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, INFERENCE, of_losses=False)
     config = _config(InferenceConfig, values)
+    refuse_cache_of_bucket(config.cache, config.input_data_pattern)
     check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
@@ -174,6 +177,7 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
     )
+    refuse_cache_of_bucket(config.out, config.data, "out")
     files = check_files("data", config.data)
     described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = config.data

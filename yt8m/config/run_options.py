@@ -122,6 +122,15 @@ class StorageConfig(Checked, shapes="nothing"):
         base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))
 
 
+def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> None:
+    """Refuses a cache (empty for none) that lies in a bucket, or whose shards do; `flag` names the cache."""
+    for path, requirement in ((cache, "a local folder"), (pattern, "local shards")):
+        if cache and "gs://" in path:
+            raise UsageError(
+                f"--{flag}={cache} needs {requirement}, and {path} is in a bucket; copy it here, or leave it out."
+            )
+
+
 @dataclass(frozen=True)
 class DistillConfig(Checked, shapes="graph"):
     """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""

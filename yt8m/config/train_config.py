@@ -21,6 +21,7 @@ from yt8m.config.run_options import (
     SegmentPolicy,
     StorageConfig,
     ValidationConfig,
+    refuse_cache_of_bucket,
 )
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
@@ -187,11 +188,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
                 f"{flag_text} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
                 "code parsed. Leave out one of the two."
             )
-        for path, requirement in ((self.cache, "a local folder"), (self.data_pattern, "local shards")):
-            if "gs://" in path:
-                raise UsageError(
-                    f"{flag_text} needs {requirement}, and {path} is in a bucket; copy it here, or leave it out."
-                )
+        refuse_cache_of_bucket(self.cache, self.data_pattern)
         level = "frame" if self.frame_features else "video"
         ranges = self.feature_ranges or [usual_range(level, name) for name in self.feature_names]
         if self.nan_policy != "refuse" and not all(ranges):  # bytes are never NaN
