@@ -77,6 +77,7 @@ def option(
     is_operand: bool = False,
     is_compared: bool = True,
     is_path: bool = False,
+    is_local: bool = False,
     is_code: bool = False,
     is_published: bool = False,
     is_reader_argument: bool = False,
@@ -112,6 +113,7 @@ def option(
       is_operand: whether its values may be given as words without a flag too.
       is_compared: whether `yt8m runs` and reports show it where it differs between runs.
       is_path: whether the value names files or folders (commas between several).
+      is_local: whether that must be a folder of this machine, and none in a bucket.
       is_code: whether the value may name code, as package.module:Class.
       is_published: whether the published code saves it too, in model_flags.json.
       is_reader_argument: whether the constructor of a reader gets it.
@@ -350,6 +352,8 @@ class Checked:
             value, flag, needs = getattr(self, field.name), flag_of(field), field.metadata.get("needs")
             if self.is_required(field) and not value:
                 raise UsageError(f"--{flag} is missing: {field.metadata['help']}")
+            if field.metadata.get("is_local") and storage.is_remote(value):
+                raise UsageError(f"--{flag}={value} is in a bucket; name a folder of this machine.")
             if needs and value != field.default and not getattr(self, needs):
                 other = flag_of(type(self).__dataclass_fields__[needs])  # type: ignore[attr-defined]
                 raise UsageError(f"--{flag} needs --{other}: add it, or leave --{flag} out.")

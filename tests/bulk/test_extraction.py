@@ -19,7 +19,6 @@ from bulk_jobs import begin, finish, workers_of
 from yt8m import storage
 from yt8m.bulk.bulk_config import ExtractBulk
 from yt8m.command_line import extract as extract_command
-from yt8m.datasets import extract
 from yt8m.errors import RunError, UsageError
 
 EXTRACTORS = ("own_extractors:Colours", "own_extractors:Bands")
@@ -142,6 +141,3 @@ def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pa
 def test_flags_of_one_machine_are_refused() -> None:
     with pytest.raises(UsageError, match="--fetch_weights is a flag of yt8m extract"):
         ExtractBulk(fetch_weights=True)
-    assert ExtractBulk(videos="v", out="gs://bucket/data").out == "gs://bucket/data"
-    with pytest.raises(UsageError, match="name a folder of this machine"):
-        extract.ExtractConfig(videos="v", out="gs://bucket/data")

@@ -13,7 +13,7 @@ from yt8m.errors import UsageError
 @pytest.mark.parametrize(
     ("data", "parts"),
     [
-        ({"cache": "gs://bucket/cache"}, ["a local folder", "gs://bucket/cache"]),
+        ({"cache": "gs://bucket/cache"}, ["a folder of this machine", "gs://bucket/cache"]),
         ({"data_pattern": "a*, gs://bucket/b*"}, ["local shards", "gs://bucket/b*"]),
         ({"nan_policy": "zero"}, ["--nan_policy=zero"]),
         ({"nan_policy": "zero", "frame_features": True, "feature_names": ("rgb", "a/floats")}, ["--nan_policy=zero"]),

@@ -11,7 +11,13 @@ import tomllib
 
 import pytest
 
+from yt8m import options
 from yt8m.command_line import cli, flags
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import TrainConfig
+from yt8m.datasets.cache_making import CacheConfig
+from yt8m.datasets.download import DownloadConfig
+from yt8m.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/users/cloud.md").read_text()
@@ -37,6 +43,23 @@ def test_the_page_names_every_variable_that_is_read():
     read = {**flags.TRAIN, **flags.EVALUATION, **flags.INFERENCE}
     told = dict(re.findall(r"^\| `(AIP_\w+)` \| `--(\w+)`", PAGE, re.MULTILINE))
     assert told == read
+
+
+def test_the_page_names_the_flags_that_take_no_bucket():
+    configs = {"cache": CacheConfig, "download": DownloadConfig, "inference": InferenceConfig, "train": TrainConfig}
+    local = {
+        f"`--{name}`" if name != "out" else f"`--out` of `yt8m {command}`"
+        for command, config in configs.items()
+        for name in (options.flag_of(field) for _, field in options.fields_of(config) if field.metadata["is_local"])
+    }
+    (told,) = re.findall(r"The exceptions are (.*?)\.\n", PAGE, re.DOTALL)
+    told = told.replace("\n", " ").replace(" and `yt8m download`", ", `--out` of `yt8m download`").replace(", and", ",")
+    assert set(told.split(", ")) == local
+
+
+def test_a_local_folder_is_told_from_a_bucket():
+    with pytest.raises(UsageError, match=r"--out=gs://bucket/c is in a bucket; name a folder of this machine\."):
+        CacheConfig(data="a.tfrecord", out="gs://bucket/c")
 
 
 DOCKERFILES = ("Dockerfile", "docker/serve.Dockerfile")

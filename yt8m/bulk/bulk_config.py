@@ -105,7 +105,6 @@ class EvalBulk(BulkConfig):
 class ExtractBulk(ExtractConfig):
     """The flags of `yt8m bulk extract`."""
 
-    may_be_remote: ClassVar[bool] = True
     _: KW_ONLY
     runner: str = same_as(BulkConfig, "runner")
     workers: int = same_as(BulkConfig, "workers")

@@ -170,7 +170,10 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         "", "predict with the model in this .tgz rather than that of a run", is_path=True, is_common=True
     )
     untar_model_dir: str = option(
-        "", "folder that input_model_tgz is unpacked into; by default a private one, removed at the end", is_path=True
+        "",
+        "folder that input_model_tgz is unpacked into; by default a private one, removed at the end",
+        is_path=True,
+        is_local=True,
     )
     segment_labels: bool = option(
         False, "predict for each 5-second segment of frame records", is_common=True, needs_run=True

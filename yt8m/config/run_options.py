@@ -100,7 +100,11 @@ class StorageConfig(Checked, shapes="nothing"):
     """How gs:// paths are read and written; only used if a path begins with gs://."""
 
     cache_dir: str = option(
-        "", "local folder for copies of files in buckets; by default ~/.cache/yt8m", belongs_to="machine", is_path=True
+        "",
+        "local folder for copies of files in buckets; by default ~/.cache/yt8m",
+        belongs_to="machine",
+        is_path=True,
+        is_local=True,
     )
     stage_cache_bytes: int = option(
         base.STAGE_BYTES,

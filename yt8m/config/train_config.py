@@ -145,6 +145,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         shaped_by=bool,
         belongs_to="machine",
         is_path=True,
+        is_local=True,
         needs_run=True,
     )
     # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,

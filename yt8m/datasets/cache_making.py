@@ -30,7 +30,11 @@ class CacheConfig(DamagePolicy):
 
     data: str = same_as(DataConfig, "data_pattern", is_required=True)
     out: str = option(
-        "", "local folder of the cache, as train, eval and inference name it by --cache", is_required=True, is_path=True
+        "",
+        "local folder of the cache, as train, eval and inference name it by --cache",
+        is_required=True,
+        is_path=True,
+        is_local=True,
     )
     frame_features: bool = same_as(DataConfig, "frame_features")
     feature_names: tuple[str, ...] = same_as(DataConfig, "feature_names")

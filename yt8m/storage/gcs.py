@@ -131,7 +131,7 @@ class GcsStore:
         below = _below(path)
         if not below:
             raise NotFoundError(f"cannot remove {path}: there is nothing under that name")
-        for blob in below:
+        for blob in reversed(below):  # so a hidden file, which says what the others are, goes after them
             _remove("remove", f"gs://{blob.bucket.name}/{blob.name}", blob)
 
     def rename(self, source: str, target: str) -> None:
@@ -198,6 +198,12 @@ def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
     return {name: int(blob.generation) for name, blob in _children(folder, prefix, start) if blob}
 
 
+def contents(folder: str) -> dict[str, tuple[int, int]]:
+    """The size and crc32c of each object below `folder`, at any depth, as the server knows them."""
+    prefix = _folder(folder)
+    return {blob.name.removeprefix(prefix): (int(blob.size), gcs_client.crc32c_of(blob)) for blob in _below(folder)}
+
+
 def _folder(path: str) -> str:
     """The prefix of the names of objects in a folder: "" or "a/b/"."""
     name = parse(path).name.rstrip("/")
@@ -217,11 +223,12 @@ def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
 
 
 def _below(path: str, most: int | None = None) -> list[Any]:
-    """All objects under a folder, at any depth."""
+    """All objects under a folder, at any depth, sorted by name."""
     bucket, prefix = parse(path).bucket, _folder(path)
-    return with_retries(
+    blobs = with_retries(
         "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None))
     )
+    return sorted(blobs, key=lambda blob: blob.name)
 
 
 def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:

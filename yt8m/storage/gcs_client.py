@@ -201,6 +201,11 @@ def _text(crc32c: google_crc32c.Checksum) -> str:
     return base64.b64encode(crc32c.digest()).decode()
 
 
+def crc32c_of(blob: Any) -> int:
+    """The checksum of an object whose metadata were listed."""
+    return int.from_bytes(base64.b64decode(blob.crc32c or ""))
+
+
 def download(path: str, file: IO[bytes]) -> Any:
     """Fetches an object into `file`, from the file's start; returns the object's handle with its metadata.
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 
+import google_crc32c
 from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.storage import base
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
 
 # A reader looks for these first, so they are uploaded last: then the other files are already there.
 _LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
+_BLOCK = 1 << 20
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:
@@ -58,6 +62,53 @@ def replaced_folder(folder: str) -> Iterator[str]:
         os.mkdir(part)
         yield part
         _send_folder(part, folder.rstrip("/"))
+
+
+@contextlib.contextmanager
+def staged_folder(folder: str) -> Iterator[str]:
+    """Yields the local folder in which what is sent to `folder` is made; `folder` itself if it is local.
+
+    The folder lies in the cache. It stays if the block raises or the process is killed, so that a later start goes on
+    with what is in it, and is removed after the block.
+
+    Raises:
+      Locked: another process of this machine uses it.
+    """
+    if not storage.is_remote(folder):
+        yield folder
+        return
+    staged = os.path.join(base.cache_dir(), "staged", hashlib.sha256(folder.rstrip("/").encode()).hexdigest()[:24])
+    storage.makedirs(os.path.dirname(staged))
+    with storage.lock(f"{staged}.lock"):
+        yield staged
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def send_changed(local: str, folder: str) -> None:
+    """Sends the files of a local folder that the remote `folder` lacks or has otherwise, and removes all others there.
+
+    So after an interruption it sends only what is missing. Raises like `send`.
+    """
+    sent, names = contents(folder), sorted(_names_below(local))
+    for name in sorted(sent.keys() - set(names)):
+        _remove(storage.join(folder, name))
+    for name in names:
+        if sent.get(name) != _content(path := os.path.join(local, name)):
+            send(path, storage.join(folder, name))
+
+
+def contents(folder: str) -> dict[str, tuple[int, int]]:
+    """The size and crc32c of each file below the remote `folder`, which are listed without reading the files."""
+    from yt8m.storage import gcs
+
+    return gcs.contents(folder)
+
+
+def _content(local: str) -> tuple[int, int]:
+    checksum = google_crc32c.Checksum()
+    with open(local, "rb") as file:
+        size = sum(map(len, checksum.consume(file, _BLOCK)))
+    return size, int.from_bytes(checksum.digest())
 
 
 def _send_folder(local: str, folder: str) -> None:

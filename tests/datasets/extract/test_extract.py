@@ -44,7 +44,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def run(clips: pathlib.Path, out: pathlib.Path, *words: str, jobs: int = 2) -> int:
+def run(clips: pathlib.Path, out: pathlib.Path | str, *words: str, jobs: int = 2) -> int:
     usual = [f"--videos={clips}", "--labels=folder", f"--out={out}", BOTH, "--shards=2", f"--jobs={jobs}"]
     return extract_command.main([*usual, *words])
 
@@ -190,6 +190,26 @@ def test_the_bytes_after_an_interruption_are_those_of_an_unbroken_run(
     assert run(clips, tmp_path) == 0
     assert len(again) < 12 or not finished
     assert contents(tmp_path) == contents(data)
+
+
+def test_records_in_a_bucket_are_the_same_after_an_interruption(
+    bucket: str, clips: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, add, finished = f"{bucket}/data", Journal.add, list[str]()
+
+    def interrupted(self: Journal, shard: str, entry: Any) -> None:
+        add(self, shard, entry)
+        finished.append(shard)
+        if len(finished) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(clips, out)
+    assert not storage.exists(f"{out}/frame")
+    assert run(clips, out) == 0
+    assert len(finished) == len(set(finished)) == 3
+    assert all(storage.read_bytes(f"{out}/{name}") == content for name, content in contents(data).items())
 
 
 @pytest.mark.long
@@ -382,7 +402,6 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or learned, or floats, or usual"),
         (["--group_by=film"], "a pattern of files has no columns"),
         (["--labels=column"], "no video has a label, so there are no classes"),
-        (["--out=gs://bucket/x"], "name a folder of this machine"),
     ],
 )
 def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:

@@ -444,7 +444,6 @@ def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"ranges": ("-1:1",)}, "--ranges is for bytes: add --bits=8"
     yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is not a range; expected LOW:HIGH"
     yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges, and there are 1 features"
-    yield {"out": "gs://bucket/data"}, "name a folder of this machine"
     yield {"label_separator": ""}, "--label_separator is empty"
     yield {"table": ""}, "--table is missing"
     yield {"group_by": "film"}, "has no column 'film'; it has: id, path, labels"

@@ -21,7 +21,7 @@ from rich import filesize
 from rich import progress as bars
 from rich.console import Console
 
-from yt8m import options, storage
+from yt8m import options
 from yt8m.datasets.download import transfer
 from yt8m.datasets.download.transfer import Client, Job, StoppedError
 from yt8m.errors import RunError, UsageError
@@ -55,7 +55,7 @@ class DownloadConfig(options.Checked):
     partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
     mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
     shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
-    dest: str = option(".", "folder to write into", flag="out", aliases=("dest",), is_path=True)
+    dest: str = option(".", "folder to write into", flag="out", aliases=("dest",), is_path=True, is_local=True)
     jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
@@ -77,11 +77,6 @@ class DownloadConfig(options.Checked):
         if self.shard and not (len(self.shard) == 2 and 1 <= self.shard[0] <= self.shard[1]):
             shard_text = ",".join(map(str, self.shard))
             raise UsageError(f"--shard={shard_text}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
-        if storage.is_remote(self.dest):
-            raise UsageError(
-                f"--out={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
-                "to a bucket by `gcloud storage rsync`."
-            )
         for name, url in (("plan_url", self.plan_url), ("mirror_url", self.mirror_url)):
             if url and not url.startswith(("http://", "https://")):
                 raise UsageError(f"--{name}={url}: expected an address that begins with http:// or https://.")

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,14 @@ from yt8m.datasets.make_records.classes import (
 )
 from yt8m.datasets.make_records.corrections import Corrected, Corrections
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
+from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
 from yt8m.datasets.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import encoding
 from yt8m.records.data_format import LEVELS, FeatureFormat
+from yt8m.storage import sending
 
 # Limits of a batch, chosen so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
@@ -41,8 +42,6 @@ _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
 @dataclass(frozen=True)
 class DataSetFlags(options.Checked):
     """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
-
-    may_be_remote: ClassVar[bool] = False  # whether `out` may be in a bucket
 
     out: str = option(
         "",
@@ -72,10 +71,6 @@ class DataSetFlags(options.Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if storage.is_remote(self.out) and not self.may_be_remote:
-            raise UsageError(
-                f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
-            )
         if not self.label_separator:
             raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
 
@@ -132,8 +127,11 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     """
     work = _Work(config)
     storage.makedirs(config.out)
-    with storage.lock(storage.join(config.out, ".lock")):
-        summary = work.run()
+    folder = making_folder(config.out, config.level)
+    with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as making:
+        if making != folder:
+            print(f"the records are made in {making}, and sent when they are complete", file=sys.stderr)
+        summary = work.run(making)
     tell(summary, config.out, config.level, work.formats)
     return summary
 
@@ -184,14 +182,14 @@ class _Work:
         """The features."""
         return self._features.formats
 
-    def run(self) -> dict[str, Any]:
-        """Writes the records; continues if an earlier start was interrupted."""
+    def run(self, making: str) -> dict[str, Any]:
+        """Makes the records in the local folder `making`; continues if an earlier start was interrupted."""
         config = self._config
         self._classes = (
             self._numbered_labels()
         )  # another process may have appended classes before this one had the lock
         videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
-        output = Output(config.out, config.level, videos, config.shards)
+        output = Output(config.out, config.level, videos, config.shards, making)
         inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
         state = output.resume(inputs, config.overwrite, newest)
         for number, problem in output.progress.bad.items():

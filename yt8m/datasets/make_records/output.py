@@ -1,9 +1,11 @@
 """The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
 
-`OUT/.video.making/` becomes `OUT/video/`. This has `summary.json` and a folder for each split, with the shards and
-their manifest. `.progress.json` says which rows are done and how long each shard was at that time; the shards are
-synced to the disk before it is written. The next start after a kill or a power cut compares the shards with it, cuts
-them to these lengths and continues with the next row.
+`OUT/.video.making/` becomes `OUT/video/`, with `summary.json` and a folder for each split, which has the shards and
+their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
+
+`.progress.json` says which rows are done and how long each shard was at that time; the shards are synced to the disk
+before it is written. The next start after a kill or a power cut compares the shards with it, cuts them to these
+lengths and continues with the next row.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
-from yt8m.storage import json_text
+from yt8m.storage import json_text, sending
 from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
@@ -117,11 +119,16 @@ class RecordsProgress:
 
     def damage(self, folder: str) -> str:
         """How the shards in `folder` differ from what was written; empty if they do not."""
-        damages = (
-            WrittenShard(*values).damage(storage.join(folder, shard), is_growing=not self.complete)
-            for shard, values in self.shards.items()
-        )
-        return next(filter(None, damages), "")
+        written = {shard: WrittenShard(*values) for shard, values in self.shards.items()}
+        paths = {shard: storage.join(folder, shard) for shard in written}
+        if storage.is_remote(folder):  # there nothing grows, and what it holds is known without reading it
+            contents = sending.contents(folder)
+            damages = (
+                paths[shard] for shard in written if contents.get(shard) != (written[shard].size, written[shard].crc)
+            )
+            return next((f"{path} is not what was written" for path in damages), "")
+        problems = (written[shard].damage(paths[shard], is_growing=not self.complete) for shard in written)
+        return next(filter(None, problems), "")
 
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features."""
@@ -136,11 +143,13 @@ class Output:
       level: `video` or `frame`.
       videos: {split: number of videos}.
       shards: the number of shards of a split.
+      making: the folder in which the records are made, if that is not in `out`.
     """
 
-    def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int) -> None:
+    def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int, making: str = "") -> None:
         self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
-        self.final, self.making = storage.join(out, level), storage.join(out, f".{level}.making")
+        self.final, self._whole = storage.join(out, level), making_folder(out, level)
+        self.making = making or self._whole
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
         self._noted, self._pause = time.monotonic(), _SECONDS
@@ -162,8 +171,8 @@ class Output:
         """
         finished, damage = _read_progress(self.final), ""
         if finished is not None and finished.complete and finished.is_of(inputs, newest):
-            if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
-                storage.rename(self.making, self.final)
+            if self._is_half_renamed():
+                storage.rename(self._whole, self.final)
             damage = finished.damage(self.final)
             if not damage:
                 self.progress = finished
@@ -188,6 +197,13 @@ class Output:
         if storage.exists(self.making):
             storage.remove_tree(self.making)
         return ""
+
+    def _is_half_renamed(self) -> bool:
+        """Whether a start was killed while it renamed the objects of the folder, of which the progress is the first."""
+        folder = self._whole
+        return (
+            storage.is_remote(folder) and storage.exists(folder) and not storage.exists(storage.join(folder, PROGRESS))
+        )
 
     def cut_shards(self) -> None:
         """Removes what was appended after the progress was saved."""
@@ -323,6 +339,10 @@ class Output:
         storage.write(storage.join(self.making, SUMMARY), summary)
         self.progress.complete = True
         self._note()
+        if self.making != self._whole:
+            storage.refuse_lost_lock(self._out)
+            sending.send_changed(self.making, self._whole)
+        storage.refuse_lost_lock(self._out)
         if classes.vocabulary is not None:
             counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
             path = storage.join(self._out, vocabulary.NAME)
@@ -332,7 +352,7 @@ class Output:
             storage.remove_tree(self._old)
         if storage.exists(self.final):
             storage.rename(self.final, self._old)
-        storage.rename(self.making, self.final)
+        storage.rename(self._whole, self.final)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
 
@@ -395,6 +415,11 @@ class Output:
     def _corrected(self) -> dict[str, int]:
         added, removed = map(sum, zip(*self.progress.corrected.values(), strict=True))
         return {"added": added, "removed": removed}
+
+
+def making_folder(out: str, level: str) -> str:
+    """The folder whose name changes to that of the level when the records are complete."""
+    return storage.join(out, f".{level}.making")
 
 
 def _class_name(classes: Classes, index: int) -> str:

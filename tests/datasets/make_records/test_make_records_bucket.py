@@ -1,0 +1,202 @@
+"""Records for a bucket: made on this machine, sent when they are complete, gone on with after trouble at any moment."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from gs_proxy import Fault, Proxy, running_proxy
+
+from yt8m import storage
+from yt8m.datasets import make_records
+from yt8m.datasets.make_records import RecordsConfig, output
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest
+from yt8m.storage import base, gcs, gcs_client, local
+
+Make = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress is noted after every 20 rows. The order of the records in a shard depends on the batches."""
+    monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
+    monkeypatch.setattr(output, "_SECONDS", -1.0)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The folder in which records are made before they are sent."""
+    settings = base.BucketSettings(cache_dir=str(tmp_path / "cache"), gs_retry_seconds=0.1)
+    monkeypatch.setattr(base, "_settings", settings)
+    monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.02)
+    return tmp_path / "cache" / "staged"
+
+
+@pytest.fixture
+def make(clips: pathlib.Path) -> Make:
+    """`make-records` of the generated videos."""
+
+    def call(out: str, **given: Any) -> None:
+        make_records.make(RecordsConfig(**{"table": str(clips / "clips.csv"), "out": out, "shards": 3, **given}))
+
+    return call
+
+
+@pytest.fixture
+def whole(make: Make, tmp_path: pathlib.Path) -> dict[str, bytes]:
+    """The records that a local folder gets."""
+    make(str(tmp_path / "whole"))
+    return contents(str(tmp_path / "whole"))
+
+
+@pytest.fixture
+def proxy(bucket: str, emulator_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    with running_proxy(emulator_address) as running:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", running.address)
+        yield running
+
+
+def contents(out: str) -> dict[str, bytes]:
+    """{path in the folder: content} of all files that do not say when something was made."""
+    if not storage.exists(out):
+        return {}
+    paths = {
+        storage.join(at, name): storage.join(at, name) for at, names in storage.tree(out).items() for name in names
+    }
+    return {path.removeprefix(out): storage.read_bytes(path) for path in paths if not path.endswith(output.PROGRESS)}
+
+
+def test_a_bucket_gets_the_records_of_a_local_folder(
+    make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = f"{bucket}/data"
+    make(out)
+    assert contents(out) == whole
+    assert f"made in {cache}/" in capsys.readouterr().err
+    assert not list(cache.glob("*/*"))
+    assert list(gcs.contents(f"{out}/.video.making")) == []
+    assert manifest.read(f"{out}/video/train/{manifest.NAME}").shards
+    make(out)
+    assert "nothing was written" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"data/video is there already, .* other flags; add --overwrite"):
+        make(out, bits=8)
+    make(out, bits=8, overwrite=True)
+    assert contents(out)["/video/train/train0000.tfrecord"] != whole["/video/train/train0000.tfrecord"]
+
+
+def test_a_shard_that_changed_in_the_bucket_is_noticed(make: Make, bucket: str) -> None:
+    out = f"{bucket}/data"
+    make(out)
+    shard = f"{out}/video/train/train0001.tfrecord"
+    data = storage.read_bytes(shard)
+    storage.write(shard, data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(
+        UsageError, match=r"train0001\.tfrecord is not what was written\. Add --overwrite to make it again"
+    ):
+        make(out)
+
+
+def test_after_a_kill_the_next_start_goes_on_with_the_rows(
+    make: Make,
+    whole: dict[str, bytes],
+    bucket: str,
+    cache: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, write, parts = f"{bucket}/data", output.Output.write_part, 0
+
+    def killing(self: output.Output, *part: Any) -> list[int]:
+        nonlocal parts
+        parts += 1
+        if parts == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(self, *part)
+
+    with monkeypatch.context() as troubled:
+        troubled.setattr(output.Output, "write_part", killing)
+        child = os.fork()
+        if not child:
+            make(out)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert list(cache.glob("*/train/*.tfrecord"))
+    assert list(gcs.contents(out)) == [".lock"]
+    make(out)
+    assert "going on after row" in capsys.readouterr().err
+    assert contents(out) == whole
+
+
+def test_a_lost_network_keeps_what_was_sent(
+    make: Make, whole: dict[str, bytes], bucket: str, proxy: Proxy, cache: pathlib.Path
+) -> None:
+    out = f"{bucket}/data"
+    proxy.faults.append(Fault("POST", "video.making/train/train0001.tfrecord", status=503))
+    with pytest.raises(
+        RunError, match=r"cannot write .*/\.video\.making/train/train0001\.tfrecord: .*start again later"
+    ):
+        make(out)
+    assert "train/train0000.tfrecord" in gcs.contents(f"{out}/.video.making")
+    assert not storage.exists(f"{out}/video")
+    assert len(list(cache.glob("*/*/*.tfrecord"))) == len([name for name in whole if name.endswith(".tfrecord")])
+    proxy.faults.clear()
+    proxy.requests.clear()
+    make(out)
+    assert contents(out) == whole
+    assert not [request for request in proxy.requests if "upload" in request and "train0000" in request]
+
+
+def test_a_kill_among_the_renames_is_made_good(make: Make, whole: dict[str, bytes], bucket: str) -> None:
+    out = f"{bucket}/data"
+    make(out)
+    storage.rename(f"{out}/video/train", f"{out}/.video.making/train")
+    make(out)
+    assert contents(out) == whole
+
+
+def test_records_that_were_begun_for_others_do_not_take_their_place(
+    make: Make, whole: dict[str, bytes], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    make(str(out))
+    (out / ".video.making").mkdir()
+    (out / ".video.making" / output.PROGRESS).write_text('{"inputs": "others", "features": []}')
+    make(str(out))
+    assert "nothing was written" in capsys.readouterr().err
+    assert contents(str(out)) == whole
+
+
+def test_one_process_at_a_time_makes_records(make: Make, bucket: str, cache: pathlib.Path) -> None:
+    out = f"{bucket}/data"
+    with (
+        storage.lock(f"{out}/.lock"),
+        pytest.raises(storage.Locked, match=f"data/.lock is held by process {os.getpid()}"),
+    ):
+        make(out)
+    assert list(gcs.contents(out)) == []
+
+
+def test_a_full_disk_keeps_what_was_made(
+    make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, write, parts = f"{bucket}/data", local.LocalStore.write_at, 0
+
+    def full(self: local.LocalStore, path: str, *rest: Any) -> None:
+        nonlocal parts
+        parts += 1
+        if parts == 20:
+            with local.naming_errors("write", path):
+                raise OSError(28, "No space left on device")
+        write(self, path, *rest)
+
+    with monkeypatch.context() as troubled:
+        troubled.setattr(local.LocalStore, "write_at", full)
+        with pytest.raises(RunError, match=f"cannot write {cache}/.*: No space left on device"):
+            make(out)
+    make(out)
+    assert contents(out) == whole
