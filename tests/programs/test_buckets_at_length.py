@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from bulk_data import same_rows
 from golden_data import golden
 from gs_proxy import Fault, Proxy, running_proxy
 from small_run import kill_in_the_middle, run, train_words, weights
@@ -165,7 +166,8 @@ def test_models_are_packed_averaged_and_exported_in_a_bucket(data: str, proxy: P
     assert inference.main([f"--train_dir={folder}", given, *outputs]) == 0
     packed = [f"--input_model_tgz={data}/m.tgz", f"--untar_model_dir={tmp_path}/unpacked"]
     assert inference.main([*packed, given, f"--output_file={data}/q.csv"]) == 0
-    assert storage.read_text(f"{data}/q.csv") == storage.read_text(f"{data}/p.csv")
+    written = [storage.read_text(f"{data}/{name}.csv").splitlines() for name in "qp"]
+    assert same_rows(*written)  # on some processors the last digit of a few scores differs
     assert average_checkpoints_command.main([f"--train_dir={folder}", "--last=3", f"--out={data}/mean"]) == 0
     evaluated = [f"--eval_data_pattern={data}/test.tfrecord", "--weights=float16"]
     assert export_command.main([f"--train_dir={data}/mean", f"--out={data}/model", *evaluated]) == 0

@@ -151,7 +151,7 @@ def test_what_needs_tensorflow_says_so_in_one_line(capsys: pytest.CaptureFixture
 
 @pytest.mark.heavy
 def test_the_tags_of_a_run_come_with_its_file(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, test = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")
+    folder, test = tmp_path / "run", str(golden("checkpoint_logistic/test.tfrecord"))
     assert run(folder, "--model=MoeModel") == 0
     evaluate(folder, "--report")
     assert cli.main(["export", f"--model={folder}", "--format=onnx", f"--out={tmp_path / 'model.onnx'}"]) == 0
