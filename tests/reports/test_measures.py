@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from evaluated_videos import by_metrics, drawn, kept_videos
 from sklearn import metrics
-from sklearn.calibration import calibration_curve
 
 from yt8m.eval_util.videos import hashes
 from yt8m.records import vocabulary
@@ -32,15 +31,6 @@ def test_recall_counts_labels_that_no_column_shows():
     few = measures.precision_recall(kept_videos(SCORES, LABELS, 2))
     best = np.argsort(-SCORES, axis=1, kind="stable")[:, :2]
     assert few.recall[-1] == pytest.approx(np.take_along_axis(LABELS, best, 1).sum() / LABELS.sum())
-
-
-def test_calibration_is_that_of_scikit_learn():
-    shares, scores = calibration_curve(LABELS.ravel(), SCORES.ravel().astype(float), n_bins=measures.BINS)
-    found = measures.calibration(EVERY)
-    np.testing.assert_allclose(found.shares, shares)
-    np.testing.assert_allclose(found.scores, scores)
-    assert found.sizes.sum() == SCORES.size
-    assert found.error == pytest.approx(np.abs(shares - scores) @ found.sizes / SCORES.size)
 
 
 def test_a_thinned_curve_keeps_its_ends_and_its_shape():

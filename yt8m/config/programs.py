@@ -118,6 +118,15 @@ class EvalConfig(PassConfig, OfCheckpoint):
         needs="target_precision",
         is_common=True,
     )
+    calibrated_run: str = option(
+        "",
+        "folder of a run to write: this LogisticModel with scores that are probabilities, by a slope and an intercept "
+        "fitted to the evaluated videos",
+        needs="report",
+        is_path=True,
+        is_common=True,
+        needs_run=True,
+    )
     require: tuple[str, ...] = option(
         (),
         "such as 'gap>=0.82,map_tail>=0.1': ends with status 1 unless the whole 95 % interval of each metric is so",
@@ -132,6 +141,8 @@ class EvalConfig(PassConfig, OfCheckpoint):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_requirements(self.require)
+        if self.calibrated_run and not self.run_once:
+            raise UsageError("--calibrated_run is made of one checkpoint: add --run_once.")
         if self.target_precision is None:
             return
         if self.top_k != AMONG:

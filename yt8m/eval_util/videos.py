@@ -51,6 +51,11 @@ class Videos:
         """bool [N, K]: False for the columns that a video lacks because fewer than K of its classes were ranked."""
         return np.asarray(self.scores > -np.inf)
 
+    def predictions(self) -> tuple[Floats64, Bools]:
+        """(scores, whether they are right) of all ranked columns, video after video."""
+        ranked = self.ranked
+        return self.scores[ranked].astype(np.float64), self.hits[ranked]
+
     def columns(self, num_classes: int) -> Columns:
         """The videos as `Columns`, the input of the metrics."""
         counts = np.bincount(self.labels, minlength=num_classes).astype(np.int64)

@@ -5,27 +5,20 @@ All have equal weight (Izmailov et al. 2018, "Averaging Weights Leads to Wider O
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
-from yt8m.config.run_dir import Ended
-from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.export.saved_model import refuse_used, replaced_folder
-from yt8m.export.small_weights import cpu_session
-from yt8m.graph.apply import names_in_checkpoint
-from yt8m.graph.restore import assign
+from yt8m.export import derived_runs
+from yt8m.export.saved_model import refuse_used
 from yt8m.lazy import tf
-from yt8m.runner import Status, checkpoints
+from yt8m.runner import checkpoints
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.storage import copies
-from yt8m.video import workload
 
 _USUAL_COUNT = 5
 
@@ -33,9 +26,7 @@ _USUAL_COUNT = 5
 def run(config: AverageConfig) -> int:
     """Writes `--out`, a folder that evaluation, inference and export take as a run's; returns the exit status.
 
-    The folder holds the run's config and one checkpoint, whose step is that of the newest checkpoint averaged. The
-    checkpoint has the variables that evaluation reads: the weights (their moving averages if the run kept them)
-    and the statistics of batch norm. The optimizer's state is left out.
+    See `derived_runs.write`; the step of its checkpoint is that of the newest checkpoint averaged.
 
     Raises:
       UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
@@ -43,7 +34,7 @@ def run(config: AverageConfig) -> int:
     """
     refuse_used(config.out)
     run = open_run(config.train_dir, trust_code=config.trust_code)
-    names = _names(run.config)
+    names = derived_runs.names_of_weights(run.config)
 
     def choose() -> list[str]:
         return _chosen(run, config)
@@ -72,36 +63,14 @@ def _chosen(run: OpenedRun, config: AverageConfig) -> list[str]:
         # Training has meanwhile saved a newer checkpoint and deleted one of these: look again.
 
 
-def _names(run: TrainConfig) -> list[str]:
-    """The names of the variables that evaluation reads from a checkpoint of this run, without the step."""
-    modeler = workload.create_modeler(run.data, run.model, "infer")
-    with tf.Graph().as_default():
-        modeler.predict_placeholders(run.data.frame_features)
-        return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
-
-
 def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Averages the checkpoints in `paths` and writes `--out`, whole or not at all."""
-    step = max(map(checkpoints.step_of, paths))
-    with replaced_folder(config.out.rstrip("/")) as part:
-        _write(checkpoints.path_of(part, step), step, paths, names)
-        checkpoints.write_state(part, step, keep=1)
-        run_dir.write(part, dataclasses.replace(run.config, train_dir=config.out), run.names, is_own=run.is_own)
-        steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
-        run_dir.note_end(part, Ended(Status.FINISHED, step, f"the mean of steps {steps} of {run.folder}"))
-    logging.info("the mean of steps %s is in %s", steps, config.out)
-
-
-def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Writes the averaged checkpoint. Only one variable of the old checkpoints is in memory at a time."""
+    """Averages the checkpoints in `paths` and writes `--out`."""
     newest_first = sorted(paths, key=checkpoints.step_of, reverse=True)
-    readers = {path_of_one: tf.train.load_checkpoint(copies.copy_of(path_of_one)) for path_of_one in newest_first}
-    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
-        for name in ["global_step", *names]:
-            value = np.array(step, np.int64) if name == "global_step" else _mean(name, readers)
-            variable = tf.get_variable(name, value.shape, value.dtype, tf.zeros_initializer(), use_resource=True)
-            assign(session, variable, value)
-        tf.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
+    readers = {path: tf.train.load_checkpoint(copies.copy_of(path)) for path in newest_first}
+    step, steps = checkpoints.step_of(newest_first[0]), ", ".join(str(checkpoints.step_of(path)) for path in paths)
+    origin = f"the mean of steps {steps} of {run.folder}"
+    derived_runs.write(config.out, run, step, names, lambda name: _mean(name, readers), origin)
+    logging.info("the mean of steps %s is in %s", steps, config.out)
 
 
 def _mean(name: str, readers: dict[str, Any]) -> np.ndarray:

@@ -224,14 +224,14 @@ def _relative_state(folder: str) -> None:
         state.write(f'model_checkpoint_path: "{INFERENCE_MODEL}"\nall_model_checkpoint_paths: "{INFERENCE_MODEL}"\n')
 
 
-def refuse_used(out: str) -> None:
-    """Refuses an output folder that exists already.
+def refuse_used(out: str, flag: str = "out") -> None:
+    """Refuses an output folder that exists already; `flag` names it.
 
     Raises:
       UsageError: `out` exists.
     """
     if storage.exists(out) or storage.is_dir(out):
-        raise UsageError(f"--out={out} is there already; name a new folder, or remove that one.")
+        raise UsageError(f"--{flag}={out} is there already; name a new folder, or remove that one.")
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import names_of_details
+from yt8m.eval_util.score_calibration import reliability
 from yt8m.reports import measures
 from yt8m.reports.loading import Curve, Run
 from yt8m.reports.measures import ClassFigure, VerticalFigure
@@ -157,7 +158,7 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
 
 def calibration(runs: Sequence[Run]) -> Picture:
     """The calibration curve of each run: the share of correct predictions by score."""
-    curves = [measures.calibration(run.samples.videos) for run in runs]
+    curves = [reliability(*run.samples.videos.predictions()) for run in runs]
 
     def draw(axes: Any) -> list[Mark]:
         axes.plot([0, 1], [0, 1], color="#8b8fa3", linestyle=":", linewidth=1)
@@ -184,8 +185,18 @@ def calibration(runs: Sequence[Run]) -> Picture:
     caption = (
         "Each dot stands for the predictions with scores in one tenth of the scale. On the dotted line scores are "
         f"probabilities: 80 % of the predictions with a score of 0.8 are right. Mean distance from it: {errors}."
+        f"{_after_scaling(runs)}"
     )
     return picture(draw, f"Calibration. Mean distance of score and share: {errors}", caption)
+
+
+def _after_scaling(runs: Sequence[Run]) -> str:
+    """What calibration would make of the scores; empty if the evaluations do not say it."""
+    calibrations = {run.name: run.samples.figures.get("calibration") for run in runs}
+    distances = "; ".join(f"{name}: {entry['ece_scaled']:.3f}" for name, entry in calibrations.items() if entry)
+    return f" After calibration (fitted to one half of the videos, measured on the other): {distances}." * bool(
+        distances
+    )
 
 
 def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:

@@ -128,9 +128,6 @@ def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, In
     return np.divmod(labels[~np.isin(labels, answered)], num_classes)
 
 
-BINS = 10
-
-
 class PrecisionRecall(NamedTuple):
     """One point for each distinct score, highest first. Recall is a share of all labels of the videos."""
 
@@ -139,42 +136,14 @@ class PrecisionRecall(NamedTuple):
     thresholds: Floats64
 
 
-class Calibration(NamedTuple):
-    """Predictions in BINS bins of equal width by score, from 0 to 1; empty bins are left out.
-
-    Attributes:
-      scores: mean score of each bin.
-      shares: share of the predictions in each bin that are correct.
-      sizes: int64, number of predictions in each bin.
-      error: expected calibration error, the mean of |share - score| over predictions (Naeini et al. 2015).
-    """
-
-    scores: Floats64
-    shares: Floats64
-    sizes: Ints64
-    error: float
-
-
 def precision_recall(videos: Videos) -> PrecisionRecall:
     """The curve of all (video, class) pairs in one list; GAP is the area under it."""
-    scores, hits = _pairs(videos)
+    scores, hits = videos.predictions()
     order = np.argsort(-scores, kind="stable")
     scores, right = scores[order], np.cumsum(hits[order])
     last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True)) if len(scores) else np.zeros(0, np.int64)
     recall = right[last] / max(1, len(videos.labels))
     return PrecisionRecall(right[last] / (last + 1), recall, scores[last])
-
-
-def calibration(videos: Videos) -> Calibration:
-    """The calibration of all (video, class) predictions of the sample."""
-    scores, hits = _pairs(videos)
-    edges = np.linspace(0, 1, BINS + 1)[1:-1]
-    bins = np.searchsorted(edges, scores)
-    sizes = np.bincount(bins, minlength=BINS)
-    used = np.flatnonzero(sizes)
-    means, shares = (np.bincount(bins, weights=values, minlength=BINS)[used] / sizes[used] for values in (scores, hits))
-    error = float(np.abs(shares - means) @ sizes[used] / max(1, len(scores)))
-    return Calibration(means, shares, sizes[used], error)
 
 
 def thinned(curve: PrecisionRecall, points: int = 300) -> PrecisionRecall:
@@ -184,11 +153,6 @@ def thinned(curve: PrecisionRecall, points: int = 300) -> PrecisionRecall:
     wanted = np.linspace(curve.recall[0], curve.recall[-1], points - 1)
     chosen = np.unique(np.append(np.searchsorted(curve.recall, wanted), len(curve.recall) - 1))
     return PrecisionRecall(*(values[chosen] for values in curve))
-
-
-def _pairs(videos: Videos) -> tuple[Floats64, Bools]:
-    ranked = videos.ranked
-    return videos.scores[ranked].astype(np.float64), videos.hits[ranked]
 
 
 UNDEFINED = "—"

@@ -18,6 +18,7 @@ from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.metrics import Metric
 from yt8m.eval_util.requirements import Verdict
+from yt8m.eval_util.score_calibration import Calibration, calibrate
 from yt8m.eval_util.videos import VideoSample
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples
@@ -32,8 +33,8 @@ from yt8m.storage import sending
 class Evaluated(NamedTuple):
     """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
 
-    With them: the metric objects, the names of the classes and, with --report or --require, a sample of the videos and
-    the thresholds of the classes; then the verdicts on what --require demands.
+    With them: the metric objects, the names of the classes and, with --report or --require, a sample of the videos,
+    the thresholds of the classes and the calibration of the scores; then the verdicts on what --require demands.
     """
 
     checkpoint: str
@@ -44,6 +45,7 @@ class Evaluated(NamedTuple):
     names: Vocabulary
     sample: VideoSample | None = None
     chosen: ChosenThresholds | None = None
+    calibration: Calibration | None = None
     verdicts: Sequence[Verdict] = ()
 
     def values(self) -> list[tuple[type[Metric], float]]:
@@ -63,13 +65,15 @@ def evaluated(
     figures, classes = results["figures"], evaluator.metrics.metric_classes
     chosen = chosen_thresholds.choose(evaluator, config or EvalConfig())
     step, examples = outcome.global_step, results["examples"]
-    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen)
+    videos = evaluator.sample.videos() if evaluator.sample else None
+    calibration = calibrate(videos) if videos else None
+    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen, calibration)
 
 
 # Keys that report.json and the evaluator already use; no metric may have one of these names.
 RESERVED_KEYS = frozenset(
     ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
-    + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts", "guarantee", "requirements")
+    + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts", "guarantee", "calibration", "requirements")
 )
 _SHOWN = 5  # number of best classes, and of worst classes, in the table
 
@@ -80,6 +84,8 @@ def write_report(path: str, done: Evaluated, model: str) -> None:
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done)
+    if done.calibration:
+        print(done.calibration.line())
     for verdict in done.verdicts:
         print(verdict.line())
     storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
@@ -118,6 +124,7 @@ def report_json(done: Evaluated, model: str) -> dict[str, Any]:
             for index, name, ap, positives in _classes(done)
         ],
         **({"guarantee": done.chosen.summary.as_json()} if done.chosen and done.chosen.summary else {}),
+        **({"calibration": done.calibration.as_json()} if done.calibration else {}),
         **({"requirements": [verdict.as_json() for verdict in done.verdicts]} if done.verdicts else {}),
         "versions": run_dir.versions(),
     }

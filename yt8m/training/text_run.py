@@ -27,7 +27,8 @@ from yt8m.training.checkpoint_import import write_run
 _MEANINGS = {
     True: "A score is the network's probability that the text fits.",
     False: f"The network has no bias: a score ranks classes and videos, is no probability, and is 0.5 at a cosine of "
-    f"{EVEN_COSINE:g}. With labels, yt8m eval --report chooses a threshold for each class (yt8m predict --tags).",
+    f"{EVEN_COSINE:g}. With labels, yt8m eval --report chooses a threshold for each class (yt8m predict --tags), "
+    "and --calibrated_run scales the scores to probabilities.",
 }
 
 

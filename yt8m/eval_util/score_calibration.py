@@ -1,0 +1,147 @@
+"""How well scores match frequencies, and Platt's scaling, which makes probabilities of them.
+
+The calibrated score of a score s is sigmoid(slope * logit(s) + intercept), with one slope and one intercept for all
+classes (J. Platt, Probabilistic Outputs for Support Vector Machines, 1999; C. Guo, G. Pleiss, Y. Sun and K. Weinberger,
+On Calibration of Modern Neural Networks, ICML 2017, section 4). A positive slope keeps the order of all scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m.eval_util.arrays import Bools, Floats64, Ints64
+from yt8m.eval_util.videos import Videos
+
+BINS = 10
+_SMALLEST, _LARGEST = np.float64(np.finfo(np.float32).tiny), 1 - np.float64(np.finfo(np.float32).epsneg)
+_STEPS, _ENOUGH = 100, 1e-10  # Newton steps at most, and the length of the gradient, by prediction, that ends them
+
+
+class Reliability(NamedTuple):
+    """Predictions in BINS bins of equal width by score, from 0 to 1; empty bins are left out.
+
+    Attributes:
+      scores: mean score of each bin.
+      shares: share of the predictions in each bin that are correct.
+      sizes: int64, number of predictions in each bin.
+      error: expected calibration error, the mean of |share - score| over predictions (Naeini et al. 2015).
+    """
+
+    scores: Floats64
+    shares: Floats64
+    sizes: Ints64
+    error: float
+
+
+class PlattScaling(NamedTuple):
+    """Platt's scaling of scores."""
+
+    slope: float
+    intercept: float
+
+    def apply(self, scores: npt.NDArray[np.floating[Any]]) -> Floats64:
+        """The calibrated scores, of the same shape; scores are from 0 to 1."""
+        return _sigmoid(self.slope * logits(scores) + self.intercept)
+
+
+class Calibration(NamedTuple):
+    """A scaling that was fitted to videos, and what such scalings do to videos that they were not fitted to.
+
+    The figures after scaling are cross-fitted: each half of the videos, by the hashes of their ids, is scaled as the
+    other half demands.
+
+    Attributes:
+      scaling: the scaling that was fitted to all videos.
+      videos, predictions: how many it was fitted to.
+      ece, ece_scaled: expected calibration error before and after scaling, see `Reliability`.
+      log_loss, log_loss_scaled: mean of -log(score of what is true) over predictions before and after.
+    """
+
+    scaling: PlattScaling
+    videos: int
+    predictions: int
+    ece: float
+    ece_scaled: float
+    log_loss: float
+    log_loss_scaled: float
+
+    def line(self) -> str:
+        """What scaling does to the scores, for a terminal."""
+        return (
+            f"calibration: the scores are {self.ece:.3f} from the shares of right predictions, and would be "
+            f"{self.ece_scaled:.3f} after scaling (logits times {self.scaling.slope:.4g} plus "
+            f"{self.scaling.intercept:.4g}), measured on videos that it was not fitted to"
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """The calibration for report.json."""
+        return {**self.scaling._asdict(), **{key: value for key, value in self._asdict().items() if key != "scaling"}}
+
+
+def logits(scores: npt.NDArray[np.floating[Any]]) -> Floats64:
+    """log(s / (1 - s)); scores of 0 and 1 are taken for the nearest ones of float32 that have a logit."""
+    within = np.clip(scores.astype(np.float64), _SMALLEST, _LARGEST)
+    return np.asarray(np.log(within) - np.log1p(-within))
+
+
+def reliability(scores: Floats64, hits: Bools) -> Reliability:
+    """The reliability of N predictions with these scores, of which `hits` are right."""
+    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], scores)
+    sizes = np.bincount(bins, minlength=BINS)
+    used = np.flatnonzero(sizes)
+    means, shares = (np.bincount(bins, weights=values, minlength=BINS)[used] / sizes[used] for values in (scores, hits))
+    error = float(np.abs(shares - means) @ sizes[used] / max(1, len(scores)))
+    return Reliability(means, shares, sizes[used], error)
+
+
+def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | None:
+    """The most likely scaling of N predictions with these scores, of which `hits` are right; None without both kinds.
+
+    As Platt does, right predictions count as (P + 1) / (P + 2) and wrong ones as 1 / (N + 2), with P and N their
+    numbers, so that there is an answer also if a score separates the two. Newton's method, with halved steps where the
+    likelihood would fall: H.-T. Lin, C.-J. Lin and R. Weng, A Note on Platt's Probabilistic Outputs, 2007.
+    """
+    right = int(np.count_nonzero(hits))
+    wrong = len(hits) - right
+    if not right or not wrong:
+        return None
+    targets = np.where(hits, (right + 1) / (right + 2), 1 / (wrong + 2))
+    columns = np.stack([logits(scores), np.ones(len(scores))])
+    weights = np.array([0.0, np.log((right + 1) / (wrong + 1))])
+    loss = _loss(weights @ columns, targets)
+    for _ in range(_STEPS):
+        shares = _sigmoid(weights @ columns)
+        gradient = columns @ (shares - targets) / len(targets)
+        if np.abs(gradient).max() < _ENOUGH:
+            break
+        curvature = (columns * (shares * (1 - shares))) @ columns.T / len(targets)
+        step = np.linalg.solve(curvature + 1e-12 * np.eye(2), gradient)
+        while (smaller := _loss((weights - step) @ columns, targets)) > loss and np.abs(step).max() > _ENOUGH:
+            step /= 2
+        weights, loss = weights - step, smaller
+    return PlattScaling(*weights.tolist())
+
+
+def calibrate(videos: Videos) -> Calibration | None:
+    """The calibration of the K best classes of each video; None if too few of them are right, or wrong, to fit it."""
+    scores, hits = videos.predictions()
+    is_first = np.repeat(videos.keys % 2 == 0, np.count_nonzero(videos.ranked, axis=1))
+    whole, first, second = (fit(scores[part], hits[part]) for part in (slice(None), is_first, ~is_first))
+    if whole is None or first is None or second is None:
+        return None
+    scaled = np.where(is_first, second.apply(scores), first.apply(scores))
+    errors = (reliability(values, hits).error for values in (scores, scaled))
+    losses = (_loss(logits(values), hits.astype(np.float64)) for values in (scores, scaled))
+    return Calibration(whole, len(videos), len(scores), *errors, *losses)
+
+
+def _sigmoid(values: Floats64) -> Floats64:
+    return np.asarray(np.exp(-np.logaddexp(0, -values)))
+
+
+def _loss(values: Floats64, targets: Floats64) -> float:
+    """The mean cross-entropy of logits."""
+    return float(np.mean(np.logaddexp(0, values) - targets * values))
