@@ -29,7 +29,7 @@ from yt8m.command_line import cli
 from yt8m.records import shards
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.serving.server import ServeConfig
-from yt8m.serving.service import Service
+from yt8m.serving.service import Answer, Service
 
 CLASSES, VIDEOS = 10, 21
 DATA = str(golden("checkpoint_logistic/test.tfrecord"))
@@ -117,7 +117,11 @@ def by_serve(folder: pathlib.Path, choice: str) -> Scores:
         contextlib.closing(Service(scorer, ServeConfig(train_dir=str(folder)))) as service,
     ):
         body = pathlib.Path(DATA).read_bytes()
-        return of_answer(asyncio.run(service.predict("application/octet-stream", body, CLASSES)))
+
+        async def answers() -> list[Answer]:
+            return await service.begin("application/octet-stream", body)
+
+        return of_answer(service.content_of(asyncio.run(answers()), CLASSES))
 
 
 def of_answer(answer: dict) -> Scores:

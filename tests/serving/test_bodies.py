@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 
 import fault_shards
 import numpy as np
@@ -15,7 +16,7 @@ from serving.tiny_service import empty_fields
 
 from yt8m.records import shards
 from yt8m.records.shards import field, framed, int64_feature
-from yt8m.serving.bodies import BodyLimits, RefusedError, features_in, records_in
+from yt8m.serving.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_in, is_light, parse_body, records_in
 
 VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
@@ -90,6 +91,22 @@ def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.Monke
         records_in(body, BodyLimits(3, 4))
     assert refused.value.status == 413
     assert sum(parsed) < len(body) * 0.9
+
+
+@pytest.mark.promise("X6")
+@pytest.mark.parametrize("depth", range(6))
+def test_a_light_body_is_parsed_soon(depth: int) -> None:
+    """The event loop waits for it. The limit is ten times what the slowest takes: machines differ."""
+    body = empty_fields((8 << 10) - 40, depth)
+    deep_json = b'{"videos": [' + b"[" * (31 << 10)
+    for kind, content in ((RECORDS[0], body), (JSON, deep_json)):
+        assert is_light(kind, content)
+        began = time.thread_time()
+        with contextlib.suppress(RefusedError):
+            parse_body(kind, content, 2, BodyLimits(64, 300))
+        assert time.thread_time() - began < 0.08
+    assert not is_light(RECORDS[0], body + bytes(41))
+    assert not is_light(JSON, deep_json + bytes(1 << 10))
 
 
 def test_the_largest_video_of_many_features_is_parsed() -> None:

@@ -16,8 +16,8 @@ import pytest
 from reader_records import video_record
 
 from yt8m.records.shards import framed
-from yt8m.serving.bodies import JSON, RECORDS, RefusedError
-from yt8m.serving.parsing import Parsed, Parsers, ParserSettings
+from yt8m.serving.bodies import JSON, RECORDS, Parsed, RefusedError
+from yt8m.serving.parsing import Parsers, ParserSettings
 
 VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 

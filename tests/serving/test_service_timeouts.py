@@ -73,7 +73,7 @@ def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() 
 
         async def run() -> list[tuple[int, dict[str, Any]]]:
             model.go.set()
-            await service.predict(KIND, RECORD, 1)  # has no time limit, and starts the processes that parse
+            await service.begin(KIND, RECORD)  # has no time limit
             model.go.clear()
             found = [await asked(application, never)]
             service.config = dataclasses.replace(service.config, timeout=2)

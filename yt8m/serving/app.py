@@ -18,7 +18,7 @@ from yt8m import __version__
 from yt8m.serving.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_body
 from yt8m.serving.monitoring import Observed
 from yt8m.serving.server import ServeConfig
-from yt8m.serving.service import Service
+from yt8m.serving.service import Answer, Service
 
 _THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
 _DROP_SECONDS = 2.0  # time limit for the body of a request that is refused because there are too many
@@ -183,14 +183,14 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
             await _arrived(request, 0, config, _DROP_SECONDS)
         raise RefusedError(503, f"{config.max_requests} requests are in progress (--max_requests); try again.")
     service.at_work += 1
-    work: asyncio.Task[dict[str, Any]] | None = None
+    work: asyncio.Future[list[Answer]] | None = None
     try:
         kind, body, top_k = await _checked(request, config)
-        work = asyncio.create_task(service.predict(kind, body, top_k))
+        work = service.begin(kind, body)
         await asyncio.wait({work}, timeout=config.timeout)
         if not work.done():
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
-        return JSONResponse(work.result())
+        return JSONResponse(service.content_of(work.result(), top_k))
     except asyncio.CancelledError:  # by the server, which was told to end; it would write a traceback to the log
         raise RefusedError(503, "the service ends, and there was no answer in time (--timeout).") from None
     finally:
@@ -198,11 +198,11 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
             service.at_work -= 1
         else:
             work.add_done_callback(lambda ended: _leave(service, ended))
-            if not work.cancelling():  # cancelling again would interrupt its cleanup
+            if not (isinstance(work, asyncio.Task) and work.cancelling()):  # again would interrupt its cleanup
                 work.cancel()
 
 
-def _leave(service: Service, ended: asyncio.Task[dict[str, Any]]) -> None:
+def _leave(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
     service.at_work -= 1
     if not ended.cancelled():
         ended.exception()  # reads the exception, since nobody else does

@@ -24,10 +24,9 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 from absl import logging
-from numpy.typing import NDArray
 
 from yt8m.errors import RunError
-from yt8m.serving.bodies import RECORDS, BodyLimits, RefusedError, features_in, records_in
+from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
 
 _HEAD = struct.Struct("<IQ")  # number of bytes of the JSON, and of the raw bytes
 _MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # address space of a child: base, and per byte of the largest body
@@ -48,14 +47,6 @@ class ParserSettings(NamedTuple):
     max_frames: int
     feature_size: int
     body_size: int
-
-
-class Parsed(NamedTuple):
-    """What a body holds: records, or the ids and the features of videos, each float32 [T, feature_size]."""
-
-    records: list[bytes]
-    ids: list[str]
-    features: list[NDArray[np.float32]]
 
 
 def send(file: IO[bytes], header: dict[str, Any], raw: bytes | bytearray = b"") -> None:
@@ -95,10 +86,9 @@ def main() -> None:
 def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
     limits = BodyLimits(settings.max_videos, settings.max_frames)
     try:
-        if kind in RECORDS:
-            records = records_in(body, limits)
+        records, ids, features = parse_body(kind, body, settings.feature_size, limits)
+        if records:
             return {"sizes": list(map(len, records))}, b"".join(records)
-        ids, features = features_in(body, settings.feature_size, limits)
         return {"ids": ids, "frames": list(map(len, features))}, np.concatenate(features).tobytes()
     except RefusedError as error:
         return {"status": error.status, "text": str(error)}, b""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +14,12 @@ from yt8m.records.shards import DamagedError
 from yt8m.scoring import Scorer
 from yt8m.scoring.best_classes import ScoredClasses, best_classes, tags
 from yt8m.scoring.model_input import Videos
-from yt8m.serving.bodies import RECORDS, RefusedError
+from yt8m.serving import bodies
+from yt8m.serving.batching import BatchedRequest, Batcher, CallThread
+from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError
 from yt8m.serving.monitoring import Monitor
 from yt8m.serving.parsing import Parsers, ParserSettings
 from yt8m.serving.server import ServeConfig
-
-T = TypeVar("T")
-A = TypeVar("A")
-
 
 # The answer for one video: its id, and the scores of all classes.
 Answer = tuple[str, NDArray[np.float32]]
@@ -48,7 +43,7 @@ class Service:
         self._parsers = Parsers(
             ParserSettings(config.max_videos, config.max_frames, scorer.takes.width, config.body_size)
         )
-        self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
+        self._thread = CallThread("model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
         self.monitor = Monitor(
@@ -60,7 +55,7 @@ class Service:
     def close(self) -> None:
         """Ends the parsers, waits for the current step to end, then stops the model's thread."""
         self._parsers.close()
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
 
     def why_not_ready(self) -> str:
         """The reason why a new request would wait long or be refused; empty if there is none."""
@@ -72,17 +67,38 @@ class Service:
             return f"a step of the model has taken {self.monitor.step_seconds():.0f} seconds (--timeout)."
         return ""
 
-    async def predict(self, kind: str, body: bytes | bytearray, top_k: int) -> dict[str, Any]:
-        """The best classes of each video in a body of this content type; raises `RefusedError`.
+    def begin(self, kind: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
+        """Begins the work on a body of this content type; the result is an answer for each video.
 
-        If the caller is cancelled, this returns only when no thread or child works on the body any more.
+        If it is cancelled, it ends only when no thread or child works on the body any more. A light body is parsed at
+        once, because asking a child takes as long as a small model: half a millisecond.
+
+        Raises:
+          RefusedError: the body is refused. If it is not light, the future ends with this error.
         """
-        parsed = await self._parsers.parse(kind, body)
-        if kind in RECORDS:
-            answers = await self._records.ask(parsed.records)
-        else:
-            scored = await self._features.ask(parsed.features)
-            answers = [(video_id, scores) for video_id, (_, scores) in zip(parsed.ids, scored, strict=True)]
+        if not bodies.is_light(kind, body):
+            return asyncio.create_task(self._parsed_apart(kind, body))
+        limits = BodyLimits(self.config.max_videos, self.config.max_frames)
+        return self._ask(bodies.parse_body(kind, bytes(body), self.scorer.takes.width, limits))
+
+    async def _parsed_apart(self, kind: str, body: bytes | bytearray) -> list[Answer]:
+        request = self._ask(await self._parsers.parse(kind, body))
+        try:
+            await asyncio.wait({request})
+        except asyncio.CancelledError:
+            request.cancel()
+            await asyncio.wait({request})
+            request.cancelled() or request.exception()  # reads the exception, since nobody else does
+            raise
+        return request.result()
+
+    def _ask(self, parsed: Parsed) -> BatchedRequest[Any, Answer]:
+        if parsed.records:
+            return self._records.ask(parsed.records)
+        return self._features.ask(list(zip(parsed.ids, parsed.features, strict=True)))
+
+    def content_of(self, answers: Sequence[Answer], top_k: int) -> dict[str, Any]:
+        """The content of an answer of /predict, which is counted here."""
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 
@@ -97,8 +113,10 @@ class Service:
     def _of_records(self, records: list[bytes]) -> list[Answer]:
         return self._scored([(record, "the body", number) for number, record in enumerate(records)])
 
-    def _of_features(self, videos: list[NDArray[np.float32]]) -> list[Answer]:
-        return self._scored(self.scorer.takes.of_joined_frames(videos))
+    def _of_features(self, videos: list[tuple[str, NDArray[np.float32]]]) -> list[Answer]:
+        ids, features = zip(*videos, strict=True)
+        scored = self._scored(self.scorer.takes.of_joined_frames(features))
+        return [(video_id, scores) for video_id, (_, scores) in zip(ids, scored, strict=True)]
 
     def _scored(self, videos: Videos) -> list[Answer]:
         try:
@@ -109,82 +127,3 @@ class Service:
         except (RunError, UsageError) as error:
             raise RefusedError(400, str(error)) from error
         return list(zip(ids, scores, strict=True))
-
-
-class _Asked(NamedTuple, Generic[T, A]):
-    items: Sequence[T]
-    answer: asyncio.Future[list[A]]
-
-
-class Batcher(Generic[T, A]):
-    """Gathers the items of concurrent requests into calls; a call starts at once, even if it is not full.
-
-    Args:
-      compute: returns one answer for each item; called in the executor, one call at a time.
-      most: largest number of items per call; a request with more gets a call of its own.
-      executor: runs the calls.
-    """
-
-    def __init__(self, compute: Callable[[list[T]], list[A]], most: int, executor: Executor) -> None:
-        self._compute, self._most, self._executor = compute, most, executor
-        self._waiting: deque[_Asked[T, A]] = deque()
-        self._worker: asyncio.Task[None] | None = None
-
-    @property
-    def waiting(self) -> int:
-        """Number of items that wait for a call."""
-        return sum(len(request.items) for request in self._waiting)
-
-    async def ask(self, items: Sequence[T]) -> list[A]:
-        """The answers for `items`. Raises an error of `compute` only if these items cause it.
-
-        If the caller is cancelled, waiting items are dropped; items in a call are not, and this returns after the call.
-        """
-        request = _Asked(items, asyncio.get_running_loop().create_future())
-        self._waiting.append(request)
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
-        try:
-            await asyncio.wait({request.answer})
-        except asyncio.CancelledError:
-            if any(waiting_request is request for waiting_request in self._waiting):
-                request.answer.cancel()
-            await asyncio.wait({request.answer})
-            request.answer.cancelled() or request.answer.exception()  # reads the exception, since nobody else does
-            raise
-        return request.answer.result()
-
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                await self._answer(self._next())
-        finally:
-            self._worker = None
-
-    def _next(self) -> list[_Asked[T, A]]:
-        """Removes and returns the longest-waiting request and as many later ones as fit, without cancelled ones."""
-        group: list[_Asked[T, A]] = []
-        room = self._most
-        while self._waiting and (not group or len(self._waiting[0].items) <= room):
-            request = self._waiting.popleft()
-            if not request.answer.done():
-                group.append(request)
-                room -= len(request.items)
-        return group
-
-    async def _answer(self, group: list[_Asked[T, A]]) -> None:
-        items = [item for request in group for item in request.items]
-        loop = asyncio.get_running_loop()
-        try:
-            answers = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
-        except Exception as error:
-            if len(group) > 1:  # one of the requests caused the error: compute each on its own
-                for request in group:
-                    await self._answer([request])
-            elif not group[0].answer.done():
-                group[0].answer.set_exception(error)
-            return
-        for request in group:
-            part = list(itertools.islice(answers, len(request.items)))
-            if not request.answer.done():
-                request.answer.set_result(part)

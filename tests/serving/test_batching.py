@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from yt8m.serving.service import Batcher
+from yt8m.serving.batching import Batcher, CallThread
 
 
 class Squares:
@@ -31,16 +31,15 @@ def ask_all(groups: list[list[int]], most: int, given_up: int | None = None) -> 
     squares = Squares()
 
     async def run() -> list:
-        with ThreadPoolExecutor(1) as pool:
-            batcher = Batcher(squares, most, pool)
-            asked = [asyncio.create_task(batcher.ask(groups[0]))]
+        with contextlib.closing(CallThread("test")) as thread:
+            batcher = Batcher(squares, most, thread)
+            asked = [batcher.ask(groups[0])]
             while not squares.calls:
                 await asyncio.sleep(0)
-            asked += [asyncio.create_task(batcher.ask(group)) for group in groups[1:]]
-            await asyncio.sleep(0)
+            assert not asked[0].cancel()
+            asked += [batcher.ask(group) for group in groups[1:]]
             if given_up is not None:
-                asked[given_up].cancel()
-                await asyncio.sleep(0)
+                assert asked[given_up].cancel()
             squares.go.set()
             return await asyncio.gather(*asked, return_exceptions=True)
 
