@@ -8,7 +8,7 @@ import pathlib
 import sys
 import tempfile
 
-from recipes import figures, files, run
+from recipes import figures, files, pages, run
 
 # Another machine sums floats in another order, so training slowly diverges.
 TOLERANCE = 0.03
@@ -57,9 +57,10 @@ def _drifted(rows: dict[str, figures.Row]) -> list[str]:
 
 
 def _write(rows: dict[str, figures.Row]) -> None:
-    """Writes the figures of `rows` into the recipes and the table; those of other models stay."""
+    """Writes the figures of `rows` into the recipes and the page on models, and a line on models that it lacks."""
     for name, row in rows.items():
         files.state(name, row.gap)
+        files.DOCS.write_text(pages.with_description(files.DOCS.read_text(), name))
     figures.write_table(files.DOCS, figures.table({**figures.read_table(files.DOCS), **rows}))
 
 

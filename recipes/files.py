@@ -26,6 +26,12 @@ def names() -> list[str]:
     return sorted(path.stem for path in SMALL.glob("*.flags"))
 
 
+def recipes_of(name: str) -> dict[str, pathlib.Path]:
+    """{title: path} of the recipes of a model, of which one without published sizes lacks the first."""
+    paths = {"The recipe": FOLDER / f"{name}.flags", "The small recipe": SMALL / f"{name}.flags"}
+    return {title: path for title, path in paths.items() if path.exists()}
+
+
 def level(name: str) -> str:
     """What the model reads: video or frame."""
     return str(models.get(name).level)
@@ -58,6 +64,6 @@ def stated(path: pathlib.Path) -> float:
 
 
 def state(name: str, gap: float) -> None:
-    """Writes the GAP into the comments of both recipes of a model."""
-    for path in (FOLDER / f"{name}.flags", SMALL / f"{name}.flags"):
+    """Writes the GAP into the comments of the recipes of a model."""
+    for path in recipes_of(name).values():
         path.write_text(_STATED.sub(f"{gap:.3f}", path.read_text()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pathlib
 import re
 
 from recipes import figures, files
@@ -25,6 +24,18 @@ def linked(markdown: str) -> str:
     """The page on models with a link to the page of each model that it describes, as `- **NAME**` or `**NAME**`."""
     names = "|".join(models.names())
     return re.sub(rf"\*\*({names})\*\*", r"[**\1**](models/\1.md)", markdown)
+
+
+def with_description(markdown: str, name: str) -> str:
+    """The page on models with a line on the model: unless it has one, the first sentence of the class's docstring."""
+    if f"**{name}**" in markdown:
+        return markdown
+    before, heading, rest = markdown.partition(f"## {files.level(name).capitalize()} level\n")
+    section, following, others = rest.partition("\n## ")
+    listed, last, end = section.rpartition("\n- **")
+    bullet, blank, more = end.partition("\n\n")
+    line = "\n- **{}**: {}".format(name, " ".join((inspect.getdoc(models.get(name)) or "").split("\n\n")[0].split()))
+    return "".join([before, heading, listed, last, bullet.rstrip("\n"), line, blank or "\n", more, following, others])
 
 
 def _figures(name: str) -> str:
@@ -72,7 +83,10 @@ def _shown(value: object) -> str:
 
 
 def _network(name: str) -> str:
-    told = re.search(r"^# Network: (.*?)\n# Reached", _comments(name), re.MULTILINE | re.DOTALL)
+    path = files.FOLDER / f"{name}.flags"
+    if not path.exists():
+        return "## The published network\n\nNone: the network and its sizes are this project's own."
+    told = re.search(r"^# Network: (.*?)\n# Reached", path.read_text(), re.MULTILINE | re.DOTALL)
     assert told is not None, f"the recipe of {name} says nothing of its network"
     text = re.sub(r"\n# *", " ", told.group(1)).replace(" Published: ", "\n\nPublished figure: ")
     section = files.DOCS.read_text().partition("### Published networks, exactly")[2]
@@ -82,14 +96,6 @@ def _network(name: str) -> str:
     return "\n\n".join(["## The published network", f"Network: {text}", *same])
 
 
-def _comments(name: str) -> str:
-    return (files.FOLDER / f"{name}.flags").read_text()
-
-
 def _recipe(name: str) -> str:
-    shown = [f"## {title}\n\n```text\n{path.read_text()}```" for title, path in _recipes(name).items()]
+    shown = [f"## {title}\n\n```text\n{path.read_text()}```" for title, path in files.recipes_of(name).items()]
     return "\n\n".join(shown)
-
-
-def _recipes(name: str) -> dict[str, pathlib.Path]:
-    return {"The recipe": files.FOLDER / f"{name}.flags", "The small recipe": files.SMALL / f"{name}.flags"}

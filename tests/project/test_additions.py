@@ -183,13 +183,8 @@ def insert(path: pathlib.Path, after: str, text: str) -> None:
 
 def add_model(copy: pathlib.Path) -> None:
     append(copy / "yt8m/models/video_level.py", MODEL)
-    for recipe in ("recipes/{}.flags", "recipes/small/{}.flags"):
-        like = (copy / recipe.format("LogisticModel")).read_text()
-        (copy / recipe.format("AddedModel")).write_text(like.replace("LogisticModel", "AddedModel"))
-    page = copy / PAGE
-    row = next(line for line in page.read_text().splitlines() if line.startswith("| LogisticModel |"))
-    insert(page, "| LogisticModel |", row.replace("LogisticModel", "AddedModel") + "\n")
-    insert(page, "- **LogisticModel**", "- **AddedModel**: p = sigmoid(W x).\n")
+    like = (copy / "recipes/small/LogisticModel.flags").read_text()
+    (copy / "recipes/small/AddedModel.flags").write_text(like.replace("LogisticModel", "AddedModel"))
     insert(copy / "tests/contract/model_cases.py", "CASES:", '    "AddedModel": Case({}, lambda: D * C),\n')
 
 
@@ -312,8 +307,10 @@ def test_all_additions_work_together(tmp_path: pathlib.Path) -> None:
     copy = copy_of_the_project(tmp_path / "copy")
     for add in ADDITIONS.values():
         add(copy)
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    measured = [sys.executable, "-m", "recipes", "--models=AddedModel", "--write"]
+    subprocess.run(measured, cwd=copy, env=environment, check=True, capture_output=True)
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not heavy", "-k", CHOSEN]
     words += [f"--basetemp={tmp_path}/temporary", *(f"tests/{name}" for name in CHECKS)]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
     done = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

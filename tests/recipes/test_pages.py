@@ -23,8 +23,8 @@ def test_it_has_each_option_and_both_recipes(name: str) -> None:
     text = pages.page(name)
     listed = re.findall(r"^\| `--(\w+)` \|", text, re.MULTILINE)
     assert listed == list(models.hyper_parameters(models.get(name)))
-    for folder in (files.FOLDER, files.SMALL):
-        assert (folder / f"{name}.flags").read_text() in text
+    for path in files.recipes_of(name).values():
+        assert path.read_text() in text
     assert "Network: " in text
     assert "Published figure: " in text
 
@@ -58,6 +58,20 @@ def batch_of(data) -> Batch:
     features = tuple(tf.zeros([*shape, size], kind) for size in data.feature_sizes)
     labels = tf.zeros([2, data.num_classes], tf.bool)
     return Batch(tf.constant(["a", "b"]), features, tf.constant([5, 3]), labels, None)
+
+
+def test_a_model_that_the_page_lacks_gets_a_line_of_its_docstring() -> None:
+    text = files.DOCS.read_text()
+    assert pages.with_description(text, "MoeModel") == text
+    for name, last in (("LogisticModel", "- **ResidualMlpModel**"), ("NetVladModel", "- **")):
+        without = text.replace(f"**{name}**", "*another*")
+        added = pages.with_description(without, name)
+        (line,) = set(added.splitlines()) - set(without.splitlines())
+        assert line.startswith(f"- **{name}**: ")
+        assert added.replace(f"\n{line}", "") == without
+        section = added.partition(f"## {files.level(name).capitalize()} level")[2].partition("\n## ")[0]
+        assert section.rindex(line) > section.rindex(last) - 1
+        assert section[section.index(line) + len(line)] == "\n"
 
 
 def test_the_page_on_models_links_each() -> None:

@@ -21,18 +21,21 @@ from yt8m.models.base import ClassifiedModel
 from yt8m.records import vocabulary
 from yt8m.video import workload
 
+FULL = [name for name in models.names() if (files.FOLDER / f"{name}.flags").exists()]
 every_model = pytest.mark.parametrize("name", models.names())
-both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])
+every_full_recipe = pytest.mark.parametrize("name", FULL)
+both_sizes = pytest.mark.parametrize(
+    ("folder", "name"),
+    [(files.FOLDER, name) for name in FULL] + [(files.SMALL, name) for name in models.names()],
+    ids=lambda value: value if isinstance(value, str) else "small" if value == files.SMALL else "full",
+)
 
 
 def test_there_is_a_recipe_for_each_model_and_no_other() -> None:
-    for folder in (files.FOLDER, files.SMALL):
-        found = {path.stem for path in folder.glob("*.flags")} - {files.DATA.stem}
-        assert found == set(models.names())
+    assert {path.stem for path in files.FOLDER.glob("*.flags")} == {*FULL, files.DATA.stem}
     assert files.names() == models.names()
 
 
-@every_model
 @both_sizes
 def test_recipes_parse(name: str, folder: pathlib.Path) -> None:
     """By the parser of train.py, with all that it refuses."""
@@ -44,7 +47,6 @@ def test_recipes_parse(name: str, folder: pathlib.Path) -> None:
     assert parsed.seed == 0
 
 
-@every_model
 @both_sizes
 def test_recipes_say_where_they_come_from(name: str, folder: pathlib.Path) -> None:
     text = (folder / f"{name}.flags").read_text()
@@ -94,7 +96,7 @@ def test_recipes_of_options_go_with_those_of_models(name: str) -> None:
 READ = {"model", "frame_features", "feature_names", "feature_sizes", "seed"}
 
 
-@every_model
+@every_full_recipe
 def test_full_recipes_tell_published_values_from_ours(name: str) -> None:
     text = (files.FOLDER / f"{name}.flags").read_text()
     told = re.search(r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Network: ", text, re.MULTILINE | re.DOTALL)
@@ -106,7 +108,7 @@ def test_full_recipes_tell_published_values_from_ours(name: str) -> None:
 
 
 @pytest.mark.published
-@every_model
+@every_full_recipe
 def test_a_network_that_is_said_to_be_exact_is_the_one_of_its_vectors(name: str) -> None:
     """In all but its sizes; the part before the classifier, and the classifier, which may have vectors of its own."""
     vectors = files.shown_by(name)
@@ -148,7 +150,7 @@ def form(model: Any) -> dict[str, Any]:
 
 @every_model
 def test_one_figure_is_told_everywhere(name: str) -> None:
-    stated = {files.stated(folder / f"{name}.flags") for folder in (files.FOLDER, files.SMALL)}
+    stated = {files.stated(path) for path in files.recipes_of(name).values()}
     assert stated == {figures.read_table(files.DOCS)[name].gap}
     assert 0 < stated.pop() < 1
 
