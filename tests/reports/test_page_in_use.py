@@ -11,37 +11,10 @@ from collections.abc import Iterator
 import browser
 import numpy as np
 import pytest
-from browser import ENTER, SPACE, TAB
+from browser import CONTRAST, ENTER, SPACE, TAB
 from PIL import Image
 from reports import report_runs
 
-# The smallest ratio of contrast of any text to what is painted below it, with the text (WCAG 2.2, 1.4.3).
-CONTRAST = """
-const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-const luminance = ([r, g, b]) => [r, g, b].map((one) => linear(one / 255))
-  .reduce((sum, one, index) => sum + one * [0.2126, 0.7152, 0.0722][index], 0);
-const below = (element) => {
-  for (let one = element; one; one = one.parentElement) {
-    const colour = parse(getComputedStyle(one).backgroundColor);
-    if (colour.length < 4 || colour[3] === 1) return colour;
-    if (colour[3] > 0) throw new Error("a background that is half transparent");
-  }
-  throw new Error("no background");
-};
-let least = [Infinity, ""];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-  const element = node.parentElement;
-  if (!node.data.trim() || !element.checkVisibility() || element.closest("script")) continue;
-  const style = getComputedStyle(element);
-  if (style.opacity !== "1") throw new Error("text that is half transparent");
-  const [a, b] = [luminance(parse(style.color)), luminance(below(element))].sort((x, y) => y - x);
-  const ratio = (a + 0.05) / (b + 0.05);
-  if (ratio < least[0]) least = [ratio, node.data.trim()];
-}
-return least;
-"""
 # The smallest ratio of contrast of the text in the charts to the cards below them, and the number of these texts. The
 # charts are put into the page itself, since a script cannot look into an image.
 CONTRAST_OF_CHARTS = (

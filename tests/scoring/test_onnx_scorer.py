@@ -21,25 +21,12 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, scoring
 from yt8m.command_line import cli, program
-from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
-from yt8m.export.onnx_export import export_onnx
-from yt8m.video import workload
 
 
 def exported(folder: pathlib.Path, model: str) -> tuple[str, str]:
     """A SavedModel and an ONNX file of the same weights."""
-    saved_model, path = small_exports.export(folder, model), str(folder / "model.onnx")
-    has_frames = model.startswith("Frame")
-    names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
-    data = DataConfig(
-        feature_names=names,
-        feature_sizes=small_exports.SIZES,
-        frame_features=has_frames,
-        num_classes=small_exports.CLASSES,
-    )
-    export_onnx(path, str(folder / "model.ckpt"), data, workload.create(data, ModelConfig(model), "infer").modeler)
-    return saved_model, path
+    return small_exports.export(folder, model), small_exports.export_file(folder, model)
 
 
 @pytest.mark.parametrize("model", ["MoeModel", "FrameLevelLogisticModel"])

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
+_LONGEST_WAIT = 120.0  # seconds
 PHONE = 390  # CSS pixels
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # A container has neither user namespaces nor a large /dev/shm; the pages are our own.
@@ -43,6 +44,33 @@ function measure(frame) {
   document.getElementById("found").textContent = JSON.stringify(found);
 }
 </script></body>
+"""
+# The smallest ratio of contrast of any text to what is painted below it, with the text (WCAG 2.2, 1.4.3).
+CONTRAST = """
+const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const luminance = ([r, g, b]) => [r, g, b].map((one) => linear(one / 255))
+  .reduce((sum, one, index) => sum + one * [0.2126, 0.7152, 0.0722][index], 0);
+const below = (element) => {
+  for (let one = element; one; one = one.parentElement) {
+    const colour = parse(getComputedStyle(one).backgroundColor);
+    if (colour.length < 4 || colour[3] === 1) return colour;
+    if (colour[3] > 0) throw new Error("a background that is half transparent");
+  }
+  throw new Error("no background");
+};
+let least = [Infinity, ""];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+  const element = node.parentElement;
+  if (!node.data.trim() || !element.checkVisibility() || element.closest("script")) continue;
+  const style = getComputedStyle(element);
+  if (style.opacity !== "1") throw new Error("text that is half transparent");
+  const [a, b] = [luminance(parse(style.color)), luminance(below(element))].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < least[0]) least = [ratio, node.data.trim()];
+}
+return least;
 """
 
 
@@ -76,19 +104,26 @@ def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen
         for name in names
     )
     (folder / "around.html").write_text(_AROUND % (frames, PHONE))
+    with served(folder) as (address, asked):
+        done = _run(executable(), f"{address}/around.html", home)
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stdout + done.stderr
+    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return Seen(json.loads(html.unescape(found.group(1)) or "{}"), console, asked)
+
+
+@contextlib.contextmanager
+def served(folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
+    """Serves the files of a folder; yields the address, and the list of paths that are asked for."""
     asked: list[str] = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            done = _run(executable(), f"http://127.0.0.1:{server.server_port}/around.html", home)
+            yield f"http://127.0.0.1:{server.server_port}", asked
         finally:
             server.shutdown()
             thread.join()
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stdout + done.stderr
-    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return Seen(json.loads(html.unescape(found.group(1)) or "{}"), console, asked)
 
 
 def _run(program: str, address: str, home: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -100,6 +135,8 @@ def _run(program: str, address: str, home: pathlib.Path) -> subprocess.Completed
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     """Files of a folder; what was asked is noted."""
+
+    timeout = 5  # seconds; a browser opens connections that it may never use
 
     def __init__(self, asked: list[str], folder: str, *more: Any) -> None:
         self._asked = asked
@@ -156,26 +193,34 @@ class Page:
         assert not (isinstance(answer, dict) and "error" in answer), answer
         return answer
 
-    def open(self, path: pathlib.Path, width: int = 1280, scheme: str = "light") -> None:
-        """Opens a file in a window of this width, in a light or dark theme."""
+    def open(self, page: pathlib.Path | str, width: int = 1280, scheme: str = "light") -> None:
+        """Opens a file or an address in a window of this width, in a light or dark theme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.tell("Emulation.setDeviceMetricsOverride", size)
         self.tell("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-        self._send("/url", {"url": path.as_uri()})
+        self._send("/url", {"url": page if isinstance(page, str) else page.as_uri()})
 
     def run(self, script: str, *given: Any) -> Any:
         """What a script returns; `given` are its `arguments`."""
         return self._send("/execute/sync", {"script": script, "args": list(given)})
 
-    def wait_for(self, condition: str) -> None:
+    def wait_for(self, condition: str, *given: Any) -> None:
         """Waits until the script returns a true value."""
-        while not self.run(condition):
+        end = time.monotonic() + _LONGEST_WAIT
+        while not self.run(condition, *given):
+            assert time.monotonic() < end, f"still untrue after {_LONGEST_WAIT} seconds: {condition}"
             time.sleep(0.05)
 
     def press(self, *keys: str) -> None:
         """Presses keys one after another; `TAB` and its kin are constants of this module."""
         steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": steps}]})
+
+    def choose(self, selector: str, path: pathlib.Path) -> None:
+        """Chooses a file in the input of files that the selector finds."""
+        root = self.tell("DOM.getDocument", {})["root"]["nodeId"]
+        node = self.tell("DOM.querySelector", {"nodeId": root, "selector": selector})["nodeId"]
+        self.tell("DOM.setFileInputFiles", {"files": [str(path)], "nodeId": node})
 
     def tell(self, command: str, more: dict[str, Any]) -> Any:
         """A command of Chromium's own protocol."""

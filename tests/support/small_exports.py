@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from reader_records import frame_record, video_record
@@ -12,9 +12,11 @@ from reader_records import frame_record, video_record
 from yt8m import scoring
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.eval_util.top_k import top_k
+from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
 from yt8m.video import workload
+from yt8m.video.workload import Workload
 
 SIZES, CLASSES = (6, 2), 30
 
@@ -63,12 +65,14 @@ def predictions(folder: str, records: Sequence[bytes]) -> Predictions:
     return Predictions(ids, best.classes, best.scores)
 
 
-def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
-    """Writes the SavedModel of a model of videos or, by its name, of frames; returns its folder."""
-    has_frames = model.startswith("Frame")
+def checkpoint(
+    folder: pathlib.Path, model: str, num_classes: int = CLASSES, **hyper_parameters: Any
+) -> tuple[DataConfig, Workload, str]:
+    """Random weights of a model of videos or, by its name, of frames: its data, its parts, and the path."""
+    has_frames = not model.startswith(("Logistic", "Moe"))
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
     data = DataConfig(feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes)
-    parts = workload.create(data, ModelConfig(model), "infer")
+    parts = workload.create(data, ModelConfig(model, hyper_parameters), "infer")
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         shape = [None, None, sum(SIZES)] if has_frames else [None, sum(SIZES)]
@@ -76,4 +80,17 @@ def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
         tf.train.get_or_create_global_step()
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(folder / "model.ckpt"), write_meta_graph=False)
+    return data, parts, path
+
+
+def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
+    """Writes the SavedModel of a model of videos or of frames; returns its folder."""
+    _, parts, path = checkpoint(folder, model, num_classes)
     return export_saved_model(str(folder / "saved_model"), path, parts.reader, parts.modeler)
+
+
+def export_file(folder: pathlib.Path, model: str, **hyper_parameters: Any) -> str:
+    """Writes model.onnx of a model of videos or of frames; returns its path."""
+    data, parts, path = checkpoint(folder, model, **hyper_parameters)
+    export_onnx(str(folder / "model.onnx"), path, data, parts.modeler)
+    return str(folder / "model.onnx")

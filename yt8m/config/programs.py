@@ -238,8 +238,9 @@ class ExportConfig(OfCheckpoint):
     train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir", "run"))
     format: str = option(
         "saved_model",
-        "what is written: a folder with a SavedModel and an inference model, or a file that needs no TensorFlow",
-        choices=("saved_model", "onnx"),
+        "what is written: a folder with a SavedModel and an inference model, a file that needs no TensorFlow (onnx), "
+        "or a folder with a page that scores files in the browser (web)",
+        choices=("saved_model", "onnx", "web"),
     )
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
@@ -256,6 +257,11 @@ class ExportConfig(OfCheckpoint):
     out: str = option(
         "", "folder to write, which must not exist yet, or ONNX file (NAME.onnx)", is_required=True, is_path=True
     )
+    onnxruntime_web: str = option(
+        "node_modules/onnxruntime-web",
+        "folder of the npm package onnxruntime-web, whose files the page of --format=web needs",
+        is_path=True,
+    )
     eval_data_pattern: str = option(
         "",
         "records with labels, on which GAP is measured before and after the export, for the model card",
@@ -269,15 +275,17 @@ class ExportConfig(OfCheckpoint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_onnx, ending = self.format == "onnx", ".onnx"
+        is_onnx, is_saved_model, ending = self.format == "onnx", self.format == "saved_model", ".onnx"
         if is_onnx != self.out.endswith(ending):
             raise UsageError(
                 f"--out={self.out}: the name of an ONNX file ends in {ending}, and --format=onnx writes one."
             )
-        if is_onnx and self.weights == "float16":
+        if not is_saved_model and self.weights == "float16":
             raise UsageError("--weights=float16 is for a SavedModel; an ONNX file has float32 or int8.")
-        if is_onnx and self.signature != "records":
+        if not is_saved_model and self.signature != "records":
             raise UsageError("--signature is for a SavedModel; an ONNX file takes features alone.")
+        if self.format != "web" and self.onnxruntime_web != ExportConfig.onnxruntime_web:
+            raise UsageError("--onnxruntime_web is for a page: add --format=web, or leave it out.")
         if not is_onnx and self.input_type != "float32":
             raise UsageError("--input_type is for an ONNX file: add --format=onnx, or leave it out.")
 

@@ -18,7 +18,7 @@ from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.export import model_card, onnx_file
+from yt8m.export import model_card, onnx_file, web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
 from yt8m.export.saved_model import export_saved_model, refuse_used, replaced_folder, write_inference_model
@@ -33,7 +33,7 @@ SAVED_MODEL = "saved_model"
 
 
 def run(config: ExportConfig) -> int:
-    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file.
+    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file; or a page.
 
     Returns the exit status. The output appears whole or not at all. `yt8m inference --train_dir` and
     `yt8m train --teacher` accept the folder in place of a run's.
@@ -43,7 +43,7 @@ def run(config: ExportConfig) -> int:
       RunError: the checkpoint cannot be read.
     """
     refuse_used(config.out)
-    write_model = _export_onnx if config.format == "onnx" else _export
+    write_model = {SAVED_MODEL: _export, "onnx": _export_onnx, "web": _export_page}[config.format]
     run = open_run(config.train_dir, trust_code=config.trust_code)
     trained_model.with_newer(
         lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
@@ -74,6 +74,23 @@ def _export(config: ExportConfig, model: TrainedModel) -> None:
 
 
 def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
+    size = _write_onnx(config.out, config, model)
+    print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
+    logging.info("the model is in %s", config.out)
+
+
+def _export_page(config: ExportConfig, model: TrainedModel) -> None:
+    runtime = web_page.runtime_files(config.onnxruntime_web)
+    with replaced_folder(config.out.rstrip("/")) as part:
+        _write_onnx(os.path.join(part, web_page.MODEL), config, model)
+        web_page.write(part, runtime)
+        size = sum(model_card.sizes_in(part).values())
+    print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
+    logging.info("the page is in %s; serve it by any web server, such as python -m http.server", config.out)
+
+
+def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
+    """Writes the ONNX file; returns its size in bytes."""
     run, data = model.run.config, model.run.data_for(config, config.eval_data_pattern, False)
     names = model.run.names_for(data)
     model.log()
@@ -91,8 +108,8 @@ def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
         tags = thresholds.text_of_step(model.run.folder, model.step)
         return texts | ({thresholds.NAME: tags} if tags else {})
 
-    size = export_onnx(
-        config.out,
+    return export_onnx(
+        path,
         model.weights,
         run.data,
         model.modeler(run.data, "infer", config.top_k),
@@ -103,8 +120,6 @@ def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
         describe=describe,
         is_own=model.run.is_own,
     )
-    print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
-    logging.info("the model is in %s", config.out)
 
 
 def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:

@@ -7,7 +7,6 @@ import contextlib
 import csv
 import functools
 import html
-import importlib.resources
 import itertools
 import os
 import re
@@ -201,7 +200,6 @@ def write_timeline(path: str, video: str, timeline: Timeline, names: Vocabulary,
         loader=jinja2.PackageLoader("yt8m", "data"), autoescape=True, undefined=jinja2.StrictUndefined
     )
     page = environment.get_template("timeline.html.jinja").render(
-        style=(importlib.resources.files("yt8m") / "data" / "report.css").read_text(encoding="utf-8"),
         video=video,
         address=storage.absolute(video),
         parts=[_clock(start) for start in timeline.starts],

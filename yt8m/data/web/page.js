@@ -1,0 +1,106 @@
+// The page: takes a file, and shows its tags, its best classes, and the scores over time.
+
+import { arraysOf, WrongFile } from "./arrays.js";
+import { expected, joined } from "./features.js";
+import { fetched, Model, start } from "./scoring.js";
+import { showTimeline } from "./timeline.js";
+
+const SECONDS = 5; // of a part of the timeline
+const BEST = 20; // classes that are shown; tags are chosen among them
+
+const element = (id) => document.getElementById(id);
+const say = (text) => (element("state").textContent = text);
+
+// The classes of scores, best first; of equal scores the class with the smaller number.
+const ordered = (scores) => [...scores.keys()].sort((a, b) => scores[b] - scores[a] || a - b);
+
+let model, about;
+let next = null, isBusy = false; // the file that was chosen last, if it waits for one that is being scored
+
+async function open() {
+  about = JSON.parse(new TextDecoder().decode(await fetched("page.json")));
+  await start();
+  model = await Model.load(about);
+  element("about").textContent = `Model: ${about.model || "ensemble"}, step ${about.step}, ${about.classes.length} classes.`;
+  element("takes").textContent = `Choose a file, or drop it here: ${expected(about.features)}.`;
+  element("file").accept = ".npy,.npz";
+  element("file").disabled = false;
+  say("The model is loaded.");
+}
+
+async function take(file) {
+  if (!model || !file) return;
+  next = file;
+  if (isBusy) return;
+  isBusy = true;
+  for (let current = next; current; current = next) {
+    next = null;
+    await score(current);
+  }
+  isBusy = false;
+}
+
+async function score(file) {
+  element("error").textContent = "";
+  element("results").hidden = true;
+  say(`Scoring ${file.name}.`);
+  try {
+    if (!/\.np[yz]$/i.test(file.name)) throw new WrongFile(`${file.name} is of another kind.\nExpected ${expected(about.features)}.`);
+    const frames = joined(await arraysOf(file), about.features, file.name);
+    show(file.name, await model.scores(frames, SECONDS));
+    say(`${file.name} is scored.`);
+  } catch (error) {
+    element("error").textContent = error instanceof WrongFile ? error.message : `${file.name} could not be scored: ${error.message}`;
+    say("");
+  }
+}
+
+function show(name, { whole, overTime }, pictures = []) {
+  const best = ordered(whole).slice(0, BEST), { thresholds } = about;
+  const isTag = (index) => thresholds && thresholds[index] !== null && whole[index] >= thresholds[index];
+  element("name").textContent = name;
+  showTags(best.filter(isTag));
+  element("classes").tBodies[0].replaceChildren(...best.map((index) => classRow(index, whole[index], isTag(index))));
+  element("over-time").hidden = overTime.scores.length === 0;
+  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, pictures);
+  element("parts").textContent = `The scores of every ${SECONDS} seconds, the highest classes first.`;
+  element("results").hidden = false;
+}
+
+function showTags(found) {
+  const tags = found.map((index) => withText("span", about.classes[index], "tag"));
+  const none = about.thresholds ? "No tag: no score reaches the threshold of its class." : "The model has no thresholds, so there are no tags.";
+  element("tags").replaceChildren(...(tags.length ? ["Tags: ", ...tags] : [none]));
+}
+
+function classRow(index, score, isTag) {
+  const row = document.createElement("tr"), name = withText("th", about.classes[index]);
+  name.scope = "row";
+  const threshold = about.thresholds?.[index] ?? null;
+  row.append(name, withText("td", score.toFixed(3), "number"), withText("td", threshold === null ? "—" : threshold.toFixed(3), "number"));
+  row.dataset.score = score;
+  if (isTag) row.className = "chosen";
+  return row;
+}
+
+function withText(tag, text, name = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = name;
+  return made;
+}
+
+// A file that is chosen again, because it has changed, is a change of the input only if the input is empty.
+element("file").addEventListener("click", (event) => (event.target.value = ""));
+element("file").addEventListener("change", (event) => take(event.target.files[0]));
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault(); // else the browser opens the file in place of the page
+    element("drop").classList.toggle("over", kind === "dragover");
+    if (kind === "drop") take(event.dataTransfer.files[0]);
+  });
+}
+open().catch((error) => {
+  element("error").textContent = `The model cannot be loaded: ${error.message}`;
+  say("");
+});

@@ -1,0 +1,117 @@
+"""A static folder whose page scores files in the browser, by onnxruntime-web; any web server can serve it.
+
+    index.html, style.css, *.js   the page, as it lies in the package's data
+    page.json                     what the page must know, out of the metadata of the ONNX file
+    model.onnx                    the model, which `onnx_file` describes
+    onnxruntime/                  onnxruntime-web, with its licence
+
+The page loads nothing from elsewhere, and sends nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from yt8m import storage
+from yt8m.datasets.extract.computing import Settings
+from yt8m.errors import UsageError
+from yt8m.export.onnx_file import OnnxFile
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.data_format import PUBLISHED
+from yt8m.storage import json_text
+
+MODEL = "model.onnx"
+VERSION = "1.30.0"  # of onnxruntime-web, with which the page is tested
+# {file in the npm package: (name on the page, sha256)}. Many web servers do not know that .mjs is JavaScript.
+_RUNTIME = {
+    "dist/ort.wasm.bundle.min.mjs": (
+        "onnxruntime-web.js",
+        "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
+    ),
+    "dist/ort-wasm-simd-threaded.wasm": (
+        "onnxruntime-web.wasm",
+        "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
+    ),
+}
+_LICENCE = "onnxruntime-web.license.txt"
+_STYLES = ("report.css", "timeline.css", "web/page.css")
+
+Files = Mapping[str, bytes]
+
+
+def runtime_files(folder: str) -> Files:
+    """The files of onnxruntime-web that the page needs, by their names on the page.
+
+    Args:
+      folder: that of the npm package, as npm unpacks it.
+
+    Raises:
+      UsageError: the package is not there, is of another version, or has other files than the published ones.
+    """
+    install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
+    described = storage.join(folder, "package.json")
+    if not storage.exists(described):
+        raise UsageError(f"--format=web needs the npm package onnxruntime-web, and there is no {described}: {install}.")
+    version = json_text.parse(storage.read_text(described)).get("version")
+    if version != VERSION:
+        raise UsageError(f"{folder} is onnxruntime-web {version}, and the page is made for {VERSION}: {install}.")
+    files = {}
+    for source, (name, expected) in _RUNTIME.items():
+        content = storage.read_bytes(storage.join(folder, source))
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != expected:
+            raise UsageError(
+                f"{storage.join(folder, source)} has the sha256 {digest}; that of version {VERSION} is {expected}. "
+                "Remove the package and install it again."
+            )
+        files[name] = content
+    return files
+
+
+def write(folder: str, runtime: Files) -> None:
+    """Writes the page into a folder that has `MODEL`.
+
+    Args:
+      folder: the folder.
+      runtime: see `runtime_files`.
+
+    Raises:
+      UsageError: the ONNX file was not written by this project.
+      RunError: a file cannot be written.
+    """
+    facts = page_facts(OnnxFile(storage.join(folder, MODEL)))
+    package = importlib.resources.files("yt8m") / "data"
+    page = {
+        file.name: file.read_bytes() for file in (package / "web").iterdir() if file.name.endswith((".html", ".js"))
+    }
+    page["style.css"] = b"".join((package / name).read_bytes() for name in _STYLES)
+    page["page.json"] = json.dumps(facts, allow_nan=False).encode()
+    of_runtime = {**runtime, "license.txt": (package / "web" / _LICENCE).read_bytes()}
+    for name, content in (page | {f"onnxruntime/{name}": content for name, content in of_runtime.items()}).items():
+        storage.write(storage.join(folder, name), content)
+
+
+def page_facts(model: OnnxFile) -> dict[str, Any]:
+    """What the page must know of the model: its features, the names and thresholds of its classes, and its windows."""
+    about, num_classes = model.about, model.format.num_classes or 0
+    own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
+    names = vocabulary.shown_for(num_classes, vocabulary.parse(own_names.encode(), MODEL) if own_names else None)
+    tagger = thresholds.parse(tag_text, MODEL, num_classes) if tag_text else None
+    extractor: Mapping[str, Any] = next(iter(about["extractors"]), {})
+    return {
+        "model": about["model"],
+        "step": about["step"],
+        "features": [
+            {"name": feature.name, "size": feature.size, "range": feature.range or PUBLISHED}
+            for feature in model.format.features
+        ],
+        "classes": [names.name(index) for index in range(num_classes)],
+        "thresholds": tagger and [value if math.isfinite(value) else None for value in tagger.thresholds.tolist()],
+        "per_second": extractor.get("frames_per_second", Settings().per_second),
+        "window": extractor.get("max_frames", Settings().most),
+    }
