@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shutil
 
@@ -27,6 +28,24 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
     assert (tmp_path / "job.json").exists()
     with pytest.raises(UsageError, match="holds files already; add --resume"):
         jobs._claim(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
+
+
+@pytest.mark.parametrize(
+    ("begun", "given", "remedy"),
+    [
+        (4, None, r"another batch_size \(4, and now None\); give --batch_size=4, or name another folder"),
+        (None, 8, r"another batch_size \(None, and now 8\); leave out --batch_size, or name another folder"),
+    ],
+)
+def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
+    begun: int | None, given: int | None, remedy: str, tmp_path: pathlib.Path
+) -> None:
+    from yt8m.bulk import jobs
+
+    for size, expectation in ((begun, contextlib.nullcontext()), (given, pytest.raises(UsageError, match=remedy))):
+        config = InferBulk(model="m", data="i", out=str(tmp_path), resume=True, batch_size=size)
+        with expectation:
+            jobs._claim(config, jobs._describe_job("infer", config, [], "w"))
 
 
 def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:

@@ -128,8 +128,12 @@ def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
 def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
     for key in now:
         if key != "files" and now[key] != begun.get(key):
-            difference = f"({begun.get(key)!r}, and now {now[key]!r})"
-            raise UsageError(f"--resume: {output} holds a job with another {key} {difference}; name another folder.")
+            value = begun.get(key)
+            flag = f"leave out --{key}" if value is None else f"give --{key}={value}"
+            remedy = f"{flag}, or name another folder" if key != "command" else "name another folder"
+            raise UsageError(
+                f"--resume: {output} holds a job with another {key} ({value!r}, and now {now[key]!r}); {remedy}."
+            )
     files, before = now["files"], begun.get("files", {})
     for path in sorted({*files, *before}):
         if files.get(path) != before.get(path):
