@@ -134,6 +134,21 @@ def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRe
 
 
 @pytest.mark.promise("I11")
+def test_figures_of_rated_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    pattern = frame_shards(tmp_path, (3, 4), is_rated=True)
+
+    def evaluated(config: EvalBulk, shard: ShardTask) -> Any:
+        done, _, metrics = shard_work.evaluate(config, shard)
+        return done, {key: np.asarray(value).tolist() for key, value in metrics.get().items()}
+
+    config = EvalBulk(model=frame[0], data=pattern, out="out", batch_size=4, segment_labels=True)
+    plain, filled, read = in_passes(tmp_path, config, evaluated)
+    assert plain == filled == read
+    assert [done.records for done, _ in plain] == [3, 4]
+    assert len(list((tmp_path / "cache").iterdir())) == len(plain)
+
+
+@pytest.mark.promise("I11")
 def test_ranked_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     config = RankBulk(model=frame[0], data=frame[1], out="out", batch_size=8, segment_max_pred=5)
 

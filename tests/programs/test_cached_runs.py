@@ -107,6 +107,20 @@ def test_a_training_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
 @pytest.mark.long
 @pytest.mark.heavy
 @pytest.mark.promise("I11")
+def test_rated_segments_are_learned_and_validated_alike(tmp_path: pathlib.Path) -> None:
+    """Both read the files of one cache, which only the first run fills."""
+    pattern = frame_shards(tmp_path)
+    for name, more in (("plain", ()), *((name, (f"--cache={tmp_path / 'cache'}",)) for name in ("filled", "read"))):
+        rated = ["--segment_labels", f"--eval_data_pattern={pattern}", "--eval_every_n_steps=2", "--max_bad_records=1"]
+        train_frames(tmp_path / name, pattern, 4, *rated, *more)
+        assert losses_of(tmp_path / name) == losses_of(tmp_path / "plain")
+    assert len(losses_of(tmp_path / "plain")) == 4 + 2
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.promise("I11")
 def test_frames_are_drawn_alike_in_a_run_that_is_resumed_exactly(tmp_path: pathlib.Path) -> None:
     """DbofModel draws frames in the graph. The second life begins within an epoch, with an empty cache."""
     pattern = frame_shards(tmp_path)

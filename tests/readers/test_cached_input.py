@@ -166,6 +166,24 @@ def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathli
     assert list(ordered.reads().values()) == list(COUNTS)
 
 
+@kinds("video")
+def test_another_pass_of_the_same_graph_reads_it_again(pattern: str, kind: str, filled: pathlib.Path) -> None:
+    """As the validations of a training do, each of which closes the input."""
+    ordered, passes = queue(pattern, filled, kind=kind, shuffle=False, num_epochs=1), []
+    with tf.Graph().as_default() as graph:
+        files = tf.placeholder(tf.string, [None])
+        iterator = tf.data.make_initializable_iterator(ordered.dataset(files, 4))
+        names = iterator.get_next().video_ids
+    for _ in range(3):
+        ordered.begin_again()
+        with tf.Session(graph=graph) as session:
+            session.run(iterator.initializer, {files: ordered.files()})
+            passes.append([name for _ in range(0, sum(COUNTS), 4) for name in session.run(names).tolist()])
+        ordered.close()
+    assert passes[0] == passes[1] == passes[2]
+    assert len(passes[0]) == sum(COUNTS)
+
+
 @kinds("video", heavy=("rated",))
 @pytest.mark.parametrize("cores", [1, 32])
 def test_what_is_there_is_not_parsed_again(

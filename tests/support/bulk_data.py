@@ -33,9 +33,9 @@ def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) ->
     return f"{folder}/part*.tfrecord"
 
 
-def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...]) -> str:
-    """Shards of frame records; returns their pattern. Frames repeat, so that scores tie."""
-    draw, folder = np.random.default_rng(3), folder / "frame"
+def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...], is_rated: bool = False) -> str:
+    """Shards of frame records, rated ones with 1 to 3 ratings; returns their pattern. Frames repeat, so scores tie."""
+    draw, folder = np.random.default_rng(3), folder / ("rated" if is_rated else "frame")
     folder.mkdir()
     for number, size in enumerate(sizes):
         records = []
@@ -46,6 +46,11 @@ def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...]) -> str:
                 "audio": np.ones((count, 3), np.uint8),
             }
             context = {"id": [f"s{number}v{video}".encode()], "labels": [video % 7]}
+            if is_rated:
+                ratings = range(1 + video % 3)
+                context["segment_start_times"] = [5 * place for place in ratings]
+                context["segment_labels"] = [(video + place) % 7 for place in ratings]
+                context["segment_scores"] = [1.0 - place % 2 for place in ratings]
             records.append(frame_record(context, frames))
         write_shard(folder / f"part{number}.tfrecord", records)
     return f"{folder}/part*.tfrecord"

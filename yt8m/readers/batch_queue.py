@@ -157,10 +157,12 @@ class BatchQueue(Inputter):
         """Turns on counting: from now on `reads` tells what the last pass without shuffling read from each file."""
         self._counts = ReadCounts()
 
-    def forget_reads(self) -> None:
-        """Starts to count anew; call before another pass of the same graph, when no thread of the last one runs."""
+    def begin_again(self) -> None:
+        """Prepares another pass of the same graph, after `close` too; call it when no thread of the last pass runs."""
         if self._counts is not None:
             self._counts.clear()
+        if self._cache is not None:
+            self._cache.reopen()
 
     def reads(self) -> dict[str, int]:
         """The number of records that the last pass read from each file, if records are counted."""

@@ -101,8 +101,12 @@ class CachedInput:
         ]
 
     def close(self) -> None:
-        """Forgets the open shards, for good."""
+        """Forgets the open shards; nothing is read until `reopen`."""
         self._records.close()
+
+    def reopen(self) -> None:
+        """Reads again after `close`."""
+        self._records.is_closed = False
 
     def _call(self, function: Callable[[Any], list[np.ndarray]], argument: tf.Tensor, types: list[tf.DType]) -> Any:
         """Tensors of arrays that a Python function returns, which is called whenever they are computed."""

@@ -29,7 +29,7 @@ class CachedRecords:
     Attributes:
       cache: as given.
       memory: of the arrays of batches.
-      is_closed: whether `close` was called; then nothing can be read any more.
+      is_closed: whether `close` was called; then nothing can be read. A new pass sets it to False.
     """
 
     def __init__(self, cache: ShardCache, files: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class CachedRecords:
         return PickedRecords(self, *np.divmod(numbers, _ROWS))
 
     def close(self) -> None:
-        """Forgets the open shards, for good."""
+        """Forgets the open shards, and refuses to open others, as threads that read ahead would do after a pass."""
         with self._lock:
             self.is_closed = True
             self._open.clear()

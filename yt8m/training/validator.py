@@ -78,7 +78,7 @@ class Validator:
         """
         walked, inputter = self._task.walked, self._task.inputter
         walked.check_unchanged()
-        inputter.forget_reads()
+        inputter.begin_again()
         outcome = self._standing.evaluate(checkpoint, signals)
         if outcome.status is not runner.Status.OUT_OF_DATA:
             return None
