@@ -1,4 +1,4 @@
-"""The rates of clips are those of the papers: strides of Kinetics' 30 pictures a second, or a rate itself."""
+"""The rates of clips are those of the training configurations: a stride of videos with a known rate, or a rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yt8m.extractors import clip_rates
         ("vjepa2", 64, 4),  # 64 pictures are 16 seconds
         ("vjepa2", 16, 4),
         ("videomae", 16, 30 / 4),
-        ("vivit", 32, 30 / 2),
+        ("vivit", 32, 25 / 2),
         ("timesformer", 8, 30 / 32),
         ("timesformer", 16, 30 / 16),
         ("timesformer", 96, 30 / 4),

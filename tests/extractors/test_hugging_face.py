@@ -314,6 +314,11 @@ def test_the_manifest_has_commit_and_sum_and_another_is_refused(
     assert run(*words, f"--hf_revision={first}").returncode in (0, 2)
 
 
+def test_a_revision_of_a_folder_is_refused(video: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match=r"hf_revision=v1.* chooses a revision of a repository on huggingface.co"):
+        yt8m.extract(video, extractors=[f"hf:{tmp_path}"], hf_revision="v1")
+
+
 def test_names_and_settings() -> None:
     network = extractors.create("hf:google/siglip2-base-patch16-224", {"clip_hop": 2.0})
     assert network.feature == "siglip2-base-patch16-224"

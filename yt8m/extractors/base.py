@@ -142,6 +142,10 @@ class Extractor(options.Checked, abc.ABC):
             raise UsageError("there is no such file.")
         return path, {}
 
+    def refuse_unused(self) -> None:
+        """Refuses settings that a user gave and that would have no effect; raises `UsageError`."""
+        return
+
     def files_of(self, path: str) -> list[str]:
         """The files that hold the weights at `path`; more than one if that names others."""
         return [path]

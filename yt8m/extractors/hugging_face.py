@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors import hub_files
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
@@ -60,6 +61,14 @@ class HuggingFaceNetwork(Extractor):
         """See `Extractor`; the commit of a repository is fixed."""
         folder, commit = hub_files.locate(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
+
+    def refuse_unused(self) -> None:
+        """See `Extractor`."""
+        if self.hf_revision and storage.is_dir(self.hf_model):
+            raise UsageError(
+                f"--hf_revision={self.hf_revision} chooses a revision of a repository on huggingface.co, but "
+                f"{self.hf_model} is a folder here: leave it out, or name the repository."
+            )
 
     def files_of(self, path: str) -> list[str]:
         """See `Extractor`."""

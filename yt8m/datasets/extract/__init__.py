@@ -99,8 +99,8 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
     """The extractors of these names; each gets those of the given settings that it has.
 
     Raises:
-      UsageError: there is no such extractor, none has a given setting, two compute features of one name, or two have
-        settings of one name with two meanings.
+      UsageError: there is no such extractor, none has a given setting, a setting would have no effect, two compute
+        features of one name, or two have settings of one name with two meanings.
     """
     kinds = {name: extractors.kind_of(name)[0] for name in names}
     refuse_two_meanings(kinds)
@@ -113,6 +113,8 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
             Chosen(name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]}))
             for name in kinds
         ]
+        for choice in chosen:
+            choice.extractor.refuse_unused()
     features = [choice.extractor.feature for choice in chosen]
     for feature in features:
         if features.count(feature) > 1 or len(kinds) < len(names):
