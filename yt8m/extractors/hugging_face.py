@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors import hub_files
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
 from yt8m.extractors.forms import blank
@@ -178,6 +178,8 @@ def about_network(name: str) -> Iterator[None]:
     except UsageError:
         raise
     except (OSError, ValueError, ImportError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, ImportError) and "sentencepiece" in str(error).lower():
+            raise missing_extra(f"extractor {name}", "sentencepiece", "hf") from error
         hint = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
         raise UsageError(f"extractor {name}: {first_line(error)[:300]}{hint}") from error
     except RuntimeError as error:  # of torch: memory, devices, kernels
