@@ -7,7 +7,7 @@ const STEP = 300; // rows that are laid out at a time; the next ones follow when
 const value = (cell, isNumber) => {
   const text = cell.textContent.trim();
   if (!isNumber) return text;
-  return text === "—" ? NaN : Number(text.replaceAll(",", "").replace(/ .*$/, ""));
+  return ["", "—"].includes(text) ? NaN : Number(text.replaceAll(",", "").replace(/ .*$/, ""));
 };
 
 const texts = new Intl.Collator("en", { numeric: true }); // 2 comes before 10
@@ -72,7 +72,8 @@ class Table {
   }
 
   textOf(row) {
-    return row.cells[0].textContent.toLowerCase();
+    const cells = this.body.parentElement.dataset.search === "cells" ? [...row.cells] : [row.cells[0]];
+    return cells.map((cell) => cell.textContent).join("\n").toLowerCase();
   }
 
   search() {

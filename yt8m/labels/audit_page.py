@@ -11,11 +11,12 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.records.prediction_files import text_of_spreadsheet
-from yt8m.reports import media_links
+from yt8m.reports import media_links, templates
 
 PAGE = "audit.html"
 _MOST = 1000  # rows of a table on the page; the files have all
 _IDS = ("video", "other")
+_NUMBERS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
 
 
 def write(folder: str, summary: dict[str, Any], tables: dict[str, str], media: str) -> None:
@@ -30,20 +31,17 @@ def write(folder: str, summary: dict[str, Any], tables: dict[str, str], media: s
     if importlib.util.find_spec("jinja2") is None:
         logging.warning("there is no %s, because Jinja2 is not installed; the tables have all that it shows", PAGE)
         return
-    import jinja2
-
     path = storage.join(folder, PAGE)
     rows = {heading: read_rows(storage.join(folder, name)) for heading, name in tables.items()}
     shown = {heading: table[:_MOST] for heading, table in rows.items()}
     ids = {
         row[name] for heading in shown if heading != "Classes" for row in shown[heading] for name in _IDS if name in row
     }
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("yt8m", "data"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
     figures = {name: value for name, value in summary.items() if not isinstance(value, dict)}
-    text = environment.get_template("audit.html.jinja").render(
+    text = templates.render(
+        "audit.html.jinja",
         figures=figures,
+        numbers=_NUMBERS,
         tables=shown,
         files=tables,
         totals={heading: len(table) for heading, table in rows.items()},

@@ -6,16 +6,13 @@ sorting and searching; the policy in the page's head names the hash of the scrip
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import importlib.resources
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import charts, differences, measures, slices, worst_videos
+from yt8m.reports import charts, differences, measures, slices, templates, worst_videos
 from yt8m.reports.loading import FEWEST, LABELS_FOR_MEANS, Run, figure, interval_of, is_share
 from yt8m.reports.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
 from yt8m.reports.slices import ClassCounts, Division
@@ -78,8 +75,6 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
       counts: how often each class of each run occurs.
       links: gets the ids of the videos that the page names.
     """
-    import jinja2
-
     by_class = [
         measures.class_figures(run.samples.figures, vocabulary) for run, vocabulary in zip(runs, names, strict=True)
     ]
@@ -90,17 +85,8 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         _view(run, vocabulary, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
         for run, vocabulary, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
     ]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("yt8m", "data"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script = (importlib.resources.files("yt8m") / "data" / "report.js").read_text(encoding="utf-8")
-    return environment.get_template("report.html.jinja").render(
-        script=script,
-        hash_of_script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    return templates.render(
+        "report.html.jinja",
         title=f"Report: {', '.join(run.name for run in runs)}",
         views=views,
         media=links(_ids(views)),
