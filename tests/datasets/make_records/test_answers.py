@@ -18,7 +18,7 @@ from yt8m.errors import RunError, UsageError
 Run = Callable[..., pathlib.Path]
 
 
-def task(video: str, *choices: list[str], skipped: int = 0) -> dict[str, Any]:
+def task(video: str, *choices: Any, skipped: int = 0) -> dict[str, Any]:
     """A task of an export, with the answers of some people, and of others who skipped it."""
     results = [[{"type": "choices", "from_name": "classes", "value": {"choices": labels}}] for labels in choices]
     annotations: list[dict[str, Any]] = [{"id": 1, "was_cancelled": False, "result": result} for result in results]
@@ -67,6 +67,18 @@ def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
         read_answers(export(tmp_path, task("a", ["cat"]), {"id": 3, "classes": "cat"}))
     with pytest.raises(RunError, match="task 2: there is a task of video 'a' already"):
         read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
+    with pytest.raises(RunError, match="task 1: .*the choices are no list"):
+        read_answers(export(tmp_path, task("a", "cat")))
+    (tmp_path / "label-studio.json").write_text('[{"data"')
+    with pytest.raises(RunError, match="is not JSON"):
+        read_answers(str(tmp_path / "label-studio.json"))
     (tmp_path / "label-studio.json").write_text('{"a": 1}')
     with pytest.raises(RunError, match="expected a list of tasks"):
         read_answers(str(tmp_path / "label-studio.json"))
+
+
+def test_answers_on_videos_that_the_table_lacks_are_told(
+    run: Run, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(labels=export(tmp_path, task("clip 001", ["cat"]), task("x", ["cat"])))
+    assert "1 of its videos are not in" in capfd.readouterr().err

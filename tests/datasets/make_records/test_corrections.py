@@ -117,6 +117,26 @@ def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pa
         read_decisions(table(tmp_path, row))
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_table_that_a_spreadsheet_wrote_is_read(separator: str, tmp_path: pathlib.Path) -> None:
+    """With a byte order mark, other separators and line ends, columns in another order and more of them."""
+    rows = [["decision", "note", "kind", "class", "video"], ["Yes", "a, b", "wrong", "cat", "a"], ["", "", *"?", *"bc"]]
+    rows[2][2] = "missing"
+    path = tmp_path / "decisions.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + "".join(separator.join(row) + "\r\n" for row in rows).encode())
+    assert read_decisions(str(path)) == [(2, b"a", "cat", "wrong", True), (3, b"c", "b", "missing", None)]
+
+
+def test_decisions_on_videos_that_the_table_lacks_are_told(
+    run: Run, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = ("1,clip 000,cat,missing,0.9,yes", "2,x,cat,wrong,0.9,yes", "3,b,cat,wrong,0.9,yes", "4,c,cat,wrong,0.9,no")
+    run(corrections=table(tmp_path, *rows))
+    (warning,) = [line for line in capfd.readouterr().err.splitlines() if "--corrections" in line]
+    assert "2 of its videos are not in" in warning
+    assert warning.endswith("such as 'b'.")
+
+
 def test_what_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="there is no such file"):
         run(corrections=str(tmp_path / "none.csv"))

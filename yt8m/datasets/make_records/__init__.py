@@ -6,7 +6,7 @@ import functools
 import itertools
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from yt8m.datasets.make_records.rows import BadRows, LabelRule, Labels, RowReade
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
 from yt8m.options import option
-from yt8m.records import encoding
+from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
 
@@ -158,7 +158,11 @@ class _Work:
         self._rows = RowReader(self._table, labels, self._splits, config.group_by, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
-        self._scan = self._rows.scan()
+        decided, answered = set(self._corrections.videos), {video.encode() for video in self._answers}
+        absent = decided | answered
+        self._scan = self._rows.scan(absent.difference_update)
+        _warn_of_absent(f"--corrections={config.corrections}", absent & decided, config.table)
+        _warn_of_absent(f"--labels={config.labels}", absent & answered, config.table)
         self._classes = self._numbered_labels()
         self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
@@ -307,6 +311,13 @@ class _Work:
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
         return frames
+
+
+def _warn_of_absent(source: str, videos: Collection[bytes], table: str) -> None:
+    """Prints a warning if decisions or answers are on videos that the table does not have."""
+    if videos:
+        first = repr(shards.id_text(min(videos))[:60])
+        print(f"Warning: {source}: {len(videos)} of its videos are not in {table}, such as {first}.", file=sys.stderr)
 
 
 def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:

@@ -74,7 +74,10 @@ def _counts(annotation: Mapping[str, Any]) -> bool:
 def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
     """The classes that a person chose."""
     results = [result for result in annotation["result"] if result["type"] == "choices"]
-    return frozenset(str(choice) for result in results for choice in result["value"]["choices"])
+    chosen = [result["value"]["choices"] for result in results]
+    if not all(isinstance(choices, list) for choices in chosen):
+        raise TypeError("the choices are no list")
+    return frozenset(str(choice) for choices in chosen for choice in choices)
 
 
 def joined_answer(choices: Sequence[frozenset[str]]) -> Answer:

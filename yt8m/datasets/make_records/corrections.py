@@ -5,7 +5,8 @@
     2,clip 203,cat,missing,0.991,no
 
 `yt8m audit` writes such a table with an empty column `decision`. `yes` in it removes a wrong label, or adds a missing
-one. `no` leaves the label as it is, and so does an empty cell. Only video, class, kind and decision are read.
+one. `no` leaves the label as it is, and so does an empty cell. Only video, class, kind and decision are read, in any
+order. The cells may be separated by semicolons or tabs, as spreadsheets write them in some countries.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,9 @@ def read_decisions(path: str) -> list[Decision]:
     if not storage.exists(path):
         raise UsageError(f"--corrections={path}: there is no such file; `yt8m audit` writes a decisions.csv.")
     try:
-        rows = csv.DictReader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
+        text = storage.read_text(path).removeprefix("\ufeff")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
         missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
         if missing:
             raise UsageError(
@@ -76,7 +79,7 @@ def read_decisions(path: str) -> list[Decision]:
             )
         decisions = [_decision(path, rows.line_num, row) for row in rows]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is no CSV file of UTF-8 text: {error}.") from error
+        raise RunError(f"{path} is no CSV file of UTF-8 text: {error}; save it as CSV in UTF-8.") from error
     _refuse_contradiction(path, decisions)
     return decisions
 
@@ -129,6 +132,11 @@ class Corrections:
             return {}
         name = self.path.replace("\\", "/").rpartition("/")[2]
         return {"file": name, "sha256": self._digest, ADDED: added, REMOVED: removed}
+
+    @property
+    def videos(self) -> Collection[bytes]:
+        """The ids of the videos whose labels change."""
+        return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
         """Refuses a decision on a class that the records do not have; raises `UsageError`."""
