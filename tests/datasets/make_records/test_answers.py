@@ -67,7 +67,7 @@ def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
         read_answers(export(tmp_path, task("a", ["cat"]), {"id": 3, "classes": "cat"}))
     with pytest.raises(RunError, match="task 2: there is a task of video 'a' already"):
         read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
-    with pytest.raises(RunError, match="task 1: .*the choices are no list"):
+    with pytest.raises(RunError, match=r"task 1: .*the choices are no list"):
         read_answers(export(tmp_path, task("a", "cat")))
     (tmp_path / "label-studio.json").write_text('[{"data"')
     with pytest.raises(RunError, match="is not JSON"):
