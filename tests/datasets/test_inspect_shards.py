@@ -106,6 +106,12 @@ def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.Captur
     assert "[a].tfrecord" in shown
 
 
+def test_videos_without_labels_have_none(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", [video_record(labels=[]), video_record(id=[b"b"], labels=[])])
+    assert cli.main(["inspect", path]) == 0
+    assert "none; 2 records without" in capsys.readouterr().out
+
+
 def test_what_cannot_be(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["inspect"]) == 2
     assert cli.main(["inspect", f"{tmp_path}/none*"]) == 2

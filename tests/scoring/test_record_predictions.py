@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import pathlib
 import shutil
 
@@ -89,6 +90,8 @@ def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world,
     capsys.readouterr()
     out = world / "exported"
     assert cli.main(["export", f"--run={world}/run", f"--out={out}"]) == 0
+    assert evaluation.main([f"--train_dir={out}", evaluated[1], "--run_once", f"--eval_dir={out}-evaluated"]) == 0
+    assert json.loads(pathlib.Path(f"{out}-evaluated/eval/report.json").read_text())["global_step"] == 8
     for place in (out, out / "saved_model", world / "run/inference_model"):
         assert (place / "thresholds.csv").read_bytes() == (world / "run/eval/thresholds.csv").read_bytes()
     capsys.readouterr()

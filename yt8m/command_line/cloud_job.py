@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
         words = ["--help"]
         if not argv or argv[0].lstrip("-").partition("=")[0] not in flag_parsing.HELP:
             raise UsageError(
-                f"cloud-job {' '.join(argv[:1]) or 'alone'}: expected `yt8m cloud-job train --project=...`."
+                f"{' '.join(['cloud-job', *argv[:1]])} is no command; expected `yt8m cloud-job train --project=...`."
             )
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:

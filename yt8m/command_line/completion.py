@@ -57,7 +57,9 @@ def main(argv: list[str]) -> int:
     elif len(argv) == 2 and argv[0] in ("words", "tokens"):
         print("\n".join(candidates(argv[1], is_whole=argv[0] == "tokens")))
     else:
-        raise UsageError(f"completion {' '.join(argv) or 'alone'}: expected `yt8m completion bash`, zsh or fish.")
+        raise UsageError(
+            f"{' '.join(['completion', *argv])} is no command; expected `yt8m completion bash`, zsh or fish."
+        )
     return 0
 
 

@@ -260,7 +260,9 @@ def _feature(feature: dict[str, Any]) -> str:
 
 
 def _labels(labels: dict[str, Any]) -> str:
+    if not labels["count"]:
+        return "none"
     classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
-    low, high = labels["range"] or ("", "")
+    low, high = labels["range"]
     counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
-    return f"{counts}; most frequent {classes_text or 'none'}"
+    return f"{counts}; most frequent {classes_text}"

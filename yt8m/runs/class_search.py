@@ -40,7 +40,7 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
     """
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
-        raise UsageError(f"vocabulary {' '.join(words) or 'alone'}: expected `yt8m vocabulary search TEXT`.")
+        raise UsageError(f"{' '.join(['vocabulary', *words])} is no command; expected `yt8m vocabulary search TEXT`.")
     names = _of_run(config.run) if config.run else vocabulary.load()
     matches = search(text, names)
     if not matches:

@@ -17,14 +17,17 @@ from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig, DeviceConfig
 from yt8m.errors import RunError
 from yt8m.graph.restore import read_meta_graph
+from yt8m.lazy import tf
 from yt8m.runner import RunnerConfig, checkpoints, creation
 from yt8m.runs import archive
 from yt8m.runs.opened_run import OpenedRun, config_of
+from yt8m.storage import copies
 from yt8m.video import workload
 from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
 
 T = TypeVar("T")
+_STEP = "global_step"
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,11 @@ class TrainedModel:
 
     @property
     def step(self) -> int:
-        """The training step of the weights; 0 if a file does not say it."""
-        return 0 if self.is_file else checkpoints.step_of(self.weights)
+        """The training step of the weights; 0 if a file, such as one of an ensemble, does not say it."""
+        if not self.is_file:
+            return checkpoints.step_of(self.weights)
+        reader = tf.train.load_checkpoint(copies.copy_of(self.weights))
+        return int(reader.get_tensor(_STEP)) if reader.has_tensor(_STEP) else 0
 
     def modeler(self, data: DataConfig, mode: str, top_k: int = 20) -> VideoModeler:
         """The modeler for inference (`mode` infer) or for evaluation (eval)."""
@@ -68,7 +74,7 @@ class TrainedModel:
     def log(self) -> None:
         """Logs which model is used: its name, step, whether its weights are averages, and their path."""
         is_averaged = not self.is_file and creation.decay_in(self.weights, self.run.config.optimizer) > 0
-        step = "as exported" if self.is_file else f"step {self.step}"
+        step = f"step {self.step}, as exported" if self.is_file else f"step {self.step}"
         which = f"{step}, averaged weights" if is_averaged else step
         logging.info("the model is %s, %s, from %s", self.run.config.model.model, which, self.weights)
 

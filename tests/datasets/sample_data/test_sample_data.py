@@ -246,6 +246,13 @@ def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
     assert "video train: 3 sample videos" in ended.stderr
 
 
+def test_data_without_training_videos_are_not_to_be_trained_on(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
+    assert capsys.readouterr().out == f"Wrote generated sample data (no YouTube-8M videos) into {tmp_path}.\n"
+
+
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])

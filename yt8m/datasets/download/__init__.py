@@ -52,7 +52,9 @@ def run(config: DownloadConfig) -> int:
 class DownloadConfig(options.Checked):
     """The flags of `yt8m download`."""
 
-    partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
+    partition: str = option(
+        "", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate", is_required=True
+    )
     mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
     shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
     dest: str = option(".", "folder to write into", flag="out", aliases=("dest",), is_path=True, is_local=True)

@@ -47,10 +47,9 @@ def run(config: SampleConfig) -> int:
         segments = " --segment_labels" if level == "segment" else ""
         of_frames = f"--frame_features{segments} --feature_names=rgb,audio"
         example = f"{of_frames} --model=FrameLevelLogisticModel --batch_size=32"
-    print(
-        f"Wrote generated sample data (no YouTube-8M videos) into {config.out_dir}. Train on it by\n"
-        f"  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}"
-    )
+    print(f"Wrote generated sample data (no YouTube-8M videos) into {config.out_dir}.")
+    if config.sizes(level)["train"]:
+        print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}")
     return 0
 
 
