@@ -107,7 +107,7 @@ def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.Captur
 
 
 def test_videos_without_labels_have_none(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_shard(tmp_path / "a.tfrecord", [video_record(labels=[]), video_record(id=[b"b"], labels=[])])
+    path = write_shard(tmp_path / "a.tfrecord", [video_record(id=[name], labels=[]) for name in (b"a", b"b")])
     assert cli.main(["inspect", path]) == 0
     assert "none; 2 records without" in capsys.readouterr().out
 
