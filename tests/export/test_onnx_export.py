@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -98,6 +100,34 @@ def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pa
     own = dataclasses.replace(data, reader="mine:Reader")
     with pytest.raises(UsageError, match="reads records by mine:Reader, which an ONNX file cannot hold"):
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
+
+
+_CONVERSION = """
+import resource
+from yt8m.export import onnx_conversion
+from yt8m.lazy import tf
+
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+onnx_conversion._import_tf2onnx()
+with tf.Graph().as_default(), tf.Session() as session:
+    frames = tf.placeholder(tf.float32, [None, 1000], name="frames")
+    weights = tf.get_variable("weights", [1000, 16000], initializer=tf.zeros_initializer())
+    tf.identity(frames @ weights, name="scores")
+    session.run(weights.initializer)
+    before = peak()
+    onnx_conversion.converted(session, ["frames"], "scores")
+print((peak() - before) / 64e6)
+"""
+
+
+@pytest.mark.heavy
+def test_a_conversion_holds_few_copies_of_the_weights() -> None:
+    """It was 30 when each of tf2onnx's passes left one."""
+    done = subprocess.run([sys.executable, "-c", _CONVERSION], check=True, capture_output=True, text=True)
+    print(f"{done.stdout.strip()} times the weights")
+    assert float(done.stdout) < 14
 
 
 @pytest.mark.heavy

@@ -57,6 +57,7 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
     try:
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name="")
+            del frozen  # a copy of the weights
             made = tfonnx.process_tf_graph(
                 graph,
                 opset=OPSET,
@@ -69,7 +70,12 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
                 for name, optimizer_pass in optimizer._get_optimizers().items()
                 if name not in _WRONG_OPTIMIZERS
             }
-            model = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes).make_model("yt8m")
+            # After each pass every node would write its attributes, weights included, to its message anew, whose arena
+            # keeps the former ones: 20 copies of the weights. Only `make_model` reads the messages.
+            made.update_proto = lambda: None
+            optimized = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes)
+            del made.update_proto
+            model = optimized.make_model("yt8m")
     except Exception as error:  # tf2onnx raises whatever its converters meet
         raise RunError(f"the model cannot be written as ONNX: tf2onnx fails: {first_line(error)}") from error
     _refuse_unknown(model)
