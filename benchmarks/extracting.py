@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Clock, Measured, Sample, take_turns, timed
+from benchmarks.measure import Clock, Measured, Sample, Work, take_turns, timed
 from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig, weights
 from yt8m.datasets.extract.computing import Clip
@@ -53,8 +53,26 @@ def both(repeats: int) -> Measured:
         files = [weights.find(choice.extractor, choice.name) for choice in chosen]
         with ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor:
             taken, values = {"pictures": (Inception().scaling,)}, _pictures()
-            slower = {"the slower part": lambda: max(decode(folder, **taken), compute_rows(compute, values))}
-            return take_turns(ROWS, lambda: extract_shard(extractor, folder), slower, repeats)
+            floors = floors_of(lambda: decode(folder, **taken), lambda: compute_rows(compute, values))
+            return take_turns(ROWS, lambda: extract_shard(extractor, folder), floors, repeats)
+
+
+def floors_of(decoding: Work, computing: Work) -> dict[str, Work]:
+    """The slower one of two parts alone, and what both must take if they keep all cores busy, by their CPU time.
+
+    The second floor is made of the samples of the first, which is always taken just before.
+    """
+    parts: list[Sample] = []
+
+    def slower() -> Sample:
+        parts[:] = decoding(), computing()
+        return max(parts)
+
+    def shared() -> Sample:
+        cpu = sum(part.cpu for part in parts)
+        return Sample(max(max(parts).seconds, cpu / (os.cpu_count() or 1)), cpu)
+
+    return {"the slower part": slower, "both parts on all cores": shared}
 
 
 @contextlib.contextmanager

@@ -54,12 +54,10 @@ def _beside_its_parts(family: str, batch: int, repeats: int) -> Measured:
     with extracting.folder_of_videos() as folder, _opened(folder, family, batch) as opened:
         form = opened.compute.form
         values, forms = _values(form, batch), _forms(form)
-        slower = {
-            "the slower part": lambda: max(
-                extracting.decode(folder, **forms), extracting.compute_rows(opened.compute, values)
-            )
-        }
-        return take_turns(extracting.ROWS, lambda: extracting.extract_shard(opened.shard, folder), slower, repeats)
+        floors = extracting.floors_of(
+            lambda: extracting.decode(folder, **forms), lambda: extracting.compute_rows(opened.compute, values)
+        )
+        return take_turns(extracting.ROWS, lambda: extracting.extract_shard(opened.shard, folder), floors, repeats)
 
 
 @contextlib.contextmanager

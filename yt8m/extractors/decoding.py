@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,6 +183,7 @@ class _Decoder:
         part = request.per_second, request.start, request.end, request.most
         self._sampler: NearestFrames[_Picture] = nearest_rows(*part)
         self._rows = 0  # rows that have a picture
+        self._reformatters = _reformatters()
         self._clips = [
             NearestClips[_Picture, NDArray[np.uint8]](form, *part, _scaler(form.scaling)) for form in request.clips
         ]
@@ -283,8 +285,8 @@ class _Decoder:
     def _time(self, frame: Any, stream: Any) -> float:
         """When the frame is shown, in seconds from the start of the video."""
         last = self._ends.get(stream.index, 0.0)
-        time = last if frame.pts is None else float(frame.pts * frame.time_base) - self._origin
-        duration = float(frame.duration * frame.time_base) if getattr(frame, "duration", 0) else 0.0
+        time = last if frame.pts is None else _seconds(frame.pts, frame.time_base) - self._origin
+        duration = _seconds(frame.duration, frame.time_base) if getattr(frame, "duration", 0) else 0.0
         if stream is self._video and not duration and stream.average_rate:
             duration = float(1 / stream.average_rate)
         self._ends[stream.index] = max(last, time + duration)
@@ -295,7 +297,7 @@ class _Decoder:
         if self._last_time is not None and time > self._last_time:
             interval = time - self._last_time
             self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
-        self._last_time, picture = time, _Picture(frame)
+        self._last_time, picture = time, _Picture(frame, self._reformatters)
         for row, chosen in self._sampler.add(time, picture):
             yield from self._pictures(row, chosen)
         for which, sampler in enumerate(self._clips):
@@ -386,6 +388,11 @@ class _Decoder:
         return min(ends) > second
 
 
+def _seconds(count: int, time_base: Any) -> float:
+    """`count` times a fraction of a second; the product as a fraction, which has the same value, takes much longer."""
+    return float(count * time_base.numerator / time_base.denominator)
+
+
 def _is_cover(stream: Any) -> bool:
     """Whether a stream is a picture that belongs to a sound file, such as the cover of an album."""
     return bool(stream.disposition & type(stream.disposition).attached_pic)
@@ -395,11 +402,21 @@ def _scaler(scaling: Scaling | None) -> Callable[[_Picture], NDArray[np.uint8]]:
     return lambda picture: picture.scaled(scaling)
 
 
+Reformatters = Mapping[Scaling | None, Any]
+
+
+def _reformatters() -> Reformatters:
+    """The state of swscale for each scaling, which takes longer to make than a picture takes to scale."""
+    from av.video.reformatter import VideoReformatter
+
+    return defaultdict(VideoReformatter)
+
+
 class _Picture:
     """A decoded frame. For each scaling that is requested, the picture is computed once."""
 
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
+    def __init__(self, frame: Any, reformatters: Reformatters) -> None:
+        self.frame, self._reformatters = frame, reformatters
         self._made: dict[Scaling | None, NDArray[np.uint8]] = {}
 
     def scaled(self, scaling: Scaling | None) -> NDArray[np.uint8]:
@@ -413,7 +430,8 @@ class _Picture:
         if scaling is not None:
             width, height = _scaled_size(width, height, scaling)
             interpolation = scaling.interpolation
-        converted = self.frame.reformat(width, height, "rgb24", interpolation=interpolation.upper())
+        reformat = self._reformatters[scaling].reformat
+        converted = reformat(self.frame, width, height, "rgb24", interpolation=interpolation.upper())
         picture = np.rot90(converted.to_ndarray(), round(self.frame.rotation / 90))
         if scaling is not None and scaling.size:
             top, left_edge = ((side - scaling.size) // 2 for side in picture.shape[:2])
