@@ -102,6 +102,18 @@ def test_a_matrix_of_a_batch_is_not_lost_beside_one_a_million_times_as_large() -
     np.testing.assert_allclose(of_left, slope, rtol=1e-3)
 
 
+def test_a_matrix_that_is_repeated_for_a_batch() -> None:
+    draw = np.random.default_rng(3)
+    left, right = (draw.normal(size=size).astype(np.float32) for size in ((1, 3, 4), (2, 5, 4)))
+    slope = draw.normal(size=(2, 3, 5)).astype(np.float32)
+    for operands, slopes in (((left, right), slope), ((right, left), np.swapaxes(slope, 1, 2))):
+        made, *gradients = product(*operands, slopes, transpose_a=False, transpose_b=True)
+        np.testing.assert_allclose(made, operands[0] @ np.swapaxes(operands[1], 1, 2), atol=0.02)
+        expected = slopes @ operands[1], np.swapaxes(slopes, 1, 2) @ operands[0]
+        for gradient, exact, operand in zip(gradients, expected, operands, strict=True):
+            np.testing.assert_allclose(gradient, exact.sum(0, keepdims=True) if len(operand) == 1 else exact, atol=0.05)
+
+
 def test_more_terms_than_float16_can_count() -> None:
     terms = 100_000
     ones = np.ones((1, terms), np.float32)

@@ -13,6 +13,7 @@ from yt8m.models import frames, layers, recurrent
 from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
 from yt8m.models.grouped_queries import Decoder
 from yt8m.models.layers import Net
+from yt8m.models.pieces import Compute, by_pieces
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
@@ -213,10 +214,24 @@ class DecoderOptions:
         0, "queries of a decoder at the end, which groups of classes share; 0: none", minimum=0, maximum=100_000
     )
     decoder_learns_queries: bool = option(False, "train the decoder's queries; as published they stay as drawn")
+    decoder_videos_at_once: int = option(
+        8,
+        "with decoder_queries: videos of a batch that training computes at a time, and again for their gradient, to "
+        "need less memory; 0: all at once",
+        minimum=0,
+    )
 
     def decoder(self, size: int, heads: int, feed_forward: int, drop_rate: float) -> Decoder:
         """The decoder, of the model's own sizes."""
         return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
+
+    def decoded(self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> ModelOutput:
+        """The output from `logits(net, inputs, mask)`, in training by pieces of the batch."""
+        if net.is_training and self.decoder_videos_at_once:
+            values = by_pieces(logits, net, inputs, mask, self.decoder_videos_at_once)
+        else:
+            values = logits(net, inputs, mask)
+        return ModelOutput(predictions=whole_blocks.sigmoid(values), logits=values)
 
 
 @register
@@ -246,11 +261,15 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
-        mask, states = frames.mask(inputs, num_frames), net.layer_norm(inputs, "input_ln")
+        mask = frames.mask(inputs, num_frames)
         if self.decoder_queries:
             decoder = self.decoder(self.probe_size, self.probe_heads, self.decoder_feed_forward, self.drop_rate)
-            logits = decoder.logits(net, states, mask, vocab_size, self.l2_penalty)
-            return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
+
+            def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+                return decoder.logits(net, net.layer_norm(inputs, "input_ln"), mask, vocab_size, self.l2_penalty)
+
+            return self.decoded(decode, net, inputs, mask)
+        states = net.layer_norm(inputs, "input_ln")
         projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
         queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
         weights = net.variable(
@@ -302,6 +321,18 @@ class TransformerModel(DecoderOptions, ClassifiedModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
+        if self.decoder_queries:
+            sizes = self.transformer_size, self.transformer_heads, self.transformer_feed_forward
+            decoder = self.decoder(*sizes, self.drop_rate)
+
+            def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+                return decoder.logits(net, self._states(net, inputs, mask), mask, vocab_size)
+
+            return self.decoded(decode, net, inputs, mask)
+        return self.classify(net, frames.mean(self._states(net, inputs, mask), num_frames), vocab_size)
+
+    def _states(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """The outputs [B, T, transformer_size] of the layers."""
         states = net.dense(inputs, self.transformer_size, "embedding")
         if self.transformer_positions:
             states += positions(tf.shape(inputs)[1], self.transformer_size)
@@ -309,12 +340,7 @@ class TransformerModel(DecoderOptions, ClassifiedModel):
         for index in range(self.transformer_layers):
             with tf.variable_scope(f"layer_{index}"):
                 states = self._layer(net, states, mask)
-        states = net.layer_norm(states, "final_ln")
-        if self.decoder_queries:
-            sizes = self.transformer_size, self.transformer_heads, self.transformer_feed_forward
-            logits = self.decoder(*sizes, self.drop_rate).logits(net, states, mask, vocab_size)
-            return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
-        return self.classify(net, frames.mean(states, num_frames), vocab_size)
+        return net.layer_norm(states, "final_ln")
 
     def _layer(self, net: Net, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         seen = multi_head(net, net.layer_norm(states, "attention_ln"), mask, self.transformer_heads)

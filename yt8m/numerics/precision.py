@@ -39,7 +39,7 @@ class _Operand(NamedTuple):
 
 
 def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """float32 `tf.matmul` of operands with the same batch dimensions; float16 operands are used unscaled."""
+    """float32 `tf.matmul`, for which a batch dimension of 1 is repeated; float16 operands are used unscaled."""
 
     def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
         a, b = _operand(left), _operand(right)
@@ -48,11 +48,17 @@ def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, tran
             c = _operand(slope)
             of_a = _times(b, c, transpose_b, True) if transpose_a else _times(c, b, False, not transpose_b)
             of_b = _times(c, a, True, transpose_a) if transpose_b else _times(a, c, not transpose_a, False)
-            return [tf.cast(of_a, left.dtype), tf.cast(of_b, right.dtype)]
+            return [tf.cast(_summed_as(left, of_a), left.dtype), tf.cast(_summed_as(right, of_b), right.dtype)]
 
         return _times(a, b, transpose_a, transpose_b), gradient
 
     return custom_gradient(product)(tf.convert_to_tensor(left), tf.convert_to_tensor(right))
+
+
+def _summed_as(operand: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    """The gradient of `operand`, summed over the batch dimensions in which it was repeated."""
+    axes = [axis for axis, size in enumerate(operand.shape[:-2]) if size == 1]
+    return tf.reduce_sum(gradient, axes, keepdims=True) if axes else gradient
 
 
 def _operand(tensor: tf.Tensor) -> _Operand:
@@ -96,10 +102,7 @@ def rounded(operand: tf.Tensor) -> tf.Tensor:
 
 
 def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
-    """`tf.matmul` with a result of the type of `left`; `right` may be `rounded` already.
-
-    The batch dimensions of both are the same.
-    """
+    """`tf.matmul` with a result of the type of `left`; `right` may be `rounded` already."""
     if current() == "float16":
         return float16_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
     result = tf.matmul(rounded(left), rounded(right), transpose_a=transpose_a, transpose_b=transpose_b)

@@ -7,7 +7,7 @@ The engine opens `scope` for each tower; a model calls `next_seed()` for each ra
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -27,6 +27,7 @@ _current: ContextVar[_Scope | None] = ContextVar("random_keys", default=None)
 
 # Odd constants far apart, so that different seeds, towers and places do not give the same key.
 _SEED, _TOWER = 2_654_435_761, 1_000_003
+_PIECE = 1 << 40  # more than any step
 
 
 def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[None]:
@@ -46,13 +47,33 @@ def current_step() -> tf.Tensor:
     return tf.zeros([], tf.int64) if current is None else tf.cast(current.step, tf.int64)
 
 
+PieceScopes = Callable[[tf.Tensor], AbstractContextManager[None]]
+
+
+def piece_scopes() -> PieceScopes:
+    """A function from the number of a piece of the batch, int32 scalar, to a context with random keys of its own.
+
+    A piece that is computed twice gets the same keys twice.
+    """
+    current = _innermost()
+    first = next(current.places) << 20
+
+    def scope_of(piece: tf.Tensor) -> AbstractContextManager[None]:
+        step = tf.cast(current.step, tf.int64) + (tf.cast(piece, tf.int64) + 1) * _PIECE
+        return within(_current, current._replace(step=step, places=itertools.count(first)))
+
+    return scope_of
+
+
 def next_seed() -> tf.Tensor:
     """int64 [2], the `seed` argument of `tf.random.stateless_*` for one more random op.
 
     Outside of any scope the step is taken as 0, so that a model called by hand works.
     """
-    current = _current.get()
-    if current is None:
-        current = _Scope(0, tf.zeros([], tf.int64), 0, itertools.count())
+    current = _innermost()
     place = (current.seed * _SEED + current.tower * _TOWER + next(current.places)) % (1 << 62)
     return tf.stack([tf.cast(current.step, tf.int64), tf.constant(place, tf.int64)])
+
+
+def _innermost() -> _Scope:
+    return _current.get() or _Scope(0, tf.zeros([], tf.int64), 0, itertools.count())
