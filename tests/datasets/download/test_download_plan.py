@@ -85,7 +85,7 @@ def test_the_addresses_are_the_published_ones():
 @pytest.mark.parametrize(
     ("given", "part"),
     [
-        ({"partition": ""}, "--partition="),
+        ({"partition": ""}, "--partition is missing: "),
         ({"partition": "2/frames/train"}, "--partition=2/frames/train"),
         ({"partition": "2/frame/train/../x"}, "--partition"),
         ({"mirror": "moon"}, "one of us, eu, asia"),
