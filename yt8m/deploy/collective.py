@@ -30,7 +30,7 @@ def collective_config() -> tf.ConfigProto:
 
 
 class Round(IntEnum):
-    """The calls of `session.run` that contain collectives; each value is the key that the replicas share for it."""
+    """The calls of `session.run` that contain collectives. The value of each is its key, the same on all replicas."""
 
     STEP = 1
     GREETING = 2

@@ -67,7 +67,7 @@ class OnnxFile:
         self._takes_bytes = self._session.get_inputs()[0].type == "tensor(uint8)"
 
     def scores(self, batch: NumpyBatch) -> NDArray[np.float32]:
-        """float32 [B, C], for a batch with the model's features; bytes stand for YouTube-8M's range.
+        """The scores of a batch with the model's features, float32 [B, C]; bytes stand for YouTube-8M's range.
 
         Raises:
           RunError: onnxruntime cannot run the model on the batch.
@@ -81,7 +81,7 @@ class OnnxFile:
         return self.scores_of_frames(joined if joined.ndim == 3 else joined[:, np.newaxis], batch.num_frames)
 
     def scores_of_frames(self, frames: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[np.float32]:
-        """float32 [B, C], for the inputs of the graph; raises like `scores`."""
+        """The scores for the inputs of the graph, float32 [B, C]; raises like `scores`."""
         try:
             return np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
         except Exception as error:  # see `open_session`

@@ -28,7 +28,7 @@ class ClassAxis(NamedTuple):
 
 
 def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tuple[ClassAxis, ...]]:
-    """The class axes of each variable that depends on the classes; none if it does so in another way.
+    """The class axes of each variable that depends on the classes; an empty tuple if not in proportion to them.
 
     Args:
       shapes: {name: shape} for `num_classes` classes.

@@ -163,7 +163,7 @@ class LabelNoise:
 
 
 def _shifted(chances: Floats64, rate: float, rates: Floats64) -> Floats64:
-    """Chances under other rates of errors: their odds change as the odds of the rates do."""
+    """Chances of errors at the rate `rate`, turned into those at `rates`: their odds grow as the odds of the rates."""
     chances = np.clip(chances, _LEAST, 1 - _LEAST)
     odds = chances / (1 - chances) * (rates / (1 - rates)) / (rate / (1 - rate))
     return np.asarray(odds / (1 + odds))

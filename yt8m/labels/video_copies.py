@@ -142,7 +142,7 @@ def _sorted(pairs: NDArray[np.float64]) -> CopyPairs:
 
 
 def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
-    """(first, second, similarity) of the pairs of a row and a later column; one row per pair."""
+    """The similar pairs of a video in `rows` and a later one in `columns`: rows of (first, second, similarity)."""
     products = vectors.unit(rows) @ vectors.unit(columns).T
     places, others = np.nonzero(products >= least)
     is_later = rows[places] < columns[others]

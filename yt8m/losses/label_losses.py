@@ -70,7 +70,7 @@ class CrossEntropyLoss(ClassLoss):
         return tf.where(is_up, logits, none) - labels * logits + softplus(tf.where(is_up, -logits, logits))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(sigmoid(z) - y) * weight."""
+        """The derivatives of the terms by the logits z: (sigmoid(z) - y) * weight."""
         return weighted(tf.sigmoid(logits) - labels, weights)
 
 
@@ -111,7 +111,7 @@ class SoftmaxLoss(ClassLoss):
         return -_shares(labels) * tf.nn.log_softmax(predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """softmax(z) * sum(t) - t; here t already includes the weights."""
+        """The derivatives by the logits z: softmax(z) * sum(t) - t, in which t already includes the weights."""
         targets = weighted(_shares(labels), weights)
         return tf.nn.softmax(logits) * tf.reduce_sum(targets, 1, keepdims=True) - targets
 
@@ -178,7 +178,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
         return super().terms_from_logits(logits, self._smooth(labels))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(sigmoid(z) - smoothed y) * weight."""
+        """The derivatives of the terms by the logits z: (sigmoid(z) - smoothed y) * weight."""
         return super().slopes(logits, self._smooth(labels), weights)
 
     def _smooth(self, labels: tf.Tensor) -> tf.Tensor:
@@ -206,7 +206,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
         return self.positive_weight * labels * missed + (1.0 - labels) * wrong
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """((1 - y) sigmoid(z) - w y sigmoid(-z)) * weight."""
+        """The derivatives of the terms by the logits z: ((1 - y) sigmoid(z) - w y sigmoid(-z)) * weight."""
         hits = self.positive_weight * labels * tf.sigmoid(-logits)
         return weighted((1.0 - labels) * tf.sigmoid(logits) - hits, weights)
 
@@ -344,11 +344,14 @@ class LogitAdjustmentLoss(ClassLoss):
         return CrossEntropyLoss().terms_from_logits(logits + self._shift(logits), labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(sigmoid(adjusted z) - y) * weight."""
+        """The derivatives of the terms by the logits z: (sigmoid(adjusted z) - y) * weight."""
         return CrossEntropyLoss().slopes(logits + self._shift(logits), labels, weights)
 
     def _shift(self, scores: tf.Tensor) -> np.ndarray:
-        """t log(f / (1 - f)), float32 [C]; 0 without counts. A class without a video counts as one with one."""
+        """What is added to the logits, t log(f / (1 - f)), float32 [C]; 0 without counts.
+
+        A class without a video counts as if it had one.
+        """
         classes = int(scores.shape[1])
         if not self.class_counts:
             return np.zeros(classes, np.float32)
@@ -391,7 +394,7 @@ class ReweightedLoss(BaseLoss, abc.ABC):
         return CrossEntropyLoss().rows_from_logits(logits, labels, made)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(sigmoid(z) - y) times the weights of `reweighted`."""
+        """The derivatives of the terms by the logits z: (sigmoid(z) - y) times the weights of `reweighted`."""
         return CrossEntropyLoss().slopes(logits, labels, self.reweighted(logits, labels, weights))
 
 

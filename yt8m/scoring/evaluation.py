@@ -198,7 +198,7 @@ def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
 
 
 class EvaluationTask(NamedTuple):
-    """What evaluates checkpoints.
+    """The parts of an evaluation that are the same for every checkpoint.
 
     Attributes:
       inputter, modeler: the parts that the runner needs.
@@ -253,7 +253,7 @@ def task_for(
     sample: Callable[[DataConfig], DataConfig] = lambda data: data,
     remedy: str = "",
 ) -> EvaluationTask:
-    """What evaluates a run, after a check of its data.
+    """Checks the data of an evaluation, and makes the parts that every checkpoint needs.
 
     Args:
       config: the config of the evaluation.

@@ -198,7 +198,9 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
             service.at_work -= 1
         else:
             work.add_done_callback(lambda ended: _leave(service, ended))
-            if not (isinstance(work, asyncio.Task) and work.cancelling()):  # again would interrupt its cleanup
+            if not (
+                isinstance(work, asyncio.Task) and work.cancelling()
+            ):  # a second cancel would interrupt its cleanup
                 work.cancel()
 
 

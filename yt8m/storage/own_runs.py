@@ -30,7 +30,9 @@ def note(content: str | bytes) -> None:
     with naming_errors("write to", folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_private(folder):
-            raise RunError(f"{folder} is not this user's alone: others own it or may write to it")
+            raise RunError(
+                f"{folder} belongs to another user, or others may write to it; make it yours by chown and chmod go-w"
+            )
         path = os.path.join(folder, _hash(content))
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         os.utime(path)

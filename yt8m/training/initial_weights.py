@@ -36,7 +36,7 @@ def find_checkpoint(folder: str) -> str:
 
 
 def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
-    """Where the classes of the run are in the run of --init_from; None if they are the same, or either is unknown.
+    """The class of the run of --init_from for each class of the run; None if all are the same, or either is unknown.
 
     Raises:
       UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or there is no new

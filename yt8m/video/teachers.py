@@ -42,7 +42,7 @@ class PredictionTeacher:
         self._graph: Any = None
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, C]; a video that the file lacks fails with InvalidArgumentError, which names it."""
+        """The teacher's probabilities, float32 [B, C]; InvalidArgumentError names a video that the file lacks."""
         with tf.device("/cpu:0"):
             lines = self._lookup(batch.video_ids)
             words = tf.strings.split(lines, result_type="RaggedTensor")

@@ -211,10 +211,11 @@ class _Video:
         return Features(arrays, float(self.told["seconds"]), tuple(self.told["notes"]))
 
     def _aligned(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
-        """float32 [count, size]; a row of clips is that of the clip whose middle is nearest to the frame's time.
+        """The rows of one extractor for the frames of the video, float32 [count, size].
 
-        A row of sound is that of the window in which the frame's time lies. The last window also serves frames up to
-        one hop after it. Rows without pictures or sound are 0.
+        Of clips, a frame gets the row of the one whose middle is nearest to the frame's time; of sound, the row of the
+        window in which that time lies. The last window also serves frames up to one hop after it. Frames without a
+        picture or sound get 0.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(computed, default=-1)

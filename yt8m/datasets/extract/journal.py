@@ -93,7 +93,7 @@ class Journal:
         return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
-        """The file of a shard; no shard has a name without a folder."""
+        """The path of a shard's file; every shard has a folder in its name, so `path("done")` belongs to none."""
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:

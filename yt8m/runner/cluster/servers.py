@@ -127,7 +127,7 @@ class _Awaited:
     def __init__(self, cluster: ClusterConfig, grace_seconds: float, stall_timeout: float = math.inf) -> None:
         self._server, self._chief, self._missing = cluster.name, cluster.replica_name(0), cluster.named_replicas
         self._grace, self._stall_timeout = grace_seconds, stall_timeout
-        self._answered = self._asked = time.monotonic()  # the last answer of any of them, and the last question
+        self._answered = self._asked = time.monotonic()  # when one of them last answered, and when they were last asked
 
     def end_status(self, done: Set[str]) -> int | None:
         """The status with which the server can end; None if it must go on.
