@@ -6,6 +6,7 @@ import csv
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -106,6 +107,25 @@ def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, s
             patch.setattr(model, "visual_projection", torch.nn.Identity())
         expected = logits_per_image(network, [np.zeros((32, 32, 3), np.uint8)])[0]
     np.testing.assert_allclose(logits + constant(network), expected, atol=1e-5)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("tokenizer.json", "has no tokenizer that can be read: expected tokenizer_config.json"),
+        ("tokenizer_config.json", "has no tokenizer that can be read: expected tokenizer_config.json"),
+        ("preprocessor_config.json", "does not say how its network takes pictures"),
+    ],
+)
+def test_a_network_that_lacks_a_file_is_refused(
+    run: tuple[str, str], tmp_path: pathlib.Path, file: str, problem: str
+) -> None:
+    network = shutil.copytree(run[0], tmp_path / "lacking")
+    (network / file).unlink()
+    with pytest.raises(UsageError, match=problem) as refused:
+        classifier_of(str(network), [["a disc"]])
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.heavy
@@ -254,9 +274,13 @@ def test_classes_that_cannot_be_added_by_texts(
 @pytest.mark.parametrize(
     ("content", "words", "problem"),
     [
-        ("label\ndisc\n", [], "has no column name; it has: label"),
+        ("label\ndisc\n", [], "has no column 'name'; it has: label"),
+        ("", [], "has no column 'name'; it has: none"),
+        ("name,name\ndisc,disc\n", [], "names a column twice"),
+        ("name\nrock, paper\n", [], "row 1: it has 2 fields, but the header has 1; put a text with a comma in quotes"),
+        ('name\ndisc\n"two\nlines"\n', [], "row 2: the name holds a line break or a control character"),
         ("name\n", [], "has no classes"),
-        ("name,prompt\n,a disc\n", [], "line 2: the name is empty"),
+        ("name,prompt\n,a disc\n", [], "row 1: the name is empty"),
         ("name\ndisc\n", ["--template=a video"], "it has no {}"),
         ("name\ndisc\n", ["--extractor=inception"], "expected hf:NAME with its pooled output"),
         ("name\ndisc\n", ["--pooling=mean"], "expected hf:NAME with its pooled output"),
@@ -271,6 +295,23 @@ def test_what_is_refused(
     assert cli.main(["from-text", *usual, *words]) == 2
     assert problem in capsys.readouterr().err
     assert not (tmp_path / "zero").exists()
+
+
+def test_a_table_that_is_not_utf8_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "classes.csv").write_bytes("name\ndisc\ncaf\u00e9\n".encode("latin-1"))
+    words = [f"--classes={tmp_path}/classes.csv", "--extractor=hf:owner/name", f"--out={tmp_path}/zero"]
+    assert cli.main(["from-text", *words]) == 1
+    assert "line 3: this is not UTF-8 text" in capsys.readouterr().err
+
+
+def test_names_may_be_odd_and_come_from_parquet(tmp_path: pathlib.Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    names = ["comma, name", 'quo"te', "\U0001f600 smile", "<b>[x]</b>", "=1+1"]
+    parquet.write_table(pyarrow.table({"name": names}), tmp_path / "classes.parquet")
+    prompts = text_run.read_prompts(f"{tmp_path}/classes.parquet", "{}, {}")
+    assert prompts == {name: [f"{name}, {name}"] for name in names}
 
 
 def test_prompts_of_one_name_belong_together(tmp_path: pathlib.Path) -> None:

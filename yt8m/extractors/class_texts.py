@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, first_line
 from yt8m.extractors import hub_files
 from yt8m.extractors.hugging_face import HuggingFaceNetwork, about_network, load_network
 
@@ -60,9 +60,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
             raise UsageError(
                 f"{type(network).__name__} does not compare pictures with texts. Take a network such as SigLIP or CLIP."
             )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=extractor.trust_code
-        )
+        extractor.processor(transformers, network, folder)  # without it the run could not be used
+        tokenizer = _tokenizer(transformers, folder, trust_code=extractor.trust_code)
         texts = [text for of_class in prompts for text in of_class]
         batches = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
         vectors = torch.cat([_vectors(network.eval(), tokenizer, batch) for batch in batches]).numpy()
@@ -72,6 +71,22 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
     weights = scale * means / np.linalg.norm(means, axis=1, keepdims=True)
     biases = np.full(len(prompts), -EVEN_COSINE * scale if bias is None else bias.item(), np.float32)
     return TextClassifier(weights.T.astype(np.float32), biases, bias is not None)
+
+
+def _tokenizer(transformers: Any, folder: str, *, trust_code: bool) -> Any:
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trust_code
+        )
+        tokenizer("a word")  # special tokens that it does not know are noticed here
+        return tokenizer
+    except Exception as error:  # the library tokenizers raises nothing more special
+        if isinstance(error, ImportError) or "trust_remote_code" in str(error):
+            raise
+        raise UsageError(
+            f"{folder} has no tokenizer that can be read: expected tokenizer_config.json, and tokenizer.json or a file "
+            f"of its own kind, as the network's repository has them ({first_line(error)[:200]})."
+        ) from error
 
 
 def _vectors(network: Any, tokenizer: Any, texts: Sequence[str]) -> Any:

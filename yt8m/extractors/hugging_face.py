@@ -16,7 +16,7 @@ from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors import hub_files
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
 from yt8m.extractors.forms import blank
-from yt8m.extractors.hub_processors import processor_of
+from yt8m.extractors.hub_processors import Processor, processor_of
 from yt8m.options import option
 
 Reduce = Callable[[Any], Any]
@@ -83,7 +83,7 @@ class HuggingFaceNetwork(Extractor):
         device, folder = _usable_device(torch, self.hf_device), weights["hf_model"]
         with about_network(name):
             network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
-            processor = processor_of(transformers, network, folder, self._settings())
+            processor = self.processor(transformers, network, folder)
             network = network.to(device).eval()
         reduce = _reduction(self.pooling, has_pooler)
         width: list[int] = []
@@ -99,13 +99,15 @@ class HuggingFaceNetwork(Extractor):
 
         yield OpenedExtractor(compute, processor.form)
 
-    def _settings(self) -> Mapping[str, Any]:
-        return dict(
+    def processor(self, transformers: Any, network: Any, folder: str) -> Processor:
+        """The processor of the network in a folder; raises like `processor_of`."""
+        settings = dict(
             clip_rate=self.clip_rate,
             clip_hop=self.clip_hop,
             sound_seconds=self.sound_seconds,
             trust_code=self.trust_code,
         )
+        return processor_of(transformers, network, folder, settings)
 
 
 def _usable_device(torch: Any, device: str) -> str:

@@ -346,9 +346,14 @@ def _refuse_index(row: _Row, expected: int) -> NoReturn:
     row.refuse(f"{problem}; expected {expected}: indexes count from 0, without gaps and in order.")
 
 
+def has_control_character(name: str) -> bool:
+    """Whether a name holds a line break or another character that no line of a table can show; none may."""
+    return any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
+
+
 def _name(row: _Row) -> str:
     name = row.fields["name"]
-    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+    if has_control_character(name):
         row.refuse(f"the name {name[:40]!r} holds a control character; remove it.")
     return name
 

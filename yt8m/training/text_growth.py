@@ -29,7 +29,7 @@ def run(model: str, classes: str, template: str, out: str, *, trust_code: bool =
 
     Args:
       model: folder of the run, a LogisticModel on the mean features of one network of pictures and text.
-      classes: CSV file as of `yt8m from-text`.
+      classes: table as of `yt8m from-text`.
       template: the text of a class without a prompt; {} is its name.
       out: folder of the run to write.
       trust_code: use the network's own code, if it has some.
@@ -40,7 +40,7 @@ def run(model: str, classes: str, template: str, out: str, *, trust_code: bool =
     """
     refuse_used(out)
     old = open_run(model, trust_code=trust_code)
-    prompts = read_prompts(classes, template)
+    prompts = read_prompts(classes, template, "from_text")
     repeated_names = sorted(set(old.shown_names.names) & prompts.keys())
     if repeated_names:
         raise UsageError(

@@ -6,16 +6,14 @@ length, which predicts, evaluates, serves, exports and trains like any other.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from yt8m import storage
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors
+from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
 from yt8m.extractors.class_texts import EVEN_COSINE, text_classifier
@@ -39,7 +37,7 @@ class TextConfig(Checked):
     _: KW_ONLY
     classes: str = option(
         "",
-        "CSV file with the column name, and perhaps prompt; the prompts of several rows with one name are averaged",
+        "CSV or Parquet file with the column name, and perhaps prompt; prompts of rows with one name are averaged",
         is_required=True,
         is_path=True,
     )
@@ -96,23 +94,29 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     return 0
 
 
-def read_prompts(path: str, template: str) -> dict[str, list[str]]:
-    """{name of a class: its texts} out of a CSV file, in its order.
+def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, list[str]]:
+    """{name of a class: its texts} out of a table, in its order.
+
+    Args:
+      path: a CSV or a Parquet file with the column `name`, and perhaps `prompt`.
+      template: the text of a class without a prompt; {} is its name.
+      flag: the flag that names the table, for errors.
 
     Raises:
-      UsageError: there is no such file, it has no column `name`, or a name is empty.
+      UsageError: there is no such file, it has no column `name`, or a row has no usable name.
+      RunError: the file cannot be read.
     """
-    if not storage.exists(path):
-        raise UsageError(f"--classes={path}: there is no such file.")
-    rows = csv.DictReader(io.StringIO(storage.read_text(path).removeprefix("\ufeff")))
-    if "name" not in (rows.fieldnames or ()):
-        raise UsageError(f"--classes={path} has no column name; it has: {', '.join(rows.fieldnames or ())}.")
     prompts: dict[str, list[str]] = {}
-    for row in rows:
-        name = (row["name"] or "").strip()
-        if not name:
-            raise UsageError(f"--classes={path}, line {rows.line_num}: the name is empty.")
-        prompts.setdefault(name, []).append((row.get("prompt") or "").strip() or template.replace("{}", name))
+    for rows in open_columns(f"--{flag}", path, ["name"], optional=["prompt"]).batches(8192):
+        for number, problem in rows.bad.items():
+            raise UsageError(f"--{flag}={path}, row {number}: {problem}.")
+        texts = rows.cells.get("prompt", [""] * rows.size)
+        for number, (cell, prompt) in enumerate(zip(rows.cells["name"], texts, strict=True), rows.first):
+            name = str(cell or "").strip()
+            if not name or vocabulary.has_control_character(name):
+                problem = "holds a line break or a control character; remove it" if name else "is empty"
+                raise UsageError(f"--{flag}={path}, row {number}: the name {problem}.")
+            prompts.setdefault(name, []).append(str(prompt or "").strip() or template.replace("{}", name))
     if not prompts:
-        raise UsageError(f"--classes={path} has no classes.")
+        raise UsageError(f"--{flag}={path} has no classes.")
     return prompts

@@ -93,13 +93,14 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
     return table
 
 
-def open_columns(flag: str, path: str, columns: Sequence[str]) -> Table:
+def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
     """Opens a table for some of its columns alone.
 
     Args:
       flag: the flag that names the table, for errors.
       path: `.csv` or `.parquet`.
       columns: the columns that are needed.
+      optional: columns that may be missing.
 
     Raises:
       UsageError: the ending is unknown, the file or a column is missing.
@@ -110,7 +111,7 @@ def open_columns(flag: str, path: str, columns: Sequence[str]) -> Table:
     if ending not in kinds:
         raise UsageError(f"{flag}={path}: expected a file that ends in {' or '.join(kinds)}.")
     _check_file(flag, path)
-    table: Table = kinds[ending](path, columns)
+    table: Table = kinds[ending](path, [*columns, *optional])
     missing = [name for name in columns if name not in table.columns]
     if missing:
         columns_text = ", ".join(table.columns) or "none"
