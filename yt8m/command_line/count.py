@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from yt8m.command_line import config_flags, program
-from yt8m.scoring.count_config import CountConfig
+from yt8m.scoring.class_counting import CountConfig, run
 
 
 def main(argv: list[str]) -> int:
@@ -11,6 +11,4 @@ def main(argv: list[str]) -> int:
     purpose = "Counts the videos that show each class, with intervals: a labelled sample corrects the model's errors."
     config = config_flags.read(CountConfig, "yt8m count", purpose, argv)
     program.set_up_log()
-    from yt8m.scoring import class_counting  # loads the graph code, which flag errors do not need
-
-    return class_counting.run(config)
+    return run(config)

@@ -47,7 +47,7 @@ def current_step() -> tf.Tensor:
     return tf.zeros([], tf.int64) if current is None else tf.cast(current.step, tf.int64)
 
 
-PieceScopes = Callable[[tf.Tensor], AbstractContextManager[None]]
+PieceScopes = Callable[["tf.Tensor"], AbstractContextManager[None]]
 
 
 def piece_scopes() -> PieceScopes:

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 
 from absl import logging
 
-from yt8m import progress_bar, scoring, storage
+from yt8m import options, progress_bar, scoring, storage
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
+from yt8m.options import option
 from yt8m.records import manifest, prediction_files
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.scoring.count_config import CountConfig
+from yt8m.registry import TRUST_HELP
+from yt8m.scoring.predict_config import PredictConfig
 from yt8m.scoring.scorer import Scorer
 
 COLUMNS = ("index", "name", "videos", "videos_low", "videos_high", "share", "share_low", "share_high")
 COLUMNS_OF_ORIGIN = ("basis", "weight", "labelled")
+
+
+@dataclass(frozen=True)
+class CountConfig(options.Checked):
+    """The flags of `yt8m count`."""
+
+    train_dir: str = same_as(PredictConfig, "train_dir", flag="model", aliases=("train_dir",))
+    data: str = option("", "records of the videos to count, without labels", is_required=True, is_path=True)
+    labelled: str = option(
+        "",
+        "records with labels: a random sample of videos like those to count, and none of these themselves",
+        is_required=True,
+        is_path=True,
+    )
+    out: str = option("count.csv", "CSV file to write, with a line for each class", is_path=True)
+    level: float = option(0.95, "probability with which an interval contains the truth", minimum=0.5, maximum=0.9999)
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    vocabulary: str = same_as(PredictConfig, "vocabulary")
+    trust_code: bool = option(False, TRUST_HELP)
 
 
 def run(config: CountConfig) -> int:

@@ -162,7 +162,7 @@ def packages_of(package: str, extra: str) -> list[str]:
             names.append(matched[1])
             for inner in matched[2].split(",") if matched[2] else ():
                 names += packages_of(matched[1], inner)
-    return names
+    return list(dict.fromkeys(names))  # some stand there once for each Python
 
 
 def compare_devices() -> Iterable[Trial]:
