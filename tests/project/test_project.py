@@ -210,3 +210,20 @@ def test_pins_are_those_that_apache_beam_takes():
     assert pinned["protobuf"] == "6.33.6"
     for name, limit in {"pyarrow": 26, "pillow": 13, "python-dateutil": 3}.items():
         assert int(pinned[name].partition(".")[0]) < limit, name
+
+
+IMPORTING = """
+import importlib, pkgutil, sys, yt8m
+names = [module.name for module in pkgutil.walk_packages(yt8m.__path__, "yt8m.", onerror=print)]
+derived = ("yt8m.bulk", "yt8m.runner", "yt8m.graph.adamw", "yt8m.__main__")
+for name in names:
+    if not name.startswith(derived):
+        importlib.import_module(name)
+        assert "tensorflow" not in sys.modules, name
+"""
+
+
+def test_no_import_touches_tensorflow_but_of_what_derives_from_its_classes() -> None:
+    """Otherwise `--help` and refusals would take seconds."""
+    done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
