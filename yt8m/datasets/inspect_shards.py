@@ -264,5 +264,5 @@ def _labels(labels: dict[str, Any]) -> str:
         return "none"
     classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
     low, high = labels["range"]
-    counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
+    counts = f"{labels['count']} in {labels['classes']} classes, numbers {low} to {high}"
     return f"{counts}; most frequent {classes_text}"
