@@ -122,11 +122,11 @@ def for_model(
         is_trusted = trust_code or takes.is_own
         registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
         if not is_trusted:
-            _refuse_code(takes, entries, flags)
+            refuse_code(takes.folder, entries, flags)
         chosen = [_again(takes, extractor_entry, flags) for extractor_entry in entries]
         weights_of = [weights.find(extractor_entry.extractor, extractor_entry.name) for extractor_entry in chosen]
         for entry, of_one in zip(entries, weights_of, strict=True):
-            _refuse_other_weights(takes, entry, of_one)
+            refuse_other_weights(takes.folder, entry, of_one)
     return VideoFeatures(entries, chosen, weights_of, is_scored=True)
 
 
@@ -176,23 +176,30 @@ def _again(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
     return Chosen(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
 
 
-def _refuse_code(takes: ModelInput, entries: Sequence[Entry], flags: Mapping[str, Any]) -> None:
-    """Refuses SavedModels, and networks that bring code of their own."""
+def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any]) -> None:
+    """Refuses SavedModels, and networks that bring code of their own; raises `UsageError`.
+
+    Args:
+      folder: the run that names them, which is not trusted.
+      entries: the extractors, as manifests name them.
+      flags: paths of weights by name, whose code the user chose.
+    """
     for entry in entries:
         is_saved_model = str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in flags
         if is_saved_model or entry["settings"].get("trust_code"):
             kind = "a SavedModel" if is_saved_model else "a network with code of its own"
             raise UsageError(
-                f"{takes.folder} names {kind}, {entry['name']}, which can execute code here, and this is not "
+                f"{folder} names {kind}, {entry['name']}, which can execute code here, and this is not "
                 "known as a run that you trained on this machine. If you trust it, add --trust_code."
             )
 
 
-def _refuse_other_weights(takes: ModelInput, entry: Entry, own_weights: weights.Weights) -> None:
+def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights) -> None:
+    """Refuses weights with other sums than those that a run was trained with; raises `UsageError`."""
     for field, expected in entry["weights"].items():
         if own_weights.sha256.get(field) != expected:
             raise UsageError(
-                f"{takes.folder} was trained on features of {entry['name']} whose {field} has the sha256 {expected}; "
+                f"{folder} was trained on features of {entry['name']} whose {field} has the sha256 {expected}; "
                 f"{own_weights.paths.get(field)} has {own_weights.sha256.get(field)}. Give the same file by "
                 f"--{field}=PATH."
             )

@@ -18,6 +18,7 @@ from yt8m.extractors.hugging_face import HuggingFaceNetwork
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.runs.opened_run import OpenedRun, open_run
+from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.training.checkpoint_import import write_run
 from yt8m.training.text_run import read_prompts
 
@@ -75,14 +76,13 @@ def _classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> T
     entry: Any = entries[0]
     is_trusted = trust_code or old.is_own
     registry.set_trust(registry.names_of_code([entry]), old.folder, is_trusted=is_trusted)
-    if entry["settings"].get("trust_code") and not is_trusted:
-        raise UsageError(f"{old.folder} names a network with code of its own. If you trust it, add --trust_code.")
+    if not is_trusted:
+        refuse_code(old.folder, [entry], {})
     extractor = extractors.create(entry["name"], entry["settings"])
     if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
         raise UsageError(f"--from_text: the features of {old.folder} are not the pooled output of its network.")
     files = weights.find(extractor, entry["name"])
-    if files.sha256 != entry["weights"]:
-        raise UsageError(f"--from_text: the weights of {entry['name']} are not those that {old.folder} was made with.")
+    refuse_other_weights(old.folder, entry, files)
     return text_classifier(extractor, files.paths["hf_model"], prompts)
 
 
