@@ -5,13 +5,13 @@ from __future__ import annotations
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import browser
 import numpy as np
 import pytest
 import small_exports
 from browser import CONTRAST, TAB
+from export.web_sites import CLEAR, STATE, Site
 from small_run import evaluate, run
 
 import yt8m
@@ -25,18 +25,6 @@ pytestmark = pytest.mark.heavy
 
 SMALL = {"LstmModel": {"lstm_cells": 16}}
 DRAW = np.random.default_rng(3)
-STATE = "return document.getElementById('state').textContent"
-ERROR = "return document.getElementById('error').textContent"
-CLEAR = "document.getElementById('state').textContent = document.getElementById('error').textContent = ''"
-# The end of what the page does, well or not.
-ENDED = """
-const [error, state] = ["error", "state"].map((id) => document.getElementById(id).textContent);
-return error || state.endsWith(arguments[0]);
-"""
-TABLE = """
-return [...document.querySelectorAll("#classes tbody tr")]
-  .map((row) => [row.cells[0].textContent, Number(row.dataset.score)]);
-"""
 TAGS = "return [...document.querySelectorAll('#tags .tag')].map((tag) => tag.textContent)"
 TIMELINE = """
 return [...document.querySelectorAll("#timeline tr")].map((row) => [...row.cells].map((cell) => cell.textContent));
@@ -55,32 +43,8 @@ document.getElementById("drop").dispatchEvent(dropped);
 """
 
 
-class Sites(NamedTuple):
-    """Pages below a folder that a server gives out: run/ of a run with thresholds, and small ones of random weights."""
-
-    folder: pathlib.Path
-    page: browser.Page
-    address: str
-    asked: list[str]
-
-    def open(self, name: str, **look: object) -> None:
-        self.page.open(f"{self.address}/{name}/", **look)
-        assert self.ended("The model is loaded.") == ""
-
-    def choose(self, path: pathlib.Path) -> str:
-        """Chooses a file; returns the error, or nothing if it has been scored."""
-        self.page.run(CLEAR)
-        self.page.choose("#file", path)
-        return self.ended(" is scored.")
-
-    def ended(self, state: str) -> str:
-        """Waits for this state of the page, or for an error, which it returns."""
-        self.page.wait_for(ENDED, state)
-        return self.page.run(ERROR)
-
-
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory: pytest.TempPathFactory, onnxruntime_web: str) -> Iterator[Sites]:
+def site(tmp_path_factory: pytest.TempPathFactory, onnxruntime_web: str) -> Iterator[Site]:
     browser.executable()
     folder = tmp_path_factory.mktemp("sites")
     trained = folder / "trained"
@@ -93,14 +57,14 @@ def sites(tmp_path_factory: pytest.TempPathFactory, onnxruntime_web: str) -> Ite
         shutil.move(small_exports.export_file(folder, model, **SMALL.get(model, {})), folder / model / web_page.MODEL)
         web_page.write(str(folder / model), web_page.runtime_files(onnxruntime_web))
     with browser.driven(tmp_path_factory.mktemp("driven")) as page, browser.served(folder) as (address, asked):
-        yield Sites(folder, page, address, asked)
+        yield Site(folder, page, address, asked)
 
 
-def check_scores(sites: Sites, name: str, features: dict[str, np.ndarray]) -> None:
+def check_scores(site: Site, name: str, features: dict[str, np.ndarray]) -> None:
     """The 20 best classes on the page are those of `yt8m.load`, for the features of one video."""
-    with yt8m.load(str(sites.folder / name / web_page.MODEL)) as model:
+    with yt8m.load(str(site.folder / name / web_page.MODEL)) as model:
         (expected,) = model.predict({key: value[np.newaxis] for key, value in features.items()}, top_k=20)
-    found = sites.page.run(TABLE)
+    found = site.scores()
     scores = [one.score for one in expected.classes]
     assert len(found) == len(scores) > 0
     np.testing.assert_allclose([score for _, score in found], scores, rtol=0, atol=1e-4)
@@ -110,8 +74,8 @@ def check_scores(sites: Sites, name: str, features: dict[str, np.ndarray]) -> No
 
 @pytest.mark.parametrize("model", ["FrameLevelLogisticModel", "LstmModel"])
 @pytest.mark.parametrize("count", [1, 7, 300])
-def test_frames_get_the_scores_of_yt8m_predict(sites: Sites, tmp_path: pathlib.Path, model: str, count: int) -> None:
-    sites.open(model)
+def test_frames_get_the_scores_of_yt8m_predict(site: Site, tmp_path: pathlib.Path, model: str, count: int) -> None:
+    site.open(model)
     rgb, audio = (DRAW.integers(0, 256, (count, size), np.uint8) for size in small_exports.SIZES)
     floats = {name: dequantized(values, PUBLISHED) for name, values in (("rgb", rgb), ("audio", audio))}
     joined = np.concatenate([rgb, audio], axis=1)
@@ -120,12 +84,12 @@ def test_frames_get_the_scores_of_yt8m_predict(sites: Sites, tmp_path: pathlib.P
     np.savez(tmp_path / "bytes.npz", rgb=rgb, audio=audio)
     np.savez_compressed(tmp_path / "floats.npz", other=np.zeros(3), **floats)
     for path in sorted(tmp_path.iterdir()):
-        assert sites.choose(path) == ""
-        check_scores(sites, model, floats)
+        assert site.choose(path) == ""
+        check_scores(site, model, floats)
 
 
-def test_vectors_and_frames_of_a_video_level_model(sites: Sites, tmp_path: pathlib.Path) -> None:
-    sites.open("LogisticModel")
+def test_vectors_and_frames_of_a_video_level_model(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("LogisticModel")
     frames = DRAW.normal(size=(9, sum(small_exports.SIZES))).astype("f4")
     mean = dict(zip(("mean_rgb", "mean_audio"), np.split(frames.mean(axis=0), [small_exports.SIZES[0]]), strict=True))
     np.save(tmp_path / "frames.npy", frames)
@@ -133,19 +97,19 @@ def test_vectors_and_frames_of_a_video_level_model(sites: Sites, tmp_path: pathl
     np.savez(tmp_path / "mean.npz", **mean)
     np.savez(tmp_path / "short_names.npz", **{name.removeprefix("mean_"): values for name, values in mean.items()})
     for path in sorted(tmp_path.iterdir()):
-        assert sites.choose(path) == ""
-        check_scores(sites, "LogisticModel", mean)
+        assert site.choose(path) == ""
+        check_scores(site, "LogisticModel", mean)
 
 
-def test_a_long_video_is_scored_in_windows_and_over_time(sites: Sites, tmp_path: pathlib.Path) -> None:
-    sites.open("LstmModel")
+def test_a_long_video_is_scored_in_windows_and_over_time(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("LstmModel")
     frames = DRAW.normal(size=(752, sum(small_exports.SIZES))).astype("f4")
     np.save(tmp_path / "long.npy", frames)
-    assert sites.choose(tmp_path / "long.npy") == ""
+    assert site.choose(tmp_path / "long.npy") == ""
     split = small_exports.SIZES[0]
 
     def scored(parts: list[tuple[int, int]]) -> np.ndarray:
-        with yt8m.load(str(sites.folder / "LstmModel" / web_page.MODEL)) as model:
+        with yt8m.load(str(site.folder / "LstmModel" / web_page.MODEL)) as model:
             found = [
                 model.predict({"rgb": part[np.newaxis, :, :split], "audio": part[np.newaxis, :, split:]}, top_k=30)
                 for part in (frames[first:last] for first, last in parts)
@@ -153,10 +117,10 @@ def test_a_long_video_is_scored_in_windows_and_over_time(sites: Sites, tmp_path:
         return np.array([[s for _, s in sorted((one.index, one.score) for one in video.classes)] for (video,) in found])
 
     whole = np.average(scored([(0, 300), (300, 600), (600, 752)]), axis=0, weights=[300, 300, 152])
-    found = sites.page.run(TABLE)
+    found = site.scores()
     np.testing.assert_allclose([score for _, score in found], np.sort(whole)[::-1][:20], rtol=0, atol=1e-4)
     parts = [(first, first + 5) for first in range(0, 745, 5)] + [(745, 752)]
-    head, *rows = sites.page.run(TIMELINE)
+    head, *rows = site.page.run(TIMELINE)
     assert [head[1], head[2], head[-1]] == ["0:00", "0:05", "12:25"]
     assert len(head) == 1 + len(parts)
     names = [row[0] for row in rows]
@@ -165,99 +129,99 @@ def test_a_long_video_is_scored_in_windows_and_over_time(sites: Sites, tmp_path:
     np.testing.assert_allclose(shown, expected, rtol=0, atol=0.0051)
 
 
-def test_tags_are_the_classes_that_reach_their_thresholds(sites: Sites, tmp_path: pathlib.Path) -> None:
-    sites.open("run")
-    with scoring.open(str(sites.folder / "trained")) as scorer:
+def test_tags_are_the_classes_that_reach_their_thresholds(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("run")
+    with scoring.open(str(site.folder / "trained")) as scorer:
         for number in range(5):
             vector = DRAW.normal(size=24).astype("f4")
             np.save(tmp_path / f"{number}.npy", vector)
-            assert sites.choose(tmp_path / f"{number}.npy") == ""
+            assert site.choose(tmp_path / f"{number}.npy") == ""
             features = {"mean_rgb": vector[np.newaxis, :16], "mean_audio": vector[np.newaxis, 16:]}
             (batch,) = scorer.batches(features)
             expected = best_classes.tags(scorer.scores(batch)[1][0], scorer.tagger())
-            assert sites.page.run(TAGS) == [scorer.shown_names.name(index) for index, _ in expected], number
-            check_scores(sites, "run", {name: values[0] for name, values in features.items()})
+            assert site.page.run(TAGS) == [scorer.shown_names.name(index) for index, _ in expected], number
+            check_scores(site, "run", {name: values[0] for name, values in features.items()})
 
 
-def test_wrong_files_get_a_clear_line_and_the_next_one_is_scored(sites: Sites, tmp_path: pathlib.Path) -> None:
-    sites.open("FrameLevelLogisticModel")
+def test_wrong_files_get_a_clear_line_and_the_next_one_is_scored(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("FrameLevelLogisticModel")
     np.save(tmp_path / "wide.npy", np.zeros((3, 9), "f4"))
     (tmp_path / "text.txt").write_text("notes")
     (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04")
     np.save(tmp_path / "right.npy", np.zeros((3, 8), "f4"))
-    assert sites.choose(tmp_path / "wide.npy").startswith(
+    assert site.choose(tmp_path / "wide.npy").startswith(
         "wide.npy has [3, 9].\nExpected an .npy file with an array [frames, 8]"
     )
-    assert sites.choose(tmp_path / "text.txt").startswith("text.txt is of another kind.\nExpected an .npy file")
-    assert sites.choose(tmp_path / "cut.npz") == "cut.npz is not an .npz file, or it is damaged."
-    assert not sites.page.run("return document.getElementById('results').checkVisibility()")
-    ratio, text = sites.page.run(CONTRAST)
+    assert site.choose(tmp_path / "text.txt").startswith("text.txt is of another kind.\nExpected an .npy file")
+    assert site.choose(tmp_path / "cut.npz") == "cut.npz is not an .npz file, or it is damaged."
+    assert not site.page.run("return document.getElementById('results').checkVisibility()")
+    ratio, text = site.page.run(CONTRAST)
     assert ratio >= 4.5, text
-    assert sites.choose(tmp_path / "right.npy") == ""
-    assert sites.page.run("return document.getElementById('results').checkVisibility()")
+    assert site.choose(tmp_path / "right.npy") == ""
+    assert site.page.run("return document.getElementById('results').checkVisibility()")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_it_is_readable_on_a_phone_and_in_both_themes(
-    sites: Sites, tmp_path: pathlib.Path, width: int, scheme: str
+    site: Site, tmp_path: pathlib.Path, width: int, scheme: str
 ) -> None:
-    sites.open("LstmModel", width=width, scheme=scheme)
+    site.open("LstmModel", width=width, scheme=scheme)
     np.save(
         tmp_path / "a_name_without_any_place_to_break_a_line_of_which_there_are_many_in_the_world.npy", np.ones((60, 8))
     )
-    assert sites.choose(next(tmp_path.iterdir())) == ""
-    ratio, text = sites.page.run(CONTRAST)
+    assert site.choose(next(tmp_path.iterdir())) == ""
+    ratio, text = site.page.run(CONTRAST)
     assert ratio >= 4.5, text
-    assert sites.page.run("return innerWidth") == width
-    assert sites.page.run("return document.documentElement.scrollWidth") <= width
-    paper = sites.page.run("return getComputedStyle(document.body).backgroundColor")
+    assert site.page.run("return innerWidth") == width
+    assert site.page.run("return document.documentElement.scrollWidth") <= width
+    paper = site.page.run("return getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, paper[4:-1].split(","))) < 200) is (scheme == "dark")
-    assert sites.page.run(SMALLEST) >= 12
+    assert site.page.run(SMALLEST) >= 12
 
 
-def test_every_control_is_reached_by_tab_and_has_a_name(sites: Sites, tmp_path: pathlib.Path) -> None:
-    sites.open("LstmModel")
+def test_every_control_is_reached_by_tab_and_has_a_name(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("LstmModel")
     np.save(tmp_path / "a.npy", np.ones((60, 8)))
     focused = "const one = document.activeElement; return one.id || one.getAttribute('aria-label')"
-    sites.page.press(TAB)
-    assert sites.page.run(focused) == "file"
-    assert sites.choose(tmp_path / "a.npy") == ""
-    assert sites.page.run(focused) == "file"  # where the focus was, so that the next file can be chosen
+    site.page.press(TAB)
+    assert site.page.run(focused) == "file"
+    assert site.choose(tmp_path / "a.npy") == ""
+    assert site.page.run(focused) == "file"  # where the focus was, so that the next file can be chosen
     reached = []
     for _ in range(2):
-        sites.page.press(TAB)
-        reached.append(sites.page.run(focused))
+        site.page.press(TAB)
+        reached.append(site.page.run(focused))
     assert reached == ["Best classes", "Scores over time"]
-    nodes = sites.page.tell("Accessibility.getFullAXTree", {})["nodes"]
+    nodes = site.page.tell("Accessibility.getFullAXTree", {})["nodes"]
     roles = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]}
     assert {("region", "Best classes"), ("region", "Scores over time"), ("heading", "Tags of a video")} < roles
     assert {("columnheader", "score"), ("rowheader", "class 1"), ("status", "")} < roles
     assert any(name.startswith("File to score") for _, name in roles)
-    assert sites.page.run("return document.documentElement.lang") == "en"
+    assert site.page.run("return document.documentElement.lang") == "en"
 
 
-def test_a_dropped_file_is_scored(sites: Sites) -> None:
-    sites.open("FrameLevelLogisticModel")
-    sites.page.run(CLEAR)
-    sites.page.run(DROP, list(np.ones((3, 8), "f4").tobytes()))
-    assert sites.ended("dropped.npy is scored.") == ""
+def test_a_dropped_file_is_scored(site: Site) -> None:
+    site.open("FrameLevelLogisticModel")
+    site.page.run(CLEAR)
+    site.page.run(DROP, list(np.ones((3, 8), "f4").tobytes()))
+    assert site.ended("dropped.npy is scored.") == ""
     ones = {name: np.ones((3, size), "f4") for name, size in zip(("rgb", "audio"), small_exports.SIZES, strict=True)}
-    check_scores(sites, "FrameLevelLogisticModel", ones)
+    check_scores(site, "FrameLevelLogisticModel", ones)
 
 
-def test_it_asks_for_its_own_files_alone(sites: Sites) -> None:
-    sites.page.console()
-    del sites.asked[:]
-    sites.open("run")
-    names = {path.relative_to(sites.folder).as_posix() for path in (sites.folder / "run").rglob("*.*")}
+def test_it_asks_for_its_own_files_alone(site: Site) -> None:
+    site.page.console()
+    del site.asked[:]
+    site.open("run")
+    names = {path.relative_to(site.folder).as_posix() for path in (site.folder / "run").rglob("*.*")}
     expected = {f"/{name}" for name in names if not name.endswith((".txt", "index.html"))}
-    assert set(sites.asked) == {"/run/", *expected}
+    assert set(site.asked) == {"/run/", *expected}
     outside = "return fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
-    assert sites.page.run(outside) == "refused"
-    assert all("127.0.0.1:9" in line for line in sites.page.console())
+    assert site.page.run(outside) == "refused"
+    assert all("127.0.0.1:9" in line for line in site.page.console())
 
 
-def test_opened_as_a_file_it_says_what_it_needs(sites: Sites) -> None:
-    sites.page.open(sites.folder / "run" / "index.html")
-    assert "the page was opened as a file: it needs a web server" in " ".join(sites.page.run(STATE).split())
+def test_opened_as_a_file_it_says_what_it_needs(site: Site) -> None:
+    site.page.open(site.folder / "run" / "index.html")
+    assert "the page was opened as a file: it needs a web server" in " ".join(site.page.run(STATE).split())

@@ -10,10 +10,13 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+import av
 import browser
 import numpy as np
 import pytest
 
+from yt8m.extractors.decoding import _Picture
+from yt8m.extractors.forms import Scaling
 from yt8m.records.data_format import dequantized
 from yt8m.scoring.video_predictions import Timeline, classes_of_rows
 
@@ -180,3 +183,33 @@ def test_the_timeline_has_the_rows_of_yt8m_predict(page: browser.Page, seed: int
         json.dumps(scores.tolist()),
     )
     assert found == classes_of_rows(Timeline([], 0.0, scores))
+
+
+SQUARE = """
+const [content, width, height, how] = arguments, data = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+return import("./scaling.js").then((module) => [...module.square({data, width, height}, how)]);
+"""
+
+
+def noise(height: int, width: int) -> np.ndarray:
+    """A picture of smooth and sharp parts, uint8 [height, width, 3]."""
+    rows, columns = np.mgrid[:height, :width]
+    smooth = np.stack([rows * 255 / height, columns * 255 / width, 127 + 127 * np.sin(rows / 5 + columns / 7)], -1)
+    return np.where((rows // 16 + columns // 16)[..., np.newaxis] % 2, smooth, 255 - smooth).astype(np.uint8)
+
+
+@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear", "area", "lanczos"])
+@pytest.mark.parametrize(("height", "width", "size", "side"), [(90, 160, 32, 0), (96, 64, 32, 40), (30, 20, 48, 0)])
+def test_pictures_are_scaled_as_by_ffmpeg(
+    page: browser.Page, interpolation: str, height: int, width: int, size: int, side: int
+) -> None:
+    picture = noise(height, width)
+    frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+    expected = _Picture(frame).scaled(Scaling(size, side, interpolation))
+    alpha = np.full((height, width, 1), 255, np.uint8)
+    content = base64.b64encode(np.concatenate([picture, alpha], axis=2).tobytes()).decode()
+    how = {"picture_size": size, "shorter_side": side, "interpolation": interpolation}
+    found = np.reshape(page.run(SQUARE, content, width, height, how), (size, size, 3))
+    difference = np.abs(found - expected.astype(int))
+    assert difference.mean() < 0.5
+    assert difference.max() <= 3

@@ -72,15 +72,21 @@ def checkpoint(
     has_frames = not model.startswith(("Logistic", "Moe"))
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
     data = DataConfig(feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes)
-    parts = workload.create(data, ModelConfig(model, hyper_parameters), "infer")
+    return data, *random_weights(folder, data, ModelConfig(model, hyper_parameters))
+
+
+def random_weights(folder: pathlib.Path, data: DataConfig, model: ModelConfig) -> tuple[Workload, str]:
+    """A checkpoint with random weights: the parts of the model, and the path."""
+    parts = workload.create(data, model, "infer")
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
-        shape = [None, None, sum(SIZES)] if has_frames else [None, sum(SIZES)]
+        width = sum(data.feature_sizes)
+        shape = [None, None, width] if data.frame_features else [None, width]
         parts.modeler.predict_raw(tf.placeholder(tf.float32, shape), tf.placeholder(tf.int32, [None]))
         tf.train.get_or_create_global_step()
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(folder / "model.ckpt"), write_meta_graph=False)
-    return data, parts, path
+    return parts, path
 
 
 def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:

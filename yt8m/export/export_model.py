@@ -83,9 +83,10 @@ def _export_page(config: ExportConfig, model: TrainedModel) -> None:
     runtime = web_page.runtime_files(config.onnxruntime_web)
     with replaced_folder(config.out.rstrip("/")) as part:
         _write_onnx(os.path.join(part, web_page.MODEL), config, model)
-        web_page.write(part, runtime)
+        no_videos = web_page.write(part, runtime)
         size = sum(model_card.sizes_in(part).values())
     print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
+    print(f"the page takes features alone: {no_videos}" if no_videos else "the page takes videos and features")
     logging.info("the page is in %s; serve it by any web server, such as python -m http.server", config.out)
 
 

@@ -3,6 +3,7 @@
     index.html, style.css, *.js   the page, as it lies in the package's data
     page.json                     what the page must know, out of the metadata of the ONNX file
     model.onnx                    the model, which `onnx_file` describes
+    network-N.onnx                the extractors of the model, if a browser can run them: then the page takes videos
     onnxruntime/                  onnxruntime-web, with its licence
 
 The page loads nothing from elsewhere, and sends nothing.
@@ -19,8 +20,9 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.datasets.extract.computing import Settings
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.export.onnx_file import OnnxFile
+from yt8m.export.web_networks import PageNetwork, networks_of
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED
 from yt8m.storage import json_text
@@ -73,27 +75,38 @@ def runtime_files(folder: str) -> Files:
     return files
 
 
-def write(folder: str, runtime: Files) -> None:
+def write(folder: str, runtime: Files) -> str:
     """Writes the page into a folder that has `MODEL`.
 
     Args:
       folder: the folder.
       runtime: see `runtime_files`.
 
+    Returns:
+      Why the page takes no videos; empty if it takes them.
+
     Raises:
       UsageError: the ONNX file was not written by this project.
       RunError: a file cannot be written.
     """
-    facts = page_facts(OnnxFile(storage.join(folder, MODEL)))
+    model, networks, no_videos = OnnxFile(storage.join(folder, MODEL)), list[PageNetwork](), ""
+    try:
+        networks = networks_of(model)
+    except (UsageError, RunError) as error:
+        no_videos = str(error).rstrip(".")
+    of_networks = {f"network-{number}.onnx": network for number, network in enumerate(networks)}
+    facts = page_facts(model) | {"networks": [{"file": name, **each.facts} for name, each in of_networks.items()]}
     package = importlib.resources.files("yt8m") / "data"
     page = {
         file.name: file.read_bytes() for file in (package / "web").iterdir() if file.name.endswith((".html", ".js"))
     }
     page["style.css"] = b"".join((package / name).read_bytes() for name in _STYLES)
     page["page.json"] = json.dumps(facts, allow_nan=False).encode()
+    page |= {name: network.content for name, network in of_networks.items()}
     of_runtime = {**runtime, "license.txt": (package / "web" / _LICENCE).read_bytes()}
     for name, content in (page | {f"onnxruntime/{name}": content for name, content in of_runtime.items()}).items():
         storage.write(storage.join(folder, name), content)
+    return no_videos
 
 
 def page_facts(model: OnnxFile) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class OnnxModel(PictureModel):
         model_input, output = session.get_inputs()[0], self._output(session, path)
         shape = model_input.shape
         batch = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else 0
-        order = _axes_of(shape, path)
+        order = axes_of(shape, path)
         form = self.clips_of(shape[order.index(1)]) if len(shape) == 5 else Pictures(self.scaling)
 
         def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
@@ -175,7 +175,7 @@ class OnnxModel(PictureModel):
         return (pictures / scale - shift).astype(np.float16 if kind == "tensor(float16)" else np.float32)
 
 
-def _axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
+def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
     """The order in which an input of this shape has the axes of uint8 [N, H, W, 3] or [N, frames, H, W, 3].
 
     Raises:

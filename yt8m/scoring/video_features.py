@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from yt8m import extractors, options, registry
 from yt8m.datasets.extract import choose, weights
-from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, describe_extractors
+from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, describe_extractors, entry_of
 from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
@@ -150,7 +150,7 @@ def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     """The extractors whose features the model takes."""
     wanted = []
     for name in takes.format.sizes():
-        match = next((entry for entry in entries if name in (entry["feature"], f"mean_{entry['feature']}")), None)
+        match = entry_of(name, entries)
         if match is None:
             computed = ", ".join(str(entry["feature"]) for entry in entries)
             raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {computed}.")

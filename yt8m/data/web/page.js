@@ -4,6 +4,7 @@ import { arraysOf, WrongFile } from "./arrays.js";
 import { expected, joined } from "./features.js";
 import { fetched, Model, start } from "./scoring.js";
 import { showTimeline } from "./timeline.js";
+import { framesOf, Network } from "./videos.js";
 
 const SECONDS = 5; // of a part of the timeline
 const BEST = 20; // classes that are shown; tags are chosen among them
@@ -14,7 +15,7 @@ const say = (text) => (element("state").textContent = text);
 // The classes of scores, best first; of equal scores the class with the smaller number.
 const ordered = (scores) => [...scores.keys()].sort((a, b) => scores[b] - scores[a] || a - b);
 
-let model, about;
+let model, about, networks; // the networks are loaded with the first video
 let next = null, isBusy = false; // the file that was chosen last, if it waits for one that is being scored
 
 async function open() {
@@ -22,11 +23,13 @@ async function open() {
   await start();
   model = await Model.load(about);
   element("about").textContent = `Model: ${about.model || "ensemble"}, step ${about.step}, ${about.classes.length} classes.`;
-  element("takes").textContent = `Choose a file, or drop it here: ${expected(about.features)}.`;
-  element("file").accept = ".npy,.npz";
+  element("takes").textContent = `Choose a file, or drop it here: ${allowed()}.`;
+  element("file").accept = about.networks.length ? "video/*,.npy,.npz" : ".npy,.npz";
   element("file").disabled = false;
   say("The model is loaded.");
 }
+
+const allowed = () => (about.networks.length ? `a video, or ${expected(about.features)}` : expected(about.features));
 
 async function take(file) {
   if (!model || !file) return;
@@ -45,17 +48,31 @@ async function score(file) {
   element("results").hidden = true;
   say(`Scoring ${file.name}.`);
   try {
-    if (!/\.np[yz]$/i.test(file.name)) throw new WrongFile(`${file.name} is of another kind.\nExpected ${expected(about.features)}.`);
-    const frames = joined(await arraysOf(file), about.features, file.name);
-    show(file.name, await model.scores(frames, SECONDS));
+    const found = await read(file);
+    if (!found) return; // another file has been chosen
+    show(file.name, await model.scores(found.frames, SECONDS), found.thumbnails);
     say(`${file.name} is scored.`);
   } catch (error) {
     element("error").textContent = error instanceof WrongFile ? error.message : `${file.name} could not be scored: ${error.message}`;
     say("");
+  } finally {
+    element("progress").hidden = true;
   }
 }
 
-function show(name, { whole, overTime }, pictures = []) {
+// The frames of a file, with thumbnails if it is a video.
+async function read(file) {
+  if (/\.np[yz]$/i.test(file.name)) return { frames: joined(await arraysOf(file), about.features, file.name), thumbnails: [] };
+  if (!about.networks.length) throw new WrongFile(`${file.name} is of another kind.\nExpected ${allowed()}.`);
+  networks ??= await Promise.all(about.networks.map(Network.load));
+  element("progress").hidden = false;
+  return framesOf(file, networks, about.per_second, (count) => model.partsOf(count, SECONDS), (share) => {
+    element("progress").value = share;
+    return !next;
+  });
+}
+
+function show(name, { whole, overTime }, pictures) {
   const best = ordered(whole).slice(0, BEST), { thresholds } = about;
   const isTag = (index) => thresholds && thresholds[index] !== null && whole[index] >= thresholds[index];
   element("name").textContent = name;

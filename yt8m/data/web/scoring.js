@@ -38,10 +38,15 @@ export class Model {
     const windows = parts(count, this.about.window), ofWindows = await this.scoresOf(frames, windows);
     const whole = ofWindows[0].map((_, index) =>
       windows.reduce((sum, [first, last], row) => sum + ofWindows[row][index] * (last - first), 0) / count);
-    const spans = withLongEnd(parts(count, Math.max(1, Math.round(secondsOfPart * perSecond))));
+    const spans = this.partsOf(count, secondsOfPart);
     const overTime = { starts: spans.map(([first]) => first / perSecond), scores: [] };
     if (spans.length > 1) overTime.scores = await this.scoresOf(frames, spans);
     return { whole, overTime };
+  }
+
+  // The parts of the timeline of `count` frames.
+  partsOf(count, seconds) {
+    return withLongEnd(parts(count, Math.max(1, Math.round(seconds * this.about.per_second))));
   }
 
   // A Float32Array of scores for each part [first frame, frame after the last one].

@@ -266,6 +266,11 @@ class _Batches:
             video.pending -= 1
 
 
+def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Of extractors as manifests name them, the one that computes a feature of records at either level, if any."""
+    return next((entry for entry in entries if feature in (entry["feature"], f"mean_{entry['feature']}")), None)
+
+
 def describe_extractors(
     chosen: Sequence[Chosen], weights_of: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:

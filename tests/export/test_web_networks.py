@@ -1,0 +1,79 @@
+"""The extractors that a page can run on videos, and why others cannot be run."""
+
+from __future__ import annotations
+
+import pathlib
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import stand_ins
+
+from yt8m import extractors
+from yt8m.datasets.extract import weights
+from yt8m.datasets.extract.computing import Chosen, Settings, describe_extractors
+from yt8m.errors import UsageError
+from yt8m.export.web_networks import networks_of
+from yt8m.records.data_format import DataFormat, FeatureFormat
+
+
+def model(*entries: Any, features: tuple[str, ...] = ("colour",)) -> Any:
+    """What an ONNX file says of its extractors and features."""
+    described = DataFormat("frame", tuple(FeatureFormat(name, 6) for name in features))
+    return types.SimpleNamespace(about={"extractors": list(entries)}, format=described)
+
+
+def entry(path: str, **settings: Any) -> dict[str, Any]:
+    name = f"onnx:{path}"
+    extractor = extractors.create(name, settings)
+    (described,) = describe_extractors(
+        [Chosen(name, extractor)], [weights.find(extractor, name)], [(-9.0, 9.0)], Settings()
+    )
+    return dict(described)
+
+
+def test_the_page_gets_what_the_declaration_says(tmp_path: pathlib.Path) -> None:
+    path = stand_ins.write_onnx(tmp_path / "colour.onnx", batch=2, axes=("H", "W", 3))
+    (network,) = networks_of(model(entry(path, picture_size=16, shorter_side=20, mean=(0.5, 0.5, 0.5))))
+    assert network.content == pathlib.Path(path).read_bytes()
+    of_file = {"input": "pictures", "output": "feature", "colours_first": False, "is_bytes": False, "batch": 2}
+    declared = {"picture_size": 16, "shorter_side": 20, "mean": (0.5, 0.5, 0.5), "pooling": "first"}
+    assert network.facts == network.facts | of_file | declared | {"interpolation": "bicubic", "range": [-9.0, 9.0]}
+    assert str(tmp_path) not in str(network.facts)  # the page tells nobody where a file lay
+
+
+def test_features_have_their_networks_in_the_order_of_the_model(tmp_path: pathlib.Path) -> None:
+    paths = [stand_ins.write_onnx(tmp_path / f"{name}.onnx") for name in ("a", "b")]
+    entries = [entry(path, picture_size=size) for path, size in zip(paths, (8, 9), strict=True)]
+    found = networks_of(model(*entries, features=("mean_b", "mean_a")))
+    assert [network.facts["picture_size"] for network in found] == [9, 8]
+
+
+def refused(*entries: Any) -> str:
+    with pytest.raises(UsageError) as raised:
+        networks_of(model(*entries))
+    return str(raised.value)
+
+
+def test_what_a_browser_cannot_run_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "colour.onnx"
+    stand_ins.write_onnx(path)
+    whole = entry(str(path))
+    assert refused() == "the records of the training are not from `yt8m extract`"
+    assert refused({**whole, "feature": "other"}) == (
+        "the feature colour is computed by no extractor, and a browser runs ONNX files alone"
+    )
+    assert "is computed by inception, and" in refused({**whole, "name": "inception", "feature": "colour"})
+    assert "scales pictures by spline, which a page does not" in refused(entry(str(path), interpolation="spline"))
+    for name in ("clips", "outside"):
+        (tmp_path / name).mkdir()
+    clips = stand_ins.write_onnx(tmp_path / "clips/colour.onnx", axes=(4, 3, "H", "W"))
+    assert "takes clips, and a page takes networks of single pictures" in refused(entry(clips))
+    outside = stand_ins.write_onnx(tmp_path / "outside/colour.onnx", weights="colour.bin")
+    assert "keeps weights in other files" in refused(entry(outside))
+    changed = path.read_bytes().replace(stand_ins.PROJECTION.tobytes(), np.float32(stand_ins.PROJECTION * 2).tobytes())
+    path.write_bytes(changed)
+    assert "is no longer the file with which the records of the training were made" in refused(whole)
+    path.unlink()
+    assert "colour.onnx" in refused(whole)
