@@ -89,7 +89,9 @@ class Comparison:
             floors = {peer.name: peer.turn for peer in peers}
             measured = take_turns(self.network.batch, ours.turn, floors, repeats)
             notes = [self.compare_losses(pathlib.Path(folder))] if self.work == "step" else []
-        by_speed = sorted(measured.floors.items(), key=lambda item: statistics.median(item[1]))
+        by_speed = sorted(
+            measured.floors.items(), key=lambda item: statistics.median(sample.seconds for sample in item[1])
+        )
         return Measured(measured.count, measured.samples, dict(by_speed), notes)
 
     def compare_losses(self, folder: pathlib.Path) -> str:
