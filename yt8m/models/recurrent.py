@@ -67,7 +67,8 @@ def lstm(
         memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
         return memory, tf.sigmoid(show) * tf.tanh(memory)
 
-    return _recur(step, [driven], [weights], mask, cells, _States(2, kept=2 if with_memory else 1))
+    kinds = _States(2, kept=2 if with_memory else 1, is_turned=not net.is_training)
+    return _recur(step, [driven], [weights], mask, cells, kinds)
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
@@ -90,10 +91,17 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
 
 
 class _States(NamedTuple):
-    """How many states a step has, and how many of the last of them make up the final state."""
+    """The states of a step.
+
+    Attributes:
+      made: how many there are.
+      kept: how many of the last of them make up the final state.
+      is_turned: whether they are multiplied by weights that were transposed once before the loop.
+    """
 
     made: int
     kept: int
+    is_turned: bool = False
 
 
 Layer = Callable[..., tuple[Any, Any]]
@@ -184,14 +192,17 @@ def _loop(
     """(outputs [T, B, H], final state [B, H * kept], operands of each product [T, B, .])."""
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
     reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
-    constant = [tf.stop_gradient(precision.rounded(values)) for values in weights]
+    turn, multiply = (
+        (tf.transpose, precision.few_rows_in_loop) if kinds.is_turned else (tf.identity, precision.few_rows)
+    )
+    constant = [tf.stop_gradient(precision.rounded(turn(values))) for values in weights]
 
     def body(time: tf.Tensor, states: States, written: States) -> Any:
         operands: list[tf.Tensor] = []
 
         def drive(index: int, operand: tf.Tensor) -> tf.Tensor:
             operands.append(operand)
-            return reads[index].read(time) + precision.few_rows(operand, constant[index])
+            return reads[index].read(time) + multiply(operand, constant[index])
 
         real = reads[-1].read(time)
         moved = [real * new + (1.0 - real) * old for new, old in zip(step(drive, states), states, strict=True)]

