@@ -7,6 +7,7 @@ import json
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 from labels.own_labels import COPIED, MISSING, NAMES, WRONG, make_records, write_table
 
@@ -174,3 +175,22 @@ def test_what_cannot_be_audited_is_refused(audited: pathlib.Path, capfd: pytest.
     )
     assert "--group_by needs --table" in capfd.readouterr().err
     assert not (audited / "x").exists()
+
+
+def test_decisions_that_cannot_be_read_are_refused_before_the_work(
+    audited: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "decisions.csv").write_text("video,class,kind,decision\nclip 001,cat,wrong,perhaps\n")
+    assert cli.main(["audit", f"--data={audited}/data/video/*/*.tfrecord", f"--out={tmp_path}"]) == 1
+    assert "line 2: the decision is 'perhaps'" in capfd.readouterr().err
+    assert not (tmp_path / ".work").exists()
+
+
+def test_videos_without_any_label_are_refused(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "names.csv").write_text("index,name\n0,cat\n1,dog\n")
+    np.savez(tmp_path / "clips.npz", id=["a", "b", "c"], clip=np.eye(3, 4, dtype=np.float32))
+    words = [f"--table={tmp_path}/clips.npz", f"--vocabulary={tmp_path}/names.csv", f"--out={tmp_path}/data"]
+    assert cli.main(["make-records", *words]) == 0
+    pattern = f"{tmp_path}/data/video/*/*.tfrecord"
+    assert cli.main(["audit", f"--data={pattern}", f"--out={tmp_path}/audit", "--folds=2"]) == 2
+    assert "none of the 3 videos has a label to audit" in capfd.readouterr().err

@@ -53,6 +53,40 @@ def test_scores_are_counted_by_class_bin_and_label() -> None:
     assert (counts + counts).labelled.sum() == 2 * planted.labels.sum()
 
 
+def test_the_labels_of_videos_without_a_label_are_counted() -> None:
+    planted = plant()
+    edges, numbers = np.linspace(-16, 16, BINS + 1), planted.labels.sum(1)
+    for number in (0, CLASSES - 1):
+        others = ~planted.labels[:, number]
+        expected = np.histogram(planted.scores[others, number], edges, weights=numbers[others])[0]
+        assert np.abs(counted(planted).other_labels[number] - expected).sum() <= 2 * numbers.max()
+
+
+def test_wrong_labels_may_fall_on_videos_with_many_labels() -> None:
+    """The scores of these videos are higher in all classes, so they do not look like any other videos."""
+    planted = plant(0, 0)
+    rng, numbers = np.random.default_rng(2), planted.truth.sum(1)
+    scores = planted.scores + np.float32(0.7) * np.minimum(numbers, 4)[:, np.newaxis].astype(np.float32)
+    rows, classes = np.nonzero(planted.truth)
+    moved = rng.random(len(rows)) < WRONG
+    labels = planted.truth.copy()
+    labels[rows[moved], classes[moved]] = False
+    frequencies = planted.truth.sum(0) / planted.truth.sum()
+    labels[rows[moved], rng.choice(CLASSES, moved.sum(), p=frequencies)] = True
+    noise = estimate(counted(Planted(scores, planted.truth, labels)))
+    assert noise.wrong == pytest.approx((labels & ~planted.truth).sum() / labels.sum(), abs=0.008)
+
+
+def test_scores_that_say_nothing_accuse_no_label() -> None:
+    """A model that was hardly trained gives all videos much the same scores."""
+    rng = np.random.default_rng(0)
+    labels = rng.random((60, 3)) < 0.4
+    counts = ScoreCounts.of_classes(3)
+    counts.add(rng.normal(size=labels.shape).astype(np.float32), labels)
+    noise = estimate(counts)
+    assert max(noise.wrong, noise.missing) < 0.001
+
+
 def test_the_shares_of_errors_are_found() -> None:
     noise = estimate(counted(plant()))
     assert noise.wrong == pytest.approx(WRONG, abs=0.012)

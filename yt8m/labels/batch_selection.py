@@ -109,6 +109,7 @@ def read_labelled(scorer: Scorer, pattern: str) -> tuple[Ints64, Floats32]:
         raise UsageError("the run does not say which videos have labels: name them by --labelled.")
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
     for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
+        scorer.takes.arranged(batch)  # refuses other features
         counts += batch.labels.sum(0)
         if number < _MOST_LABELLED:
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])

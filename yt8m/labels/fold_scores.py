@@ -21,7 +21,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats32, Ints32, Ints64
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.label_noise import ScoreCounts, log_odds
+from yt8m.labels.label_noise import SCORE_COUNTS, ScoreCounts, log_odds
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring import Scorer
 from yt8m.termination import Terminated
@@ -105,13 +105,13 @@ def write_scores(path: str, scores: FoldScores) -> None:
     arrays = scores._asdict()
     counts = arrays.pop("counts")
     with storage.write_atomic(path) as file:
-        np.savez(file, **arrays, labelled=counts.labelled, others=counts.others)
+        np.savez(file, **arrays, **{name: getattr(counts, name) for name in SCORE_COUNTS})
 
 
 def read_scores(path: str) -> FoldScores:
     """The scores that `write_scores` wrote."""
     with storage.open_read(path) as file, np.load(file) as arrays:
-        counts = ScoreCounts(arrays["labelled"], arrays["others"])
+        counts = ScoreCounts(*(arrays[name] for name in SCORE_COUNTS))
         return FoldScores(**{name: arrays[name] for name in FoldScores._fields[:-1]}, counts=counts)
 
 

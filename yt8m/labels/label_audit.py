@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.config.train_config import TrainConfig
+from yt8m.datasets.make_records.corrections import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import audit_page, class_findings, fold_sets, label_issues, video_copies
@@ -43,6 +44,7 @@ from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
 _VECTORS, _PAIRS = "vectors.f16", "copies.npz"
+_VERSION = 2  # of the files of the work area
 ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
 SUMMARY = "summary.json"
 
@@ -106,7 +108,9 @@ class LabelAudit:
             storage.remove_tree(self._in_work(name))
 
     def _begin(self) -> None:
-        """Refuses a folder with an audit of other data or flags, unless it may be replaced."""
+        """Refuses a folder with an audit of other data or flags, unless it may be replaced; and bad decisions."""
+        if storage.exists(self._path(DECISIONS)):
+            read_decisions(self._path(DECISIONS))
         digest, path = self._digest(), self._in_work(_INPUTS)
         try:
             earlier = json_text.parse(storage.read_text(path))["digest"] if storage.exists(path) else ""
@@ -127,7 +131,7 @@ class LabelAudit:
         table = [self._config.table] if self._config.table else []
         stamps = storage.stamps([*self._files, *table])
         model = dataclasses.asdict(self._training.model)
-        content = [options.shaping_values(self._config), shaping, model, stamps]
+        content = [_VERSION, options.shaping_values(self._config), shaping, model, stamps]
         return hashlib.sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
 
     def _videos(self) -> AuditedVideos:
@@ -140,6 +144,8 @@ class LabelAudit:
         with storage.write_atomic(self._in_work(_VECTORS)) as file:
             writer = VectorWriter(file)
             videos = self._folds.write(records, groups, writer.add)
+        if not writer.num_labels:
+            raise UsageError(f"--data={self._config.data}: none of the {len(videos.ids)} videos has a label to audit.")
         digests = writer.digests()
         video_copies.write_pairs(self._in_work(_PAIRS), video_copies.exact_copies(digests), digests)
         fold_sets.write_videos(path, videos)

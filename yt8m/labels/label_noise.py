@@ -9,10 +9,12 @@ A score is the log-odds that a model gives to a class. Three steps lead from sco
 2. *Curves.* Margins of all classes are pooled. A rising curve says how much more often a margin occurs with the label
    than without it. A second one, over margin plus the log-odds of the class, says how often such a video has the
    label.
-3. *Rates.* A label that is wrong has the scores of videos without the label. So the first curve cannot fall below the
-   share of wrong labels, however low the margin; where it is lowest, it is that share. Likewise the second curve cannot
-   rise above 1 minus the share of missing labels. Both are estimated where the upper bound of the estimate is
-   tightest, as in G. Blanchard, G. Lee and C. Scott, Semi-Supervised Novelty Detection, JMLR 11 (2010).
+3. *Rates.* A label that is wrong has the scores of videos without the label. So a tenth of the wrong labels of a class
+   have scores below those of a tenth of the other videos. Below some score there are no right labels, and the ratio of
+   both numbers is the share of wrong labels. Likewise the second curve cannot rise above 1 minus the share of missing
+   labels. Both are estimated where the upper bound of the estimate is tightest, as in G. Blanchard, G. Lee and
+   C. Scott, Semi-Supervised Novelty Detection, JMLR 11 (2010). If even this bound is a half or more, the scores say too
+   little, and the share counts as 0.
 
 With w the share of wrong labels and r the likelihood ratio, the chance that a label is wrong is w / r. With a the share
 of missing labels, b how often a video without the class has its label, and g how often a video with such a score has
@@ -20,8 +22,9 @@ the label, the class is there with the probability p = (g - b) / (1 - a - b), an
 a p / (1 - g) (D. Angluin and P. Laird, Learning from Noisy Examples, Machine Learning 2 (1988), for the noise model).
 The two shares are also estimated for each class, shrunk towards those of all.
 
-The estimate assumes that wrong labels fall on any videos alike. If the labelling confuses two classes that look alike,
-their wrong labels get lower chances than they should.
+The estimate assumes that each label is wrong with the same chance, whatever the video shows. So a video counts as often
+as it has labels, wherever it stands for the videos with a wrong label. If the labelling confuses two classes that look
+alike, their wrong labels get lower chances than they should.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from absl import logging
 
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.labels.isotonic import RisingCurve, rising_curve
@@ -41,7 +45,9 @@ _FEW_SCORES = 10.0  # labels of a class whose mean score counts as much as what 
 _FEW_LABELS = 100.0  # labels of a class whose share of errors counts as much as that of all classes
 _PLACES = 10.0  # of a curve, per unit of the margin
 _DEVIATIONS = 5.0  # of the bounds from which the shares of errors follow
+_RANKS = 1000.0  # steps in which ranks within a class are pooled
 _LARGEST_SHARE = 0.5  # of wrong or of missing labels
+_LEAST_SHARE = 1e-4
 _LEAST = 1e-9  # odds stay finite
 
 
@@ -59,30 +65,37 @@ class ScoreCounts:
     Attributes:
       labelled: int64 [C, BINS], the videos with the label.
       others: int64 [C, BINS], the videos without it.
+      other_labels: int64 [C, BINS], the labels of the videos without it.
     """
 
     labelled: Ints64
     others: Ints64
+    other_labels: Ints64
 
     @classmethod
     def of_classes(cls, num_classes: int) -> Self:
         """Counts of no video yet."""
-        return cls(*np.zeros((2, num_classes, BINS), np.int64))
+        return cls(*np.zeros((3, num_classes, BINS), np.int64))
 
     def add(self, scores: Floats32, labels: Bools) -> None:
         """Adds the log-odds [B, C] of some videos, with their labels [B, C]."""
         bins = np.minimum((scores + np.float32(_LIMIT)) * np.float32(BINS / 2 / _LIMIT), BINS - 1).astype(np.int32)
         bins += np.arange(scores.shape[1], dtype=np.int32) * BINS
-        size = self.labelled.size
-        every = np.bincount(bins.ravel(), minlength=size)
-        labelled = np.bincount(bins[labels], minlength=size)
-        self.labelled += labelled.reshape(self.labelled.shape)
-        self.others += (every - labelled).reshape(self.others.shape)
+        size, shape = self.others.size, self.others.shape
+        every, labelled = np.bincount(bins.ravel(), minlength=size), np.bincount(bins[labels], minlength=size)
+        num_labels = labels.sum(1)
+        of_all = np.bincount(bins.ravel(), np.repeat(num_labels, labels.shape[1]), size)
+        of_labelled = np.bincount(bins[labels], np.repeat(num_labels, num_labels), size)
+        self.labelled += labelled.reshape(shape)
+        self.others += (every - labelled).reshape(shape)
+        self.other_labels += (of_all - of_labelled).astype(np.int64).reshape(shape)
 
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
-        return ScoreCounts(self.labelled + other.labelled, self.others + other.others)
+        pairs = ((getattr(self, name), getattr(other, name)) for name in SCORE_COUNTS)
+        return ScoreCounts(*(one + another for one, another in pairs))
 
 
+SCORE_COUNTS = tuple(field.name for field in dataclasses.fields(ScoreCounts))
 _SCORES = (np.arange(BINS) + 0.5) * (2 * _LIMIT / BINS) - _LIMIT  # in the middle of each bin
 
 
@@ -174,8 +187,8 @@ def estimate(counts: ScoreCounts) -> LabelNoise:
     margins, classes = _margins(counts), np.arange(len(counts.labelled))[:, np.newaxis]
     places = margins.at(classes, np.broadcast_to(_SCORES, counts.labelled.shape))
     prior = np.broadcast_to(margins.prior[:, np.newaxis], places.shape)
-    weighted: Floats64 = np.multiply(counts.others, np.exp(prior), dtype=np.float64)  # as many as there are labels
-    ratio, wrong = _curve(places, counts.labelled, weighted), _wrong_share(places, counts.labelled, weighted)
+    of_wrong = _scores_of_wrong(counts)
+    ratio, wrong = _curve(places, counts.labelled, of_wrong), _wrong_share(counts.labelled, of_wrong)
     share = _curve(places + prior, counts.labelled, counts.others)
     missing = _missing_share(places + prior, counts.labelled, counts.others)
     num_labels = counts.labelled.sum(1)
@@ -211,18 +224,35 @@ def _upper(counts: Floats64) -> Floats64:
     return np.asarray(counts + _DEVIATIONS**2 / 2 + _DEVIATIONS * np.sqrt(counts + _DEVIATIONS**2 / 4))
 
 
-def _wrong_share(places: Floats64, labelled: Ints64, weighted: Floats64) -> float:
-    """The share of labels that is wrong: the least ratio of labels to other videos below a margin."""
-    _, yes, no = _pooled(places, labelled, weighted)
-    below, other = np.cumsum(yes), np.cumsum(no)
-    bound = _upper(below) / np.maximum(other, _LEAST)
-    place = int(np.argmin(bound))
-    return float(np.clip((below[place] + 0.5) / max(other[place], _LEAST), 1e-4, _LARGEST_SHARE))
+def _scores_of_wrong(counts: ScoreCounts) -> Floats64:
+    """How often each score would occur if all labels were wrong, float64 [C, BINS]."""
+    labels = counts.labelled.sum(1) / np.maximum(counts.other_labels.sum(1), 1)
+    return np.asarray(counts.other_labels * labels[:, np.newaxis])
+
+
+def _wrong_share(labelled: Ints64, of_wrong: Floats64) -> float:
+    """The share of labels that is wrong: the least ratio of labels to wrong ones below a rank within the class."""
+    ranks = of_wrong.cumsum(1) / np.maximum(of_wrong.sum(1), _LEAST)[:, np.newaxis]
+    _, yes, no = _pooled(_RANKS / _PLACES * ranks, labelled, of_wrong)
+    below, other = np.cumsum(yes), np.maximum(np.cumsum(no), _LEAST)
+    bounds = _upper(below) / other
+    place = int(np.argmin(bounds))
+    return _share_if_known("wrong", float(bounds[place]), float((below[place] + 0.5) / other[place]))
 
 
 def _missing_share(places: Floats64, labelled: Ints64, others: Ints64) -> float:
     """The share of true labels that is missing: the least share of videos without the label above a place."""
     _, yes, no = _pooled(places, labelled, others)
     above, without = np.cumsum(yes[::-1]), np.cumsum(no[::-1])
-    place = int(np.argmin(_upper(without) / (above + _upper(without))))
-    return float(np.clip((without[place] + 0.5) / (above[place] + without[place] + 1), 1e-4, _LARGEST_SHARE))
+    bounds = _upper(without) / (above + _upper(without))
+    place = int(np.argmin(bounds))
+    share = (without[place] + 0.5) / (above[place] + without[place] + 1)
+    return _share_if_known("missing", float(bounds[place]), float(share))
+
+
+def _share_if_known(kind: str, bound: float, share: float) -> float:
+    """The share of errors; hardly any, with a warning, if its upper bound says nothing."""
+    if bound < _LARGEST_SHARE:
+        return max(share, _LEAST_SHARE)
+    logging.warning("the scores do not tell how many labels are %s: the videos are too few, or the model too bad", kind)
+    return _LEAST_SHARE

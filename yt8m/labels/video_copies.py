@@ -42,10 +42,13 @@ class VectorWriter:
 
     Args:
       file: an open file, into which the vectors are written.
+
+    Attributes:
+      num_labels: number of the labels of all videos so far.
     """
 
     def __init__(self, file: Any) -> None:
-        self._file, self._digests = file, list[bytes]()
+        self._file, self._digests, self.num_labels = file, list[bytes](), 0
 
     def add(self, batch: NumpyBatch) -> None:
         """Adds some videos."""
@@ -55,6 +58,7 @@ class VectorWriter:
             for values in batch.features.values():
                 digest.update((values[row, :length] if values.ndim == 3 else values[row]).tobytes())
             self._digests.append(digest.digest())
+        self.num_labels += int(batch.labels.sum())
         self._file.write(batch.joined_means().astype(np.float16).tobytes())
 
     def digests(self) -> NDArray[np.void]:
