@@ -188,9 +188,9 @@ def test_decisions_that_cannot_be_read_are_refused_before_the_work(
 
 def test_videos_without_any_label_are_refused(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "names.csv").write_text("index,name\n0,cat\n1,dog\n")
-    np.savez(tmp_path / "clips.npz", id=["a", "b", "c"], labels=["", "", ""], clip=np.eye(3, 4, dtype=np.float32))
+    np.savez(tmp_path / "clips.npz", id=[*"abcdefghijkl"], labels=[""] * 12, clip=np.eye(12, 4, dtype=np.float32))
     words = [f"--table={tmp_path}/clips.npz", f"--vocabulary={tmp_path}/names.csv", f"--out={tmp_path}/data"]
     assert cli.main(["make-records", *words]) == 0
     pattern = f"{tmp_path}/data/video/*/*.tfrecord"
     assert cli.main(["audit", f"--data={pattern}", f"--out={tmp_path}/audit", "--folds=2"]) == 2
-    assert "none of the 3 videos has a label to audit" in capfd.readouterr().err
+    assert "none of the 12 videos has a label to audit" in capfd.readouterr().err
