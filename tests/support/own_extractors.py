@@ -31,6 +31,22 @@ class Colours(Extractor):
 
 
 @dataclass(frozen=True)
+class Thumbnails(Extractor):
+    """The mean colour of each of 6 x 8 fields, from 0 to 1."""
+
+    feature: ClassVar[str] = "thumbnails"
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        def compute(pictures: np.ndarray) -> np.ndarray:
+            rows = [part.mean(axis=1) for part in np.array_split(pictures.astype(np.float32) / 255, 6, axis=1)]
+            fields = [part.mean(axis=1) for row in rows for part in np.array_split(row, 8, axis=1)]
+            return np.concatenate(fields, axis=1)
+
+        yield compute
+
+
+@dataclass(frozen=True)
 class Bands(Extractor):
     """How loud each of eight bands of a window is."""
 

@@ -45,7 +45,7 @@ class AuditConfig(Checked):
     )  # fmt: skip
     max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1, is_common=True)
     similarity: float = option(
-        0.9,
+        0.85,
         "list pairs of videos that are at least so similar as near copies, up to 1",
         minimum=0.1,
         maximum=1,
