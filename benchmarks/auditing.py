@@ -1,10 +1,11 @@
 """How CPU time and memory of `yt8m audit` grow with the number of videos: `python -m benchmarks.auditing`.
 
 The videos are generated: 3,862 classes, 1,024 + 128 values, one copy with noise for each hundred videos. Each size is
-audited by a process of its own. The growth between two sizes is the exponent of a power; that of the largest two gives
-the figures for 1.1 million videos. The time of training is given by its number of steps instead, which is known. With
-`--passes=1` the models are trained for one pass, and the measured time is multiplied to that of the usual number of
-passes. If other programs use the machine, half the CPU time stands for the time on two cores.
+audited by a process of its own. The growth between two sizes is the exponent of a power. That of the largest two gives
+the time for 1.1 million videos, but growth below 1 counts as 1; memory is extrapolated by a line.
+The time of training is given by its number of steps instead, which is known. With `--passes=1` the models are trained
+for one pass, and the measured time is multiplied to that of the usual number of passes. If other programs use the
+machine, half the CPU time stands for the time on two cores.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ def print_growth(table: Mapping[int, Mapping[str, float]]) -> None:
         small, large = table[before].get(name, 0.0), table[last][name]
         power = math.log(large / small) / math.log(last / before) if small > 0 and large > 0 else 0.0
         by_steps = usual_steps(WHOLE) / usual_steps(last)
-        whole = large * (by_steps if name == "training" else (WHOLE / last) ** power)
+        whole = large * (by_steps if name == "training" else (WHOLE / last) ** max(power, 1))
+        if "MB" in name:
+            whole = large + (large - small) / (last - before) * (WHOLE - last)
         is_time = "MB" not in name and " of " not in name and " in " not in name
         minutes += whole / 60 if is_time else 0
         columns = "".join(f"{table[size].get(name, 0.0):12,.3f}" for size in sizes)

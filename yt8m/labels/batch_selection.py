@@ -1,11 +1,13 @@
 """`yt8m select`: the videos to label next, as a batch: uncertain, of rare classes, and different from one another.
 
-- *Uncertainty* of a class is the variance p (1 - p) of a label with the probability p, times 4. The value of a video is
-  the sum over its best classes, each weighted by how rare the class is: by 1 / sqrt(1 + its number of labels).
+- *Uncertainty* of a class is twice the standard deviation sqrt(p (1 - p)) of a label with the probability p. The value
+  of a video is the sum over its best classes, each divided by 1 + its number of labels, so that rare classes count.
 - *Difference* is the distance (1 - cosine) from the nearest video that is labelled or was chosen before.
 
-Videos are chosen one after another by the product of both (the greedy algorithm for k centres: T. F. Gonzalez,
-Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
+Videos are chosen one after another by the largest value x distance^6 (the greedy algorithm for k centres: T. F.
+Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
+The exponent is large because distances in many dimensions differ little: without it, values alone decide. With
+`--by=uncertainty` the value is the sum of the variances 4 p (1 - p), and nothing else counts.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import Scorer
 
 _CLASSES = 20  # best classes of a video that count
-_POOL = 20  # candidates for each video to choose: those of the largest values
+_POOL = 50_000  # candidates that are compared with one another: those of the largest values
+_POWER = 6  # of the distance
 _MOST_LABELLED = 20_000  # labelled videos that candidates are compared with
 _BLOCK = 2048
 
@@ -127,22 +130,22 @@ def select(candidates: UnlabelledVideos, counts: Ints64, labelled: Floats32, con
       config: how many, and by what.
     """
     number = min(config.count, len(candidates.ids))
-    weights = 1 / np.sqrt(1 + counts[candidates.best.classes])
-    uncertainty = 4 * candidates.best.scores * (1 - candidates.best.scores)
+    variances = 4.0 * candidates.best.scores * (1 - candidates.best.scores)
     if config.by == "random":
         places = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
-        return Selection(places, uncertainty.sum(1)[places].astype(np.float64), np.full(number, np.nan))
-    values = (uncertainty * (weights if config.by == "all" else 1)).sum(1).astype(np.float64)
-    pool = np.argsort(-values, kind="stable")
-    if config.by == "uncertainty":
-        return Selection(pool[:number], values[pool[:number]], np.full(number, np.nan))
-    pool = pool[: max(number, _POOL * number)]
+        return Selection(places, variances.sum(1)[places].astype(np.float64), np.full(number, np.nan))
+    is_all = config.by == "all"
+    rarity = 1 / (1 + counts[candidates.best.classes])
+    values = ((np.sqrt(variances) * rarity) if is_all else variances).sum(1).astype(np.float64)
+    pool = np.argsort(-values, kind="stable")[: max(number, _POOL) if is_all else number]
+    if not is_all:
+        return Selection(pool, values[pool], np.full(number, np.nan))
     chosen, distances = _greedy(values[pool], candidates.directions[pool], labelled, number)
     return Selection(pool[chosen], values[pool[chosen]], distances)
 
 
 def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: int) -> tuple[Ints64, Floats64]:
-    """The places and distances of the videos with the largest products of value and distance, one after another."""
+    """The places and distances of the videos with the largest value x distance^_POWER, one after another."""
     nearest = np.full(len(values), -1.0)
     for start in range(0, len(labelled), _BLOCK):
         nearest = np.maximum(nearest, (directions @ labelled[start : start + _BLOCK].T).max(1))
@@ -150,7 +153,7 @@ def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: 
     free = np.ones(len(values), np.bool_)
     for _ in range(number):
         distance = np.maximum(1 - nearest, 0)
-        place = int(np.argmax(np.where(free, values * distance, -1)))
+        place = int(np.argmax(np.where(free, values * distance**_POWER, -1)))
         chosen.append(place)
         distances.append(distance[place])
         free[place] = False

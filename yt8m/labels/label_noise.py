@@ -92,7 +92,7 @@ class ScoreCounts:
 
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
         pairs = ((getattr(self, name), getattr(other, name)) for name in SCORE_COUNTS)
-        return ScoreCounts(*(one + another for one, another in pairs))
+        return ScoreCounts(*(counts + more for counts, more in pairs))
 
 
 SCORE_COUNTS = tuple(field.name for field in dataclasses.fields(ScoreCounts))
