@@ -30,6 +30,8 @@ alike, their wrong labels get lower chances than they should.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -92,7 +94,7 @@ class ScoreCounts:
 
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
         pairs = ((getattr(self, name), getattr(other, name)) for name in SCORE_COUNTS)
-        return ScoreCounts(*(counts + more for counts, more in pairs))
+        return ScoreCounts(*itertools.starmap(operator.add, pairs))
 
 
 SCORE_COUNTS = tuple(field.name for field in dataclasses.fields(ScoreCounts))
