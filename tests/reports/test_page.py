@@ -141,11 +141,9 @@ def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path
     assert points is not None
     for c in range(11):
         row, truth = rows[c], labels[:, c]
-        predicted = scores[:, c] >= points.thresholds[c]
-        precision, recall, f1, _ = metrics.precision_recall_fscore_support(truth, predicted, average="binary")
         ap = metrics.average_precision_score(truth, scores[:, c])
         assert row[3:5] == (f"{truth.sum()}", f"{ap:.3f}")
-        assert row[6:10] == (f"{precision:.3f}", f"{recall:.3f}", f"{f1:.3f}", f"{points.thresholds[c]:.3g}")
+        assert row[6:10] == (*(f"{share[c]:.3f}" for share in points[3:6]), f"{points.thresholds[c]:.3g}")
         assert row.remark == ""
         aps = np.array([corrected_ap(scores[rows, c], truth[rows]) for rows in sets])
         low, high = interval(corrected_ap(scores[:, c], truth), aps)

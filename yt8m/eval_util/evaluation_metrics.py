@@ -253,7 +253,7 @@ class _Best(NamedTuple):
 
 
 def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> OperatingPoints:
-    """The best threshold of each class, and precision, recall and F1 of all classes at their thresholds.
+    """The best threshold of each class, and the precision, recall and F1 that such thresholds have on other videos.
 
     If several thresholds give the best F1, the highest is taken. A threshold is half-way between the lowest score
     that reaches it and the next lower one (if there is none, a thousandth below the score), so that rounding changes no
@@ -270,10 +270,11 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
     common = _best_of_lists(np.sort(arrays.without_class(keys)), label_counts.sum(keepdims=True))
     is_own = np.asarray((label_counts >= min_positives) & (best.f1 > 0))
     anyone = common.thresholds[0] if common.f1[0] > 0 else NOTHING_KNOWN
-    return _counted(keys, label_counts, np.where(is_own, best.thresholds, anyone), is_own)
+    measured = _cross_fitted(keys, label_counts, is_own)
+    return OperatingPoints(np.where(is_own, best.thresholds, anyone), is_own, label_counts, *measured)
 
 
-def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
+def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
     """Computes the F1 of each possible threshold, that is, for each block of equal scores as the last one predicted."""
     best = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
@@ -295,13 +296,39 @@ def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
     return best
 
 
-def _counted(keys: Keys, positives: Ints64, thresholds: Floats64, is_own: Bools) -> OperatingPoints:
-    classes = arrays.class_of(keys)
-    chosen = arrays.score_of(keys) >= thresholds[classes]
-    predicted = np.bincount(classes[chosen], minlength=len(positives))
-    right = np.bincount(classes[chosen & arrays.hit_of(keys)], minlength=len(positives))
-    shares = (_share(right, predicted), _share(right, positives), _share(2 * right, predicted + positives))
-    return OperatingPoints(thresholds, is_own, positives, *shares)
+def _cross_fitted(keys: Keys, positives: Ints64, is_own: Bools) -> tuple[Floats64, Floats64, Floats64]:
+    """Precision, recall and F1 [C] of thresholds that are chosen on one half of the entries and used on the other.
+
+    On the entries that chose a threshold they would be too high. A class without a threshold of its own has nan.
+
+    Args:
+      keys: sorted entries.
+      positives: int64 [C], number of labels of each class.
+      is_own: bool [C], which classes have a threshold of their own.
+    """
+    halves = [keys[_in_second_half(keys) == half] for half in (False, True)]
+    unranked = positives - _hits(keys, len(positives))
+    predicted = right = np.zeros(len(positives), np.int64)
+    for choosing, used in (halves, halves[::-1]):
+        best = _best_of_lists(choosing, _hits(choosing, len(positives)) + unranked / 2)
+        thresholds = np.where(is_own & (best.f1 > 0), best.thresholds, np.inf)
+        reaching = used[arrays.score_of(used) >= thresholds[arrays.class_of(used)]]
+        predicted = predicted + np.bincount(arrays.class_of(reaching), minlength=len(positives))
+        right = right + _hits(reaching, len(positives))
+    labels = np.where(is_own, positives, 0)
+    return _share(right, predicted), _share(right, labels), _share(2 * right, predicted + labels)
+
+
+def _hits(keys: Keys, num_classes: int) -> Ints64:
+    return np.bincount(arrays.class_of(keys[arrays.hit_of(keys)]), minlength=num_classes)
+
+
+def _in_second_half(keys: Keys) -> Bools:
+    """A half of the entries by a hash of class and score (SplitMix64): equal scores of a class stay together."""
+    mixed = keys >> np.uint64(1)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray((mixed ^ (mixed >> np.uint64(31))) & np.uint64(1)).astype(np.bool_)
 
 
 def _share(part: Ints64, whole: Ints64) -> Floats64:

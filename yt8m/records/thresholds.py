@@ -2,10 +2,11 @@
 
     index,name,threshold,basis,positives,precision,recall,f1,step
     0,cat,0.4375,class,120,0.85,0.8,0.824242424,1000
-    1,newt,0.25,common,2,0.5,0.5,0.5,1000
+    1,newt,0.25,common,2,,,,1000
 
 `basis` is `class` for a threshold that was chosen for the class, and `common` for one that was chosen for all classes
-together, because the class has too few positives. `step` is the step of the evaluated checkpoint.
+together, because the class has too few positives. Precision, recall and F1 are cross-fitted: each half of the
+predictions chooses a threshold that is used on the other half. `step` is the step of the evaluated checkpoint.
 
 Thresholds that guarantee a precision have three further columns, and neither precision nor F1, which would be too high
 on the videos that chose the threshold:
@@ -75,9 +76,9 @@ class OperatingPoints(NamedTuple):
       thresholds: float64; inf for a class that abstains.
       is_own: bool, False for a class that has the common threshold, or none.
       positives: int64, number of labels.
-      precision: float64; nan if no score reaches the threshold.
-      recall: float64; nan without a positive.
-      f1: float64; nan if there is neither.
+      precision: float64, on videos that did not choose it: of thresholds that one half of the predictions chose, on the
+        other half; nan without a threshold of its own, or if no score reaches it.
+      recall, f1: float64, in the same way.
       guarantee: None for the thresholds with the best F1. If there is one, precision and F1 are nan.
     """
 
