@@ -102,6 +102,24 @@ def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pa
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
 
 
+@pytest.mark.parametrize("key", ["version", "format", "extractors", "step"])
+def test_a_file_that_lacks_a_fact_of_itself_is_refused(tmp_path: pathlib.Path, key: str) -> None:
+    path = small_exports.export_file(tmp_path, "LogisticModel")
+    model = onnx.load(path)
+    texts = {text.key: text for text in model.metadata_props}
+    about = json.loads(texts["yt8m"].value)
+    del about[key]
+    texts["yt8m"].value = json.dumps(about)
+    onnx.save(model, path)
+    with pytest.raises(UsageError, match="this project did not write this ONNX file"):
+        OnnxFile(path)
+
+
+def test_a_folder_is_no_onnx_file(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        OnnxFile(str(tmp_path))
+
+
 _CONVERSION = """
 import resource
 from yt8m.export import onnx_conversion

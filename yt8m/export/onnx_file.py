@@ -29,6 +29,7 @@ from yt8m.storage import copies, json_text
 
 ENDING = ".onnx"
 ABOUT, FIGURES = "yt8m", "figures.json"
+_FACTS = {"model", "extractors", "step", "is_averaged", "weights"}  # what `ABOUT` has besides format and version
 FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
 
 
@@ -50,7 +51,7 @@ class OnnxFile:
     """
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
-        if content is None and not storage.exists(path):
+        if content is None and (not storage.exists(path) or storage.is_dir(path)):
             raise UsageError(f"{path}: there is no such file; name one that `yt8m export --format=onnx` wrote.")
         self._path = path
         self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
@@ -59,6 +60,8 @@ class OnnxFile:
             self.about: dict[str, Any] = json_text.parse(self.texts[ABOUT])
             formats.refuse_newer(path, self.about["version"], formats.ONNX)
             self.format = data_format.parse(self.about["format"])
+            if not self.about.keys() >= _FACTS:
+                raise KeyError(ABOUT)
         except (KeyError, ValueError, TypeError) as error:
             raise UsageError(
                 f"{path}: this project did not write this ONNX file, so its inputs are unknown; `yt8m export "

@@ -154,13 +154,17 @@ def padded(videos: Videos, rows: int) -> Any:
 
 
 def refuse_nan_in(videos: Videos) -> None:
-    """Raises `UsageError` if an array that the user gave holds NaN; the message names the array and the video."""
+    """Refuses arrays of the user's that hold NaN or an infinity; the message names the array and the video.
+
+    Raises:
+      UsageError: there is such an array.
+    """
     if not isinstance(videos, NumpyBatch):
         return
     for name, values in videos.features.items():
-        rows = np.isnan(values).reshape(len(values), -1).any(axis=1)
+        rows = (~np.isfinite(values)).reshape(len(values), -1).any(axis=1)
         if rows.any():
-            raise UsageError(f"{name} of video {videos.ids[int(rows.argmax())]} holds NaN.")
+            raise UsageError(f"{name} of video {videos.ids[int(rows.argmax())]} holds NaN or an infinity.")
 
 
 def _as_fed(values: Any) -> Any:
