@@ -24,7 +24,9 @@ _LARGEST_FILE = 2**31 - 1  # bytes of a protobuf message
 def plain_loops() -> Iterator[None]:
     """Inside the block loops are built of version 1's operations, which tf2onnx makes one Loop of.
 
-    It cannot convert the tensor lists of version 2's loops.
+    It cannot convert the tensor lists of version 2's loops. ONNX's LSTM and GRU nodes would be no faster: 16 videos of
+    300 frames took 1.3 s of CPU time in LstmModel's Loops, and 1.5 s in LSTM nodes of these sizes
+    (`python -m pytest -s -m heavy tests/export/test_onnx_conversion_loops.py`).
     """
     was_on = tf.control_flow_v2_enabled()
     tf.disable_control_flow_v2()
