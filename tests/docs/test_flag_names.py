@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
 import re
 from collections.abc import Sequence
 
 import pytest
 
-from yt8m.command_line import cli, config_flags
+from yt8m.command_line import cli, commands, config_flags
 from yt8m.command_line.flag_parsing import Flag
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/users/commands.md"
@@ -55,7 +54,7 @@ def flags_of_command(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     monkeypatch.setattr(config_flags, "parse", take)
     name, *words = command.split()
     with pytest.raises(Read):
-        importlib.import_module(cli.COMMANDS[name].module).main(words)
+        commands.call(name, words)
     return {flag.name: flag for flag in known}
 
 

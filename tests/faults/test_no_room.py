@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import pathlib
 import resource
@@ -16,8 +15,7 @@ from small_run import run
 
 from yt8m import eval as evaluation
 from yt8m import inference
-from yt8m.command_line import export as export_command
-from yt8m.command_line.program import run_main
+from yt8m.command_line import cli
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ PROGRAMS = {
         ["--input_data_pattern={data}", "--output_file={out}/p.csv", "--output_model_tgz={out}/m.tgz"],
         "/run/inference_model",
     ),
-    "export": (functools.partial(run_main, "yt8m export", export_command.main), ["--out={out}/exported"], "/exported"),
+    "export": (lambda words: cli.main(["export", *words]), ["--out={out}/exported"], "/exported"),
 }
 
 

@@ -13,9 +13,8 @@ from small_run import run, train_words
 
 from yt8m import eval as evaluation_program
 from yt8m import inference, scoring, train
-from yt8m.command_line import average_checkpoints as average_checkpoints_command
+from yt8m.command_line import commands
 from yt8m.command_line import ensemble as ensemble_command
-from yt8m.command_line import export as export_command
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -171,7 +170,10 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading)
-    assert export_command.main([f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"]) == 0
+    assert (
+        commands.call("export", [f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"])
+        == 0
+    )
     assert "step 12" in (tmp_path / "model/README.md").read_text()
     assert not (folder / "model.ckpt-6.index").exists()
 
@@ -180,7 +182,7 @@ def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_the_mean_of_checkpoints(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading, goes=0)
-    assert average_checkpoints_command.main([f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
+    assert commands.call("average-checkpoints", [f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
     assert checkpoints.steps_in(str(tmp_path / "mean")) == [12]
     assert not (folder / "model.ckpt-0.index").exists()
 

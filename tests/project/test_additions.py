@@ -147,7 +147,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yt8m import options
-from yt8m.command_line import config_flags
 from yt8m.options import option
 
 
@@ -158,9 +157,9 @@ class AddedConfig(options.Checked):
     word: str = option("hello", "what is printed")
 
 
-def main(argv: list[str]) -> int:
+def run(config: AddedConfig) -> int:
     """Prints the word; returns the exit status."""
-    print(config_flags.read(AddedConfig, "yt8m added", "Prints a word.", argv).word)
+    print(config.word)
     return 0
 '''
 
@@ -225,9 +224,9 @@ def add_workload_flag(copy: pathlib.Path) -> None:
 
 
 def add_command(copy: pathlib.Path) -> None:
-    (copy / "yt8m/command_line/added.py").write_text(COMMAND)
-    entry = '        "added": Command("yt8m.command_line.added", "print a word"),\n'
-    insert(copy / "yt8m/command_line/cli.py", '    "more": {', entry)
+    (copy / "yt8m/reports/added.py").write_text(COMMAND)
+    names = '"yt8m.reports.added:run", "print a word", "AddedConfig", "Prints a word."'
+    insert(copy / "yt8m/command_line/commands.py", '    "more": {', f'        "added": Command({names}),\n')
 
 
 def add_optimizer(copy: pathlib.Path) -> None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
 import re
-from collections.abc import Mapping
 
+from yt8m.command_line.commands import COMMANDS, call
 from yt8m.command_line.flag_parsing import CHOOSE
 from yt8m.errors import UsageError
 
@@ -74,10 +73,9 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]
     end = "" if is_whole else " "
-    commands: Mapping[str, object] = importlib.import_module("yt8m.command_line.cli").COMMANDS
     if not before:
-        return [name + end for name in commands if name.startswith(started)]
-    if before[0] not in commands or not started.startswith("-"):
+        return [name + end for name in COMMANDS if name.startswith(started)]
+    if before[0] not in COMMANDS or not started.startswith("-"):
         return []
     name, equals, value = started.lstrip("-").partition("=")
     flags = _flags(before[0])
@@ -105,10 +103,9 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 
 def _help(command: str) -> str:
     """The `--help=all` text of the command; empty if it prints none."""
-    module = importlib.import_module("yt8m.command_line.cli").COMMANDS[command].module
     printed = io.StringIO()
     for words in _SUBCOMMANDS.get(command, ([],)):
         quiet = contextlib.redirect_stderr(io.StringIO())
         with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):
-            importlib.import_module(module).main([*words, "--help=all"])
+            call(command, [*words, "--help=all"])
     return printed.getvalue()

@@ -15,7 +15,7 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import missing_extra
+from yt8m.errors import UsageError, missing_extra
 from yt8m.options import option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -24,7 +24,7 @@ from yt8m.reports.loading import Run, config_of, load
 from yt8m.reports.page import page
 from yt8m.reports.slices import ClassCounts
 
-__all__ = ["ReportConfig", "require_libraries", "write"]
+__all__ = ["ReportConfig", "require_libraries", "run", "write"]
 
 PAGE, COMPARISON = "report.html", "comparison.html"
 
@@ -50,6 +50,13 @@ class ReportConfig(options.Checked):
     media: str = same_as(EvalConfig, "media", needs="")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
+
+
+def run(config: ReportConfig, folders: Sequence[str]) -> None:
+    """Writes the page of the runs in these folders; raises like `write`, and `UsageError` if no run is named."""
+    if not folders:
+        raise UsageError("no run is named: yt8m report RUN [RUN ...].")
+    write(folders, config)
 
 
 def require_libraries() -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from datasets.sample_data.sample_shards import dequantized, read_frames, read_split
 
-from yt8m.command_line import verify as verify_command
-from yt8m.command_line.sample_data import main
+from yt8m.command_line import commands
 from yt8m.datasets.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
@@ -43,7 +42,7 @@ def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
     """Records and bytes as `yt8m verify` counts them, and the format of the records."""
     for folder in (path.parent for path in written.rglob("manifest.json")):
         shards = sorted(map(str, folder.glob("*.tfrecord")))
-        assert verify_command.main([*shards, f"--manifest={folder}/manifest.json"]) == 0
+        assert commands.call("verify", [*shards, f"--manifest={folder}/manifest.json"]) == 0
         found = manifest.read(f"{folder}/manifest.json")
         assert len(found.shards) == 3
         assert found.data is not None
@@ -221,7 +220,7 @@ def test_temporal_classes_need_time() -> None:
 def test_refused(argv: list[str], text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=text):
-        main(argv)
+        commands.call("sample-data", argv)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,7 +234,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
 
 def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
     code = (
-        "import sys; from yt8m.command_line.sample_data import main; status = main(sys.argv[1:]);"
+        "import sys; from yt8m.command_line import commands; status = commands.call('sample-data', sys.argv[1:]);"
         "print('tensorflow' in sys.modules); sys.exit(status)"
     )
     words = [f"--out_dir={tmp_path}", "--train=3", "--validate=1", "--test=1"]
@@ -249,11 +248,11 @@ def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
 def test_data_without_training_videos_are_not_to_be_trained_on(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
+    assert commands.call("sample-data", [f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
     assert capsys.readouterr().out == f"Wrote generated sample data (no YouTube-8M videos) into {tmp_path}.\n"
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
+        commands.call("sample-data", ["--help"])
     assert "--num_classes" in capsys.readouterr().out
