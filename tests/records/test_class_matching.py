@@ -47,6 +47,10 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "classes.csv"
     path.write_text('\ufeffold,new\r\ndog , hound\r\n\r\n"cat, big",lion\r\n', encoding="utf-8")
     assert read_renames(str(path)) == {"dog": "hound", "cat, big": "lion"}
+    path.write_text("old,new\nnew,old\n")
+    assert read_renames(str(path)) == {"new": "old"}
+    path.write_text("old,new\n")
+    assert read_renames(str(path)) == {}
 
 
 @pytest.mark.parametrize(
@@ -58,11 +62,13 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
         ("", "expected the header old,new"),
         ("old,new\na,b\na,c\n", "a class is renamed once, but the file has 'a' 2 times"),
         ("old,new\na,c\nb,c\n", "a class is renamed once, but the file has 'c' 2 times"),
+        ('old,new\na,"b\n', "this is no CSV file of UTF-8 text"),
+        ("old,new\ncaf\u00e9,b\n", "this is no CSV file of UTF-8 text"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, text: str, told: str) -> None:
     path = tmp_path / "classes.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     with pytest.raises(UsageError) as refused:
         read_renames(str(path))
     assert told in str(refused.value)

@@ -230,7 +230,18 @@ def test_training_goes_on_from_a_run_of_texts(evaluated: tuple[str, pathlib.Path
     zero, folder = evaluated
     words = [f"--train_data_pattern={folder}/data/video/train/*.tfrecord", f"--train_dir={folder}/few"]
     words += [f"--init_from={zero}", "--num_epochs=1", "--batch_size=4", "--model=LogisticModel"]
-    assert cli.main(["train", *words]) == 0
+    assert cli.main(["train", *words, "--moving_average_decay=0.5", "--base_learning_rate=0.5"]) == 0
+    (folder / "more.csv").write_text("name\nred thing\n")
+    words = [f"--model={folder}/few", f"--from_text={folder}/more.csv", f"--out={folder}/more_of_few"]
+    assert cli.main(["add-classes", *words]) == 0
+    before, after = (scores(f"{folder}/{name}", f"{folder}/film.mp4") for name in ("few", "more_of_few"))
+    assert all(after[name] == pytest.approx(score, abs=1e-6) for name, score in before.items())
+
+
+def scores(run: str, film: str) -> dict[str, float]:
+    """{class: the score of a film}."""
+    with yt8m.load(run) as model:
+        return {best.name: best.score for best in model.predict_video(film).classes}
 
 
 @pytest.mark.heavy
@@ -244,15 +255,12 @@ def test_classes_are_added_by_their_texts(run: tuple[str, str], tmp_path: pathli
     words = [f"--classes={tmp_path}/all.csv", f"--extractor=hf:{network}", f"--out={tmp_path}/all"]
     assert cli.main(["from-text", *words]) == 0
     film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc"), None, 4.0)
-    scores = []
-    for path in (folder, f"{tmp_path}/more", f"{tmp_path}/all"):
-        with yt8m.load(path) as model:
-            scores.append({one.name: one.score for one in model.predict_video(film).classes})
+    before, grown, anew = (scores(path, str(film)) for path in (folder, f"{tmp_path}/more", f"{tmp_path}/all"))
     assert list(json.loads(pathlib.Path(tmp_path, "more/config.json").read_text())["config"]["data"]["extractors"])
-    assert scores[1].keys() == scores[2].keys() == {"disc", "square", "stripes", "red thing", "moving disc"}
-    for name, score in scores[1].items():
-        assert score == pytest.approx(scores[2][name], abs=1e-6)
-        assert name not in scores[0] or score == pytest.approx(scores[0][name], abs=1e-6)
+    assert grown.keys() == anew.keys() == {"disc", "square", "stripes", "red thing", "moving disc"}
+    for name, score in grown.items():
+        assert score == pytest.approx(anew[name], abs=1e-6)
+        assert name not in before or score == pytest.approx(before[name], abs=1e-6)
 
 
 @pytest.mark.heavy

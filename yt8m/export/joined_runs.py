@@ -18,7 +18,7 @@ from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
-from yt8m.graph.restore import AVERAGE, assign
+from yt8m.graph.restore import assign, name_of_weights
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.records import vocabulary
@@ -166,11 +166,10 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
         variables = [variable for variable in tf.global_variables() if variable is not step]
         for place, checkpoint in enumerate(chosen):
             reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
+            saved_names = reader.get_variable_to_shape_map()
             for variable in (
                 variable_of_member for variable_of_member in variables if variable_of_member.op.name.startswith(prefix)
             ):
-                name = variable.op.name.removeprefix(prefix)
-                average = name + AVERAGE
-                value = reader.get_tensor(average if reader.has_tensor(average) else name)
-                assign(session, variable, value)
+                name = name_of_weights(variable.op.name.removeprefix(prefix), saved_names)
+                assign(session, variable, reader.get_tensor(name))
         return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))

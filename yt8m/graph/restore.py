@@ -5,7 +5,7 @@ Training resumes from its meta-graph, predictions need no model code, and a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +121,12 @@ def _few(names: list[str]) -> str:
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-AVERAGE = "/ExponentialMovingAverage"
+_AVERAGE = "/ExponentialMovingAverage"
+
+
+def name_of_weights(name: str, saved_names: Container[str]) -> str:
+    """The name under which a checkpoint has what evaluation reads of a variable: its moving average, if it has one."""
+    return name + _AVERAGE if name + _AVERAGE in saved_names else name
 
 
 class Started(NamedTuple):
@@ -182,7 +187,7 @@ def warm_start(
     rows = []
     for variable in model_variables():
         name, by_class = variable.op.name, variable.op.name in classes.axes
-        source = name + AVERAGE if name + AVERAGE in shapes else name
+        source = name_of_weights(name, shapes)
         problem = _misfit(variable, shapes.get(source), classes)
         rows.append(
             Started(name, variable.shape.as_list(), problem, source != name, classes.summary() if by_class else "")

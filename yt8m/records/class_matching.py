@@ -62,7 +62,8 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
         if later in old.names and later not in renames:
             raise UsageError(f"--rename: {name!r} becomes {later!r}, but the old vocabulary has a class {later!r} too.")
     places = {renames.get(name, name): index for index, name in enumerate(old.names)}
-    gone = tuple(old.names[index] for name, index in places.items() if name not in set(new.names))
+    new_names = set(new.names)
+    gone = tuple(old.names[index] for name, index in places.items() if name not in new_names)
     return Matching(tuple(places.get(name, -1) for name in new.names), len(old), gone, len(renames))
 
 
@@ -70,17 +71,20 @@ def read_renames(path: str) -> dict[str, str]:
     """{old name: new name} of a CSV file with the columns `old,new`.
 
     Raises:
-      UsageError: there is no such file, a line has not two names, or a name is there twice.
+      UsageError: there is no such file, it is no CSV file, a line has not two names, or a name is there twice.
     """
     if not storage.exists(path):
         raise UsageError(f"--rename={path}: there is no such file; expected a CSV file with the columns old,new.")
-    lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""))
-    rows = [[field.strip() for field in fields] for fields in lines if fields]
-    if rows[:1] != [_HEADER] or any(len(row) != len(_HEADER) or not all(row) for row in rows):
+    try:
+        lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
+        header, *rows = [[field.strip() for field in fields] for fields in lines if fields] or [[]]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UsageError(f"--rename={path}: this is no CSV file of UTF-8 text: {error}.") from error
+    if header != _HEADER or any(len(row) != len(_HEADER) or not all(row) for row in rows):
         raise UsageError(f"--rename={path}: expected the header old,new and two names on each line.")
     for column in zip(*rows, strict=True):
         _refuse_repeated(column, f"--rename={path}: a class is renamed once, but the file has")
-    return dict(rows[1:])
+    return dict(rows)
 
 
 def _refuse_repeated(names: Iterable[str], reason: str) -> None:

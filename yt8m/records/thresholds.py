@@ -147,10 +147,17 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
     """The thresholds of a file; `name`, `positives` and what was measured are not read.
 
     Raises:
-      RunError: a line has a wrong index, or no finite threshold though the class does not abstain, or there are not
-        `num_classes` lines; the message names the line.
+      RunError: the file is not UTF-8 text, a line has a wrong index, or no finite threshold though the class does not
+        abstain, or there are not `num_classes` lines; the message names the line.
     """
-    return parse(storage.read_text(path), path, num_classes)
+    return parse(_text(path), path, num_classes)
+
+
+def _text(path: str) -> str:
+    try:
+        return storage.read_text(path).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path} is no UTF-8 text: {error}. Save the file as CSV in UTF-8.") from error
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
@@ -243,9 +250,9 @@ def text_of_step(train_dir: str, step: int) -> str:
     """
     path = storage.join(train_dir, EVALUATION, NAME)
     try:
-        text = storage.read_text(path) if storage.exists(path) else ""
+        text = _text(path) if storage.exists(path) else ""
         return text if text and parse(text, path).step == step else ""
-    except (RunError, UnicodeDecodeError) as error:
+    except RunError as error:
         logging.warning("the export gets no thresholds: %s", error)
         return ""
 

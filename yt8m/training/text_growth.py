@@ -15,10 +15,12 @@ from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
 from yt8m.extractors.class_texts import TextClassifier, text_classifier
 from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
+from yt8m.storage import copies
 from yt8m.training.checkpoint_import import write_run
 from yt8m.training.text_run import read_prompts
 
@@ -87,6 +89,7 @@ def _classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> T
 
 
 def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
-    """The step of the newest checkpoint, and its weights [D, C] and biases [C]."""
-    checkpoint = tf.train.load_checkpoint(old.newest_checkpoint())
-    return int(checkpoint.get_tensor("global_step")), [checkpoint.get_tensor(name) for name in _VARIABLES]
+    """The step of the newest checkpoint, and its weights [D, C] and biases [C], or their moving averages."""
+    checkpoint = tf.train.load_checkpoint(copies.copy_of(old.newest_checkpoint()))
+    names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]
+    return int(checkpoint.get_tensor("global_step")), [checkpoint.get_tensor(name) for name in names]
