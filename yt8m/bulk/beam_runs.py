@@ -191,7 +191,7 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
 
 
 class ShardFn(beam.DoFn):
-    """Does the work of one shard. An error of this package becomes the shard's result: repeating would not help.
+    """Does the work of one shard. An error of this package is the result of the shard: repeating would not help.
 
     Args:
       config: the settings of the job.

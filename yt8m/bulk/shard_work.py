@@ -67,7 +67,7 @@ class RankedSegments(NamedTuple):
 
     @classmethod
     def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
-        """The best `most` of several lists. Of segments with equal scores the one of the earlier shard comes first."""
+        """The best `most` of several lists. If segments have equal scores, the one of the earlier shard comes first."""
         columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
         best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
         return cls(*(column[best] for column in columns))

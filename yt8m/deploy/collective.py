@@ -39,7 +39,7 @@ class Round(IntEnum):
     BARRIER = 5
 
     def options(self) -> tf.RunOptions:
-        """The options of such a call."""
+        """The options of a call of this kind."""
         options = tf.RunOptions()
         options.experimental.collective_graph_key = int(self)
         return options

@@ -116,7 +116,7 @@ class PrecisionCalibration:
         return _of_all(self._planning.entries(), self._testing.entries(), target)
 
     def for_each(self, common: ForAll, target: PrecisionTarget) -> OperatingPoints:
-        """The threshold for all classes as that of each class."""
+        """Operating points in which each class has the same threshold, the one for all classes."""
         everyone = np.ones(self.num_classes, np.bool_)
         guarantee = Guarantee(target, np.full(self.num_classes, common.predictions), everyone)
         return self._points(np.full(self.num_classes, common.threshold), guarantee, ~everyone)
@@ -133,9 +133,9 @@ class PrecisionCalibration:
 
 
 def thresholds_at(scores: Floats32) -> Floats64:
-    """The thresholds that `scores` just reach: half-way to the next lower float32, as a file with nine digits has it.
+    """The thresholds that `scores` just reach: half-way to the next lower float32, rounded to nine digits.
 
-    So a threshold is tested as it will be read, and rounding changes no decision.
+    Their file has nine digits too, so the thresholds that are read from it are exactly those that were tested.
     """
     halfway = (scores.astype(np.float64) + np.nextafter(scores, np.float32(-np.inf))) / 2
     return np.array([float(f"{threshold:.9g}") for threshold in halfway.tolist()], np.float64)

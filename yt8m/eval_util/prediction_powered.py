@@ -123,7 +123,7 @@ def tuned_weights(labelled: Scores, others: Scores) -> Floats64:
 
 
 def _residual_variance(labelled: Scores, weights: Floats64) -> Floats64:
-    """The variance of Y - b f over the labelled videos, [C]; Y is its own square."""
+    """The variance of Y - b f over the labelled videos, [C]; Y is 0 or 1, so its square is Y."""
     n = labelled.videos
     squares = labelled.labels - 2 * weights * labelled.products + weights**2 * labelled.squares
     mean = (labelled.labels - weights * labelled.sums) / n

@@ -20,8 +20,8 @@ THIRDS = ("head", "middle", "tail")
 def thirds(class_counts: Ints64 | None) -> list[Ints64]:
     """The classes of head, middle and tail; empty if no count is known.
 
-    If the classes do not divide by three, the earlier thirds are larger by one class. Of equally frequent classes the
-    one with the lowest index counts as the more frequent one.
+    If the classes do not divide by three, the earlier thirds are larger by one class. Among equally frequent classes
+    the one with the lowest index counts as the more frequent one.
 
     Args:
       class_counts: [C], number of training videos of each class; None or all 0 if it is not known.

@@ -253,5 +253,5 @@ def replaced_folder(folder: str) -> Iterator[str]:
     except (tf.errors.OpError, OSError) as error:
         reason = first_line(error).replace(part, folder)
         raise RunError(f"cannot write {folder}: {reason}. An earlier folder of that name is unchanged.") from error
-    except RunError as error:  # of a folder in this one, whose name while it is made says nothing to the user
+    except RunError as error:  # it names a path in the temporary folder, which the user does not know
         raise RunError(str(error).replace(part, folder)) from error

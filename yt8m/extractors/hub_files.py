@@ -76,8 +76,9 @@ def _snapshot(name: str, revision: str, with_code: bool) -> str:
         at = f" --hf_revision={revision}" if revision else ""
         raise RunError(
             "there is no such folder, its files are not in the cache "
-            f"({huggingface_hub.constants.HF_HUB_CACHE}), and huggingface.co cannot be reached. Where it can be, run "
-            f"yt8m extract --extractors=hf:{name}{at} --fetch_weights, and copy the cache."
+            f"({huggingface_hub.constants.HF_HUB_CACHE}), and huggingface.co cannot be reached. "
+            f"On a machine that reaches it, run yt8m extract --extractors=hf:{name}{at} --fetch_weights, "
+            "and copy the cache."
         ) from error
 
 

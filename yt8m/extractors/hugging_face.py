@@ -161,7 +161,8 @@ def _reduction(pooling: str, has_pooler: bool) -> Reduce:
     def reduce(output: Any) -> Any:
         pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
         if pooling == "output" and pooled is not None:
-            # A pooler without weights was filled with random ones; then the first token, which it takes, is the row.
+            # If the file has no weights of the pooler, transformers fills it with random ones. Then we take the first
+            # token, which is the input of the pooler.
             return pooled.flatten(1) if has_pooler else tokens[:, 0]
         return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
 

@@ -18,7 +18,7 @@ _GAP = 0.05  # seconds that the times of sound may differ from the number of its
 
 
 class NearestFrames(Generic[F]):
-    """Chooses the nearest frame for each of some seconds, which ascend; of two equally near ones the earlier.
+    """Chooses the nearest frame for each of some seconds, which ascend; or the earlier of two that are equally near.
 
     Args:
       seconds: the seconds.
@@ -68,7 +68,7 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
 
 
 def clip_of_row(row: int, per_second: float, hop: float) -> int:
-    """The number of the clip whose middle is nearest to a row; of two equally near ones the earlier."""
+    """The number of the clip whose middle is nearest to a row; or the earlier of two that are equally near."""
     return max(0, math.ceil(row / per_second / hop - 0.5 - 1e-9))
 
 
@@ -91,7 +91,7 @@ class _OpenClip(Generic[F, P]):
 
 
 class NearestClips(Generic[F, P]):
-    """Chooses the pictures of clips: each is the frame nearest to its second, of two equally near ones the earlier.
+    """Chooses the pictures of clips: each is the frame nearest to its second. If two are equally near, the earlier.
 
     Picture i of clip j belongs to second `start + j * hop + (i - (frames - 1) / 2) / rate`, so that the middle of clip
     j is at `start + j * hop`. A second outside of the part of the video becomes its start or its end, so at the ends

@@ -102,7 +102,7 @@ def create_optimizer(
 
 
 def check_optimizer(name: str, weight_decay: float | None = None) -> None:
-    """Refuses an unknown optimizer, and an own class that is none, without importing TensorFlow for the others.
+    """Refuses an unknown optimizer, or a class of the user that is no optimizer. Only the latter imports TensorFlow.
 
     Raises:
       UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no

@@ -37,7 +37,7 @@ class LabelIssues(NamedTuple):
     chances: Floats64
 
     def first(self, count: int) -> LabelIssues:
-        """The first ones."""
+        """The first `count` issues."""
         return LabelIssues(self.videos[:count], self.classes[:count], self.is_missing[:count], self.chances[:count])
 
 

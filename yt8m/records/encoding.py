@@ -61,7 +61,7 @@ class Contexts:
         yield from np.split(places[order], np.flatnonzero(np.diff(lengths[order])) + 1)
 
     def entry_bytes(self, place: int) -> int:
-        """Bytes of the entries of one video."""
+        """The number of bytes that the entries of one video take."""
         sizes = int(self._ids.lengths[place]), int(self._labels.lengths[place])
         return sum(len(_head(name, kind, size)) + size for (name, kind), size in zip(_ENTRIES, sizes, strict=True))
 
@@ -170,7 +170,7 @@ def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.
 
 
 def _framed_size(entries: int) -> int:
-    """Bytes of a framed Example with so many bytes of entries."""
+    """The number of bytes of a framed Example whose entries take `entries` bytes."""
     return _AROUND + len(shards.head(1, entries)) + entries + 4
 
 

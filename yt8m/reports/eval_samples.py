@@ -120,4 +120,4 @@ def read(train_dir: str) -> EvalSamples:
         samples.descriptions()
         return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged, or is not such a file: {again}.") from error
+        raise RunError(f"{path} is damaged, or is not the videos.npz of an evaluation: {again}.") from error

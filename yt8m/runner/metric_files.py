@@ -169,7 +169,7 @@ def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
 
 
 def session_end(is_well: bool) -> Any:
-    """The summary that ends the run in that table."""
+    """The summary that gives TensorBoard's table of hyper-parameters the end of the run."""
     status = bytes([1 << 3, _SUCCESS if is_well else _FAILURE])
     return _hparams("session_end_info", field(4, status + _seconds(2)))
 

@@ -293,7 +293,7 @@ class ShardPosition(_PositionFile):
         if "begun" not in position:
             raise RunError("it belongs to --exact_resume")
         if "data" not in position or not isinstance(position["begun"], int):
-            raise RunError("it is damaged: there is no number of shards that were begun")
+            raise RunError("it is damaged: the number of shards that were begun is missing")
         self._begun = position["begun"]
 
 

@@ -1,4 +1,4 @@
-"""What is told of a video's scores: its best classes, its tags, and its line in a prediction file."""
+"""What users see of a video's scores: its best classes, its tags, and its line in a prediction file."""
 
 from __future__ import annotations
 

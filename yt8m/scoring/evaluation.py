@@ -114,7 +114,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
 
 
 def _has_model_alone(folder: str) -> bool:
-    """Whether this is the folder of a run without checkpoints, such as `yt8m export` writes, with its model."""
+    """Whether the folder has an inference model but no checkpoints, like one that `yt8m export` writes."""
     model = storage.join(folder, run_dir.INFERENCE_MODEL, f"{run_dir.INFERENCE_MODEL}.meta")
     return folder != "" and run_dir.is_run(folder) and not checkpoints.steps_in(folder) and storage.exists(model)
 

@@ -55,7 +55,7 @@ class OnnxScorer(ArrayScorer):
         """The ids and scores of videos, with those of NaN."""
         if isinstance(videos, np.ndarray):
             raise UsageError(f"{self.path} is an ONNX file, which cannot read a cache: name its run.")
-        if not isinstance(videos, NumpyBatch):  # of a service, whose records have the ranges of the training data
+        if not isinstance(videos, NumpyBatch):  # records of a service; their bytes have the ranges of the training data
             videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
 

@@ -109,7 +109,7 @@ class Scorer(Closing, abc.ABC):
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
 
     def videos_in_batch(self, most: int = 1024) -> int:
-        """The default number of whole videos in a batch: at most `most`, and less of many frames."""
+        """The default number of whole videos in a batch: `most`, or fewer if videos have many frames."""
         return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
 
     def batches(self, data: Data, batch_size: int | None = None) -> Iterator[Videos]:

@@ -192,7 +192,7 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
         return JSONResponse(service.content_of(work.result(), top_k))
     except asyncio.CancelledError:  # by the server, which was told to end; it would write a traceback to the log
-        raise RefusedError(503, "the service ends, and there was no answer in time (--timeout).") from None
+        raise RefusedError(503, "the service is shutting down, and there was no answer in time (--timeout).") from None
     finally:
         if work is None or work.done():
             service.at_work -= 1

@@ -264,7 +264,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
     changes = [] if saved is None else resume.changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
-        changes = []  # the run that they compare with is gone
+        changes = []  # they are differences from the run that was just moved away
         logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes

@@ -213,9 +213,9 @@ class _Video:
     def _aligned(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
         """The rows of one extractor for the frames of the video, float32 [count, size].
 
-        Of clips, a frame gets the row of the one whose middle is nearest to the frame's time; of sound, the row of the
-        window in which that time lies. The last window also serves frames up to one hop after it. Frames without a
-        picture or sound get 0.
+        For clips, a frame gets the row of the clip whose middle is nearest to the frame's time. For sound, it gets the
+        row of the window in which that time lies; the last window also serves frames up to one hop after it. Frames
+        without a picture or sound get 0.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(computed, default=-1)
@@ -267,7 +267,7 @@ class _Batches:
 
 
 def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of extractors as manifests name them, the one that computes a feature of records at either level, if any."""
+    """The entry of a manifest for the extractor that computes a feature of records at either level, if there is one."""
     return next((entry for entry in entries if feature in (entry["feature"], f"mean_{entry['feature']}")), None)
 
 

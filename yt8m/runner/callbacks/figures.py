@@ -201,7 +201,7 @@ class EvalMetrics(_InBackground):
         got = run_values.results
         self._loss = float(got["loss"]) if "loss" in got else None
         self.thread.put(got["reports"], self._loss)
-        # The run that ends the data has a `before_run` too, but no values.
+        # Noted here rather than in `before_run`: the call that finds no more data has a `before_run`, but no values.
         self._is_logged = self._is_due
         if self._is_due:
             self._report()

@@ -70,11 +70,11 @@ class SharedState:
             self._keys, _ = raw.LookupTableExportV2(table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64)
 
     def is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether the variables have values that belong to the run `run`."""
+        """Whether the variables have the values of the run `run`; false if they are new or of an earlier run."""
         return f"{_RUN}{run}" in self._all(session)
 
     def set_live(self, session: tf.Session, run: str) -> None:
-        """Records that the variables have values of the run `run`; call `clear` before they are assigned."""
+        """Records that the variables have the values of the run `run`; call `clear` before they are assigned."""
         self._change(session, self._insert, f"{_RUN}{run}")
 
     def clear(self, session: tf.Session, run: str) -> None:

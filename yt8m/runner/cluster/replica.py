@@ -125,7 +125,7 @@ class _Creator:
         return session
 
     def _is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether all variables have values that belong to the run `run`."""
+        """Whether the servers hold all variables, with the values of the run `run` rather than of an earlier one."""
         return not len(session.run(self._graph.missing)) and self._graph.state.is_live(session, run)
 
 
