@@ -11,8 +11,8 @@ from reader_records import video_record, write_shard
 
 from yt8m.command_line import cli
 from yt8m.datasets import ground_truth
-from yt8m.export import joined_files
-from yt8m.export.joined_files import aligned, side_by_side
+from yt8m.export import ensembles
+from yt8m.export.ensembles import aligned, side_by_side
 from yt8m.records.prediction_files import PredictionRow
 
 C = 12
@@ -184,7 +184,7 @@ def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
 ) -> None:
     """Also if the fit finds a file worth next to nothing: its weight is the smallest that is printed, not 0."""
     paths = world(tmp_path)
-    monkeypatch.setattr(joined_files, "fit", lambda *_: np.array([0.7499, 0.25009, 0.00001]))
+    monkeypatch.setattr(ensembles, "fit", lambda *_: np.array([0.7499, 0.25009, 0.00001]))
     words = ["--predictions", *paths, "--top_k=6"]
     labels = f"{tmp_path}/labels.tfrecord"
     assert run(*words, f"--fit_on={labels}", f"--output_file={tmp_path}/o.csv") == 0
@@ -196,7 +196,7 @@ def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
     weights = np.array([float(word) for word in line.removeprefix("--weights=").split(",")])
     truth = ground_truth.video_labels(labels, C, "fit_on")
-    _, held_out = joined_files.halves(side_by_side([str(path) for path in paths], C), truth, False, 6)
+    _, held_out = ensembles.halves(side_by_side([str(path) for path in paths], C), truth, False, 6)
     printed = said.out.split("GAP with fitted weights: ")[1].split()[0]
     assert printed == f"{held_out.gap(weights / weights.sum(), 6):.5f}"
 
@@ -216,7 +216,7 @@ def test_gap_of_pairs_is_that_of_the_metrics() -> None:
     scores = draw.random((50, C)).astype(np.float32) + 0.01
     rows = [PredictionRow("", f"{at}", np.arange(C, dtype=np.int32), scores[at]) for at in range(50)]
     stacked = [(*aligned([row], False, 5)[1:], labels[at], int(labels[at].sum())) for at, row in enumerate(rows)]
-    pairs = joined_files.ScoredPairs.stack(stacked)
+    pairs = ensembles.ScoredPairs.stack(stacked)
     from yt8m.eval_util import calculate_gap
 
     assert pairs.gap(np.ones(1), 5) == pytest.approx(calculate_gap(scores, labels, 5), abs=1e-9)

@@ -15,7 +15,7 @@ from yt8m.reports import charts, measures
 from yt8m.reports.charts import Picture
 from yt8m.reports.loading import Run, load
 from yt8m.reports.measures import ClassFigure
-from yt8m.reports.page import _confused, _differing
+from yt8m.reports.report_writer import _confused, _differing
 
 CLASSES = report_runs.CLASSES
 VERTICALS = ("Animals", "Plants", "Animals") * 4

@@ -20,7 +20,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import slices
 from yt8m.reports.loading import Run, certain_enough, load
 from yt8m.reports.report_writer import class_counts
-from yt8m.runs.run_files import RunFiles
+from yt8m.runs.opened_run import RunFiles
 
 CLASSES = report_runs.CLASSES
 VERTICALS = ("Animals", "Plants", "", "Animals") * 3

@@ -13,7 +13,7 @@ from yt8m.export import model_card
 from yt8m.records import manifest
 from yt8m.runner.cluster import exchange
 from yt8m.runs import best_checkpoint
-from yt8m.runs.run_files import RunFiles
+from yt8m.runs.opened_run import RunFiles
 from yt8m.storage import base, json_text
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -19,13 +19,16 @@ class Command(NamedTuple):
       options: the dataclass of the options, "Class" of the same module or "module:Class"; or "module:function", from
         words to the arguments.
       help: the sentence of `--help`, if `options` is a dataclass.
-      operands: whether words that are not flags are allowed (files, say); the function gets them after the config.
+      extractors: the option that names extractors, if their settings are flags too; the function gets them after the
+        config.
+      operands: whether words that are not flags are allowed (files, say); the function gets them last.
     """
 
     place: str
     purpose: str
     options: str = ""
     help: str = ""
+    extractors: str = ""
     operands: bool = False
 
 
@@ -51,7 +54,13 @@ GROUPS = {
             "RecordsConfig",
             "Makes records of your own videos from a table of ids and labels and arrays of features.",
         ),
-        "extract": Command("yt8m.command_line.extract:main", "make records of your own videos from the video files"),
+        "extract": Command(
+            "yt8m.datasets.extract:run",
+            "make records of your own videos from the video files",
+            "ExtractConfig",
+            "Makes records out of video files: the features that extractors compute from pictures and sound.",
+            extractors="extractors",
+        ),
         "inspect": Command(
             "yt8m.datasets.inspect_shards:run",
             "show what TFRecord shards hold, and what is damaged",
@@ -100,7 +109,13 @@ GROUPS = {
         "train": Command("yt8m.train:main", "train a model on TFRecord files"),
         "add-classes": Command("yt8m.command_line.add_classes:main", "add the classes of new data to a trained model"),
         "cloud-job": Command("yt8m.command_line.cloud_job:main", "train on Vertex AI: print the job, or submit it"),
-        "from-text": Command("yt8m.command_line.from_text:main", "make a run of classes from their names alone"),
+        "from-text": Command(
+            "yt8m.training.text_run:run",
+            "make a run of classes from their names alone",
+            "TextConfig",
+            "Makes a run out of the names of its classes, by a network that compares pictures with texts.",
+            extractors="extractor",
+        ),
         "import-checkpoint": Command(
             "yt8m.training.checkpoint_import:run",
             "make a run from a checkpoint of published code",
@@ -143,7 +158,14 @@ GROUPS = {
         ),
     },
     "use a model": {
-        "predict": Command("yt8m.command_line.predict:main", "show the best classes of a few records, with names"),
+        "predict": Command(
+            "yt8m.scoring.predictions:run",
+            "show the best classes of a few records, with names",
+            "yt8m.scoring.predict_config:PredictConfig",
+            "Shows the best classes of records or of videos: name TFRecord files or video files after the flags.",
+            extractors="extractors",
+            operands=True,
+        ),
         "serve": Command(
             "yt8m.serving.server:run",
             "serve a model over HTTP: records or features in, classes out",
@@ -162,7 +184,7 @@ GROUPS = {
             "yt8m.command_line.ensemble:main", "join predictions of several models, or make one model of several runs"
         ),
         "average-checkpoints": Command(
-            "yt8m.export.averages:run",
+            "yt8m.export.derived_runs:run",
             "average checkpoints of a run",
             "yt8m.config.programs:AverageConfig",
             "Averages checkpoints of a run.",
@@ -192,17 +214,28 @@ def call(name: str, words: Sequence[str]) -> int:
     command = COMMANDS[name]
     if not command.options:
         return int(_imported(command.place)(list(words)))
-    options = _imported(command.options, command.place.partition(":")[0])
-    operands: list[str] | None = [] if command.operands else None
-    arguments: tuple[Any, ...]
-    if isinstance(options, type):
-        arguments = (config_flags.read(options, f"yt8m {name}", command.help, words, operands),)
-    else:
-        arguments = options(words)
+    arguments = _arguments(name, command, words)
     program.set_up_log()
     # Only now, because the room may load the graph code, which flag errors do not need.
-    status = _imported(command.place)(*arguments, *([operands] if command.operands else []))
+    status = _imported(command.place)(*arguments)
     return status if isinstance(status, int) else 0
+
+
+def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
+    """What the function of the command gets."""
+    options = _imported(command.options, command.place.partition(":")[0])
+    if not isinstance(options, type):
+        return tuple(options(words))
+    operands: list[str] | None = [] if command.operands else None
+    about = (options, f"yt8m {name}", command.help, words)
+    arguments: tuple[Any, ...]
+    if command.extractors:
+        from yt8m import extractors
+
+        arguments = config_flags.read_with(*about, extractors, command.extractors, operands)
+    else:
+        arguments = (config_flags.read(*about, operands),)
+    return arguments if operands is None else (*arguments, operands)
 
 
 def _imported(place: str, usual_module: str = "") -> Any:

@@ -1,20 +1,32 @@
-"""`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model."""
+"""`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model.
+
+Files are read in parallel, video by video, and the scores of a video are aligned in one array. The weights of the files
+can be fitted, to maximise GAP on videos with known labels.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from yt8m import options, storage
-from yt8m.config.of_run import OfCheckpoint, same_as
+from yt8m.config.programs import OfCheckpoint, same_as
 from yt8m.datasets import ground_truth
-from yt8m.errors import UsageError
-from yt8m.eval_util.arrays import Floats64
-from yt8m.export import joined_files
+from yt8m.datasets.ground_truth import VideoLabels
+from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, pack
+from yt8m.eval_util.average_precision import global_average_precision
+from yt8m.eval_util.top_k import top_k
 from yt8m.options import option
 from yt8m.records import prediction_files
+from yt8m.records.prediction_files import PredictionRow, TextLine
 from yt8m.registry import TRUST_HELP
 
 
@@ -108,10 +120,10 @@ def join_files(config: EnsembleConfig) -> None:
 def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
     truth = ground_truth.video_labels(config.fit_on, num_classes)
-    videos = joined_files.side_by_side(config.predictions, num_classes)
-    fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
+    videos = side_by_side(config.predictions, num_classes)
+    fit_half, held_out = halves(videos, truth, config.mean == "rank", config.top_k)
     # Use the rounded weights that are printed: --weights with them then gives the same file and the same GAP.
-    words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
+    words = [f"{max(weight, 0.0001):.4f}" for weight in fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])
     alone = [held_out.gap(only_this, config.top_k) for only_this in np.eye(len(weights))]
@@ -131,11 +143,202 @@ def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
     count = 0
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
-        for rows in joined_files.side_by_side(config.predictions, num_classes):
-            classes, scores = joined_files.aligned(rows, config.mean == "rank", config.top_k)
+        for rows in side_by_side(config.predictions, num_classes):
+            classes, scores = aligned(rows, config.mean == "rank", config.top_k)
             mean = scores @ weights
             count += 1
             best = np.lexsort((classes, -mean))[: config.top_k]
             pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
             file.write(prediction_files.prediction_line(rows[0].video_id, pairs))
     return count
+
+
+def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[Ints32, Floats32]:
+    """The scores of one video in N files: (classes int32 [U] ascending, scores float32 [U, N]).
+
+    The U classes are those that at least one file lists. A class that a file does not list has the score 0 in that
+    file. If `by_rank`, ranks replace the scores: the best class of a row has 1, the next 1 - 1 / top_k, and so on
+    down to 0; equal scores are ranked by class.
+    """
+    classes = np.unique(np.concatenate([row.classes for row in rows]))
+    scores = np.zeros((len(classes), len(rows)), np.float32)
+    for column, row in enumerate(rows):
+        values = row.scores
+        if by_rank:
+            ranks = np.empty(len(values), np.float32)
+            ranks[np.lexsort((row.classes, -values))] = np.arange(len(values))
+            values = np.maximum(1 - ranks / top_k, 0)
+        scores[np.searchsorted(classes, row.classes), column] = values
+    return classes, scores
+
+
+def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[PredictionRow]]:
+    """Yields the rows of each video, one from each file, in the order of the first file.
+
+    A file in the same order is read once, from start to end. If a file is in another order, the offset of each skipped
+    row is kept in memory, but not the row itself.
+
+    Raises:
+      RunError: a line is damaged, or the files list different videos; the message names the line or video.
+    """
+    with contextlib.ExitStack() as stack:
+        others = [_OtherFile(path, stack.enter_context(storage.open_read(path)), num_classes) for path in paths[1:]]
+        for row in prediction_files.read_predictions(paths[0], num_classes):
+            yield [row, *(other.find(row) for other in others)]
+        for other in others:
+            other.refuse_rest(paths[0])
+
+
+class _OtherFile:
+    """A file whose rows are looked up by video.
+
+    Args:
+      path: path of the file.
+      file: the open file.
+      num_classes: number of classes.
+    """
+
+    def __init__(self, path: str, file: BinaryIO, num_classes: int) -> None:
+        self._path, self._file, self._num_classes = path, file, num_classes
+        self._passed: dict[str, tuple[int, int]] = {}  # {video: (line number, byte offset)} of the rows skipped so far
+        self._lines = self._read()
+
+    def find(self, wanted: PredictionRow) -> PredictionRow:
+        """The row of the same video as `wanted`.
+
+        Raises:
+          RunError: the file does not have this video, or has one twice.
+        """
+        if wanted.video_id in self._passed:
+            number, place = self._passed.pop(wanted.video_id)
+            back = self._file.tell()
+            self._file.seek(place)
+            line = prediction_files.checked_line(self._path, number, self._file.readline())
+            self._file.seek(back)
+            return prediction_files.parse_prediction(line, self._num_classes)
+        for video_id, line, place in self._lines:
+            if video_id == wanted.video_id:
+                return prediction_files.parse_prediction(line, self._num_classes)
+            earlier, _ = self._passed.setdefault(video_id, (line.number, place))
+            if earlier != line.number:
+                line.refuse(f"video {video_id!r} has line {earlier} already; give each video one line.")
+        raise RunError(
+            f"{self._path} has no video {wanted.video_id!r}, which {wanted.where}, has; give predictions for "
+            "the same files."
+        )
+
+    def refuse_rest(self, first: str) -> None:
+        """Raises `RunError` if a row is left over: its video is not in the first file, or is repeated in this one."""
+        passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
+        unread = ((video_id, line.number) for video_id, line, _ in self._lines)
+        for video_id, number in itertools.chain(passed, unread):
+            self._file.seek(0)  # Rows that were returned left no line number behind, so the file is read again.
+            earlier = next(line.number for name, line, _ in self._read() if name == video_id)
+            if earlier < number:
+                raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")
+            raise RunError(
+                f"{self._path}, line {number}: {first} has no video {video_id!r}; give predictions for the same files."
+            )
+
+    def _read(self) -> Iterator[tuple[str, TextLine, int]]:
+        """Yields (video, line, byte offset) of each row. Callers that seek between rows must restore the position."""
+        number, place = 0, 0
+        while text := self._file.readline():
+            number += 1
+            line = prediction_files.checked_line(self._path, number, text)
+            if line.text and not (number == 1 and line.text == prediction_files.PREDICTIONS_HEADER):
+                yield prediction_files.split_line(line)[0], line, place
+            place += len(text)
+
+
+MOST_VIDEOS = 100_000  # limit on the videos of both halves together, which take 40 MB per file
+
+# One video: the scores [U, N] of U classes in N files, the hits [U], and the number of its labels.
+_Video = tuple[Floats32, Bools, int]
+
+
+class ScoredPairs(NamedTuple):
+    """The classes that N files list for V videos, padded to U classes per video.
+
+    Attributes:
+      scores: float32 [V, U, N]; 0 in the padding, and for a class that a file does not list.
+      hits: bool [V, U], whether the class is a label of the video.
+      num_positives: number of labels of all videos, including labels that no file lists.
+    """
+
+    scores: Floats32
+    hits: Bools
+    num_positives: int
+
+    @classmethod
+    def stack(cls, videos: list[_Video]) -> ScoredPairs:
+        """Pads the videos to the largest number of classes."""
+        width = max((len(hits) for _, hits, _ in videos), default=1)
+        scores = np.zeros((len(videos), width, videos[0][0].shape[1] if videos else 1), np.float32)
+        hits = np.zeros((len(videos), width), np.bool_)
+        for row, (values, right, _) in enumerate(videos):
+            scores[row, : len(right)], hits[row, : len(right)] = values, right
+        return cls(scores, hits, sum(count for _, _, count in videos))
+
+    def gap(self, weights: Floats64, k: int) -> float:
+        """GAP of the mean of the scores, weighted by `weights` [N], over the k best classes of each video."""
+        mean = self.scores @ weights.astype(np.float32)
+        best = top_k(mean, k)
+        hits = np.take_along_axis(self.hits, best.classes, axis=1)
+        listed = best.scores > 0
+        keys = pack(np.zeros(int(listed.sum()), np.int64), best.scores[listed], hits[listed])
+        return global_average_precision(keys, self.num_positives)
+
+
+def halves(
+    videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
+) -> tuple[ScoredPairs, ScoredPairs]:
+    """Splits at most the first MOST_VIDEOS videos by a checksum of their ids: one half to fit on, one to evaluate on.
+
+    Raises:
+      RunError: a video is not in the records, or a half has no labels.
+    """
+    videos_of_halves: tuple[list[_Video], list[_Video]] = ([], [])
+    for number, rows in enumerate(videos):  # no early exit: reading to the end checks the files
+        if number >= MOST_VIDEOS:
+            continue
+        video_id = rows[0].video_id
+        if video_id not in truth.rows:
+            raise RunError(f"{rows[0].where}: video {video_id!r} is not in the records to fit on.")
+        row = truth.rows[video_id]
+        labels = truth.labels[truth.splits[row] : truth.splits[row + 1]]
+        classes, scores = aligned(rows, by_rank, k)
+        videos_of_halves[zlib.crc32(video_id.encode()) & 1].append((scores, np.isin(classes, labels), len(labels)))
+    to_fit, to_judge = map(ScoredPairs.stack, videos_of_halves)
+    if not (to_fit.num_positives and to_judge.num_positives):
+        raise RunError("there are too few labelled videos to fit weights on one half and judge by the other.")
+    return to_fit, to_judge
+
+
+def fit(pairs: ScoredPairs, k: int) -> Floats64:
+    """The weights [N] with the largest GAP, not negative, adding up to 1.
+
+    GAP is piecewise constant, so it has no useful gradient, and there are few files. So SciPy's Nelder-Mead is used,
+    which starts with equal weights. It searches over the exponents of powers of 2, which keeps the weights above 0.
+
+    Raises:
+      UsageError: SciPy is not installed.
+    """
+    try:
+        from scipy.optimize import minimize
+    except ImportError as error:
+        raise missing_extra("--data", "SciPy", "ensemble", ", or give --weights") from error
+    files = pairs.scores.shape[2]
+    simplex = np.vstack([np.zeros(files - 1), np.eye(files - 1)])
+
+    def weights_of(powers: Floats64) -> Floats64:
+        raw = np.exp2(np.append(np.clip(powers, -30, 30), 0.0))
+        return np.asarray(raw / raw.sum())
+
+    optimum = minimize(
+        lambda powers: -pairs.gap(weights_of(powers), k),
+        simplex[0],
+        method="Nelder-Mead",
+        options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 1e-6, "maxfev": 60 * files},
+    )
+    return weights_of(optimum.x)

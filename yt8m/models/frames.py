@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import Net
 from yt8m.numerics import random_keys, within
+from yt8m.types import ModelOutput
 
 
 class _Origin(NamedTuple):
@@ -180,3 +182,29 @@ def _below(limits: tf.Tensor, draws: int) -> tf.Tensor:
     uniform = tf.random.stateless_uniform(shape, random_keys.next_seed())
     # A uniform draw of float32 times the limit may round up to the limit itself.
     return tf.minimum(tf.cast(uniform * tf.cast(limits, tf.float32), tf.int32), limits - 1)
+
+
+class _SeesFilm:
+    """Comes before the class of a model, and widens its input: the mean of the whole video goes to each frame.
+
+    A segment model sees five seconds. The first and the seventh entry of the 2019 challenge gave their models the
+    context of the whole video too.
+    """
+
+    takes_mean: ClassVar[bool] = False
+
+    def create_model(
+        self, model_input: tf.Tensor, *, num_frames: tf.Tensor | None = None, **others: Any
+    ) -> ModelOutput:
+        """The model on frames [B, T, 2 D] made of `model_input` [B, T, D] and of the means of the videos."""
+        model: Any = super()
+        wide = beside_film(model_input, num_frames)
+        return model.create_model(wide, num_frames=num_frames, **others)  # type: ignore[no-any-return]
+
+
+def with_film(model: Any) -> Any:
+    """A copy of `model` that sees, beside each frame, the mean of the video (`film_scope`)."""
+    cls = type(model)
+    seeing = copy.copy(model)
+    object.__setattr__(seeing, "__class__", type(cls.__name__, (_SeesFilm, cls), {"__module__": cls.__module__}))
+    return seeing

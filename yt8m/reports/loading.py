@@ -19,7 +19,7 @@ from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, Metric,
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample, wilson_interval
 from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.runs.run_files import Lines, RunFiles
+from yt8m.runs.opened_run import Lines, RunFiles
 
 _NO_CURVE = ("step", "examples")
 # These colours can be told apart on white and on black, and by most colour-blind readers. Each has a contrast of at

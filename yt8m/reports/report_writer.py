@@ -1,28 +1,35 @@
-"""`yt8m report RUN [RUN ...]`: writes one HTML page with the metrics and charts of one or more runs."""
+"""`yt8m report RUN [RUN ...]`: writes one HTML page with the metrics and charts of one or more runs.
+
+The page is one self-contained file, which loads no other file and runs no script but its own. This module computes the
+content; the markup is the template data/report.html.jinja. Its script (data/report.js) adds sorting and searching; the
+policy in the page's head names the hash of the script, so that a browser runs no other.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 from yt8m import options, storage
 from yt8m.config import data_fit, run_dir
-from yt8m.config.of_run import same_as
-from yt8m.config.programs import EvalConfig
+from yt8m.config.programs import EvalConfig, same_as
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
+from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.options import option
-from yt8m.records import vocabulary
+from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples, media_links, worst_videos
-from yt8m.reports.loading import Run, config_of, load
-from yt8m.reports.page import page
-from yt8m.reports.slices import ClassCounts
+from yt8m.reports import charts, differences, eval_samples, measures, media_links, slices, templates, worst_videos
+from yt8m.reports.loading import FEWEST, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
+from yt8m.reports.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
+from yt8m.reports.slices import ClassCounts, Division
+from yt8m.reports.worst_videos import WorstVideo
 
 __all__ = ["ReportConfig", "require_libraries", "run", "write"]
 
@@ -111,3 +118,167 @@ def _names(run: Run) -> Vocabulary:
     """The run's vocabulary, else that of the data that it was evaluated on."""
     count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
     return vocabulary.shown_for(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
+
+
+_ROWS = 10
+# Maps the ids of videos to the links of those that have one.
+Links = Callable[[Collection[str]], Mapping[str, str]]
+
+
+class _Figure(NamedTuple):
+    """A metric in its card on the page.
+
+    If the metric is a share and has an interval, a bar shows the interval: it begins at `left` and has the `width`,
+    both in percent. If the videos give no interval, `interval` is UNDEFINED.
+    """
+
+    name: str
+    value: str
+    interval: str = ""
+    left: str = ""
+    width: str = ""
+
+
+class _Confused(NamedTuple):
+    """A confusion in words, with the ids of some of its videos."""
+
+    missed: str
+    taken: str
+    videos: int
+    share: float
+    ids: list[str]
+
+
+class _View(NamedTuple):
+    """The content of the page for one run."""
+
+    run: Run
+    names: Vocabulary
+    about: str
+    figures: list[_Figure]
+    facts: str
+    origin: list[tuple[str, Any]]
+    best: list[ClassFigure]
+    worst: list[ClassFigure]
+    differing: list[tuple[ClassFigure, ClassFigure]]
+    confused: list[_Confused]
+    classes: list[ClassRow]
+    guarantee: Mapping[str, Any] | None
+    divided: list[Division]
+    worst_videos: list[WorstVideo]
+
+
+def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[ClassCounts], links: Links) -> str:
+    """The HTML for one run, or for several side by side.
+
+    Args:
+      runs: the runs.
+      names: the vocabulary of each run.
+      counts: how often each class of each run occurs.
+      links: gets the ids of the videos that the page names.
+    """
+    by_class = [
+        measures.class_figures(run.samples.figures, vocabulary) for run, vocabulary in zip(runs, names, strict=True)
+    ]
+    ranked = [measures.best_and_worst(rows, _ROWS) for rows in by_class]
+    verticals = [measures.verticals(rows) for rows in by_class]
+    first = runs[0]
+    views = [
+        _view(run, vocabulary, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
+        for run, vocabulary, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+    ]
+    return templates.render(
+        "report.html.jinja",
+        title=f"Report: {', '.join(run.name for run in runs)}",
+        views=views,
+        media=links(_ids(views)),
+        resamples=len(next(iter(first.resampled.values()))),
+        sampled=len(first.samples.videos),
+        seen=first.samples.seen,
+        settings=differences.settings(runs) if len(runs) > 1 else [],
+        differences=[row for run in runs[1:] for row in differences.figures(first, run)],
+        curves=charts.training(runs),
+        predictions=[charts.precision_recall(runs), charts.calibration(runs)],
+        has_classes=any(by_class),
+        enough=ENOUGH,
+        fewest=FEWEST,
+        fewest_labels=LABELS_FOR_MEANS,
+        has_best_f1=any(run.samples.points.guarantee is None for run in runs),
+        has_common=any(run.samples.points.guarantee is None and not run.samples.points.is_own.all() for run in runs),
+        of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
+        of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
+        least=ranked[0][2],
+    )
+
+
+def _ids(views: Sequence[_View]) -> set[str]:
+    """The ids of the videos that the page names."""
+    confused = {video for view in views for pair in view.confused for video in pair.ids}
+    return confused | {video.id for view in views for video in view.worst_videos}
+
+
+def _view(
+    run: Run,
+    names: Vocabulary,
+    counts: ClassCounts,
+    best: list[ClassFigure],
+    worst: list[ClassFigure],
+    differing: list[tuple[ClassFigure, ClassFigure]],
+    most: int,
+) -> _View:
+    saved_figures = run.samples.figures
+    described = gap_first(run.samples.descriptions())
+    others = [metric for metric in described if metric.key not in run.resampled and figure(run, metric.key) is not None]
+    return _View(
+        run,
+        names,
+        about=(
+            f"{saved_figures['model']}, step {saved_figures['global_step']:,}, {saved_figures['num_examples']:,} videos"
+        ),
+        figures=[_figure(run, metric) for metric in described if metric.key in run.resampled],
+        facts="; ".join(f"{metric.name} {metric.text(saved_figures[metric.key])}" for metric in others),
+        origin=[
+            ("folder", run.folder),
+            ("checkpoint", saved_figures["checkpoint"]),
+            *saved_figures.get("versions", {}).items(),
+        ],
+        best=best,
+        worst=worst,
+        differing=differing,
+        confused=_confused(run, names),
+        classes=class_rows(run, names),
+        guarantee=run.samples.figures.get("guarantee"),
+        divided=slices.divisions(run, names, counts),
+        worst_videos=worst_videos.worst(run.samples.videos, names, most),
+    )
+
+
+def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
+    videos = run.samples.videos
+    return [
+        _Confused(names.name(confusion.missed), names.name(confusion.taken), confusion.videos, confusion.share, texts)
+        for confusion in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
+        for texts in [[shards.id_text(videos.ids[row]) for row in confusion.rows]]
+    ]
+
+
+def _figure(run: Run, metric: Description) -> _Figure:
+    value = figure(run, metric.key)
+    if value is None:
+        return _Figure(metric.name, "not defined")
+    bounds = interval_of(run, metric.key)
+    if bounds is None:
+        return _Figure(metric.name, metric.text(value, 4), UNDEFINED)
+    low, high = bounds
+    between = f"{metric.text(low, 4)} to {metric.text(high, 4)}"
+    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, metric.key) else ("", "")
+    return _Figure(metric.name, metric.text(value, 4), between, *place)
+
+
+def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
+    """(class, same class in the first run) for the classes whose AP differs most from the first run."""
+    first = {row.number: row for row in of_first}
+    both = [(row, first[row.number]) for row in rows if row.number in first and row.name == first[row.number].name]
+    often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
+    often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
+    return often[:_ROWS]

@@ -20,7 +20,7 @@ from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
 from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files
-from yt8m.runs.run_files import RunFiles
+from yt8m.runs.opened_run import RunFiles
 from yt8m.storage import json_text
 from yt8m.text_table import printable, show
 

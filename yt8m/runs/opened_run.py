@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from absl import logging
@@ -14,12 +15,13 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
+from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.runner import checkpoints
+from yt8m.runner import checkpoints, metric_files, validation_history
 from yt8m.runs import best_checkpoint
 
 
@@ -222,3 +224,44 @@ def _classes_in_meta_graph(train_dir: str) -> int | None:
     # If training is still running, it may have deleted all of these since they were listed: look again.
     is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
     return _classes_in_meta_graph(train_dir) if is_old else None
+
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+class RunFiles:
+    """The files of a run, each of which is read at its first use. A property raises RunError if its file is damaged.
+
+    Args:
+      folder: the folder of the run.
+      names: names of the files in the folder, if they are known; else the folder is listed.
+    """
+
+    def __init__(self, folder: str, names: Collection[str] | None = None) -> None:
+        self.folder = folder
+        self.names = storage.listdir(folder) if names is None else names
+
+    @cached_property
+    def saved(self) -> SavedRun | None:
+        """The config of the training; None if there is none."""
+        return run_dir.read(self.folder)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The lines of metrics.jsonl. A line that was cut off by a kill is left out."""
+        return list(metric_files.rows(self.folder)) if metric_files.METRICS in self.names else []
+
+    @property
+    def training_lines(self) -> Lines:
+        """The lines of training batches, or, in the folder of an evaluation, of evaluated checkpoints."""
+        return [line for line in self.lines if "mode" not in line]
+
+    @property
+    def validation_lines(self) -> Lines:
+        """The lines of the validations of a training."""
+        return [line for line in self.lines if line.get("mode") == metric_files.VALIDATE]
+
+    @cached_property
+    def forgotten(self) -> Collection[int]:
+        """Steps of the validations that no longer count for the best one: they may have been on easier data."""
+        return validation_history.forgotten_in(self.folder) if validation_history.NAME in self.names else ()

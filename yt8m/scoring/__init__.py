@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from yt8m.config.programs import InferenceConfig
     from yt8m.runs.opened_run import OpenedRun, open_run
     from yt8m.runs.trained_model import TrainedModel
-    from yt8m.scoring.evaluated_batches import Evaluation
     from yt8m.scoring.export_scorer import ExportScorer, is_export
-    from yt8m.scoring.graph_scorer import GraphScorer
+    from yt8m.scoring.graph_scorer import Evaluation, GraphScorer
 
 __all__ = [
     "EvaluatedStep",
@@ -45,7 +44,7 @@ __all__ = [
 
 ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"
 _MODULES = {
-    "Evaluation": "yt8m.scoring.evaluated_batches",
+    "Evaluation": "yt8m.scoring.graph_scorer",
     "ExportScorer": "yt8m.scoring.export_scorer",
     "GraphScorer": "yt8m.scoring.graph_scorer",
     "OpenedRun": "yt8m.runs.opened_run",

@@ -22,7 +22,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.requirements import Requirement, Verdict, parse_requirements, with_keys
-from yt8m.export import calibrated_run, model_card
+from yt8m.export import derived_runs, model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
@@ -176,7 +176,7 @@ def _evaluated(
             _keep(config, model.run, results.folder, done, task)
             if config.calibrated_run and done.chosen:
                 made_of = (model.run, checkpoint, done.calibration, done.chosen.points, done.names)
-                calibrated_run.write(config.calibrated_run, *made_of)
+                derived_runs.write_calibrated(config.calibrated_run, *made_of)
             results.missed[checkpoint] = sum(not verdict.is_met for verdict in done.verdicts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
@@ -234,7 +234,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     _refuse_read_only(config.eval_dir or train_dir)
     run = open_run(train_dir, config, trust_code=config.trust_code)
     if config.calibrated_run:
-        calibrated_run.check(config.calibrated_run, run)
+        derived_runs.check_calibrated(config.calibrated_run, run)
     if config.target and run.config.data.segment_labels:
         raise UsageError(f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments.")
     task = task_for(config, run)

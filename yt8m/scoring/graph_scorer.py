@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import readers
+from yt8m.config import data_fit
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import UsageError
 from yt8m.readers.cached_input import open_cache
@@ -23,6 +24,7 @@ from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.fed_graph import FedGraph
 from yt8m.scoring.model_input import OTHER_RANGES, Videos, input_of, padded, types_of
 from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
+from yt8m.video.modeler import VideoEvaluator, VideoModeler
 
 
 class GraphScorer(Scorer):
@@ -131,3 +133,32 @@ class GraphScorer(Scorer):
             while self._graphs:
                 self._graphs.popitem()[1].close()
         self.resources.close()
+
+
+class Evaluation:
+    """The evaluation of a scorer on batches with labels.
+
+    Args:
+      scorer: the model.
+      settings: how batches are evaluated.
+      metric_classes: the metrics; None for the built-in ones.
+
+    Attributes:
+      evaluator: has the metrics.
+      examples: number of examples so far.
+    """
+
+    def __init__(
+        self, scorer: Scorer, settings: EvaluationSettings, metric_classes: Sequence[Any] | None = None
+    ) -> None:
+        self._scorer, self._settings, self.examples = scorer, settings, 0
+        modeler = VideoModeler(None, None, scorer.num_classes, settings.top_k)
+        modeler.metric_classes = metric_classes
+        modeler.class_counts = data_fit.training_counts(scorer.shown_names, scorer.training_data)
+        self.evaluator = VideoEvaluator(modeler)
+
+    def add(self, videos: Videos, rows: int = 0) -> None:
+        """Evaluates a batch; raises like `Scorer.evaluated`."""
+        step = self._scorer.evaluated(videos, rows, self._settings)
+        self.evaluator.accumulate(step.reports, step.loss)
+        self.examples += step.examples

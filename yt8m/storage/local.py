@@ -1,7 +1,7 @@
 """Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Atomic writing: the content goes into a hidden file beside the file (see `unfinished`), is synced to the disk (see
-`durable`), and is renamed. Folders are replaced in the same way.
+Atomic writing: the content goes into a hidden file beside the file (see `unfinished`), is synced to the disk, and
+is renamed. Folders are replaced in the same way.
 A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases it when its holder
 dies. The holder removes the file before it releases the lock.
 """
@@ -23,7 +23,7 @@ from typing import IO, Any, BinaryIO
 from absl import logging
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import durable, unfinished
+from yt8m.storage import unfinished
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -82,7 +82,7 @@ class LocalStore:
             yield from _fill(file, path)
             with naming_errors("write", path):
                 os.replace(temporary, target)
-                durable.sync_folder(folder)
+                sync_folder(folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -104,11 +104,11 @@ class LocalStore:
         try:
             yield temporary
             with naming_errors("write", path):
-                durable.sync_tree(temporary)
+                sync_tree(temporary)
                 if os.path.isdir(target):
                     os.rename(target, old)
                 os.rename(temporary, target)
-                durable.sync_folder(folder)
+                sync_folder(folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -150,16 +150,16 @@ class LocalStore:
 
     def makedirs(self, path: str) -> None:
         with naming_errors("make the folder", path):
-            durable.make_folders(path)
+            make_folders(path)
 
     def sync(self, paths: Iterable[str]) -> None:
         folders = set()
         for path in paths:
             folders.add(os.path.dirname(os.path.abspath(path)))
             with naming_errors("sync", path):
-                durable.sync_tree(path)
+                sync_tree(path)
         for folder in folders:
-            durable.sync_folder(folder)
+            sync_folder(folder)
 
     def listdir(self, path: str) -> list[str]:
         with naming_errors("list", path):
@@ -199,10 +199,10 @@ class LocalStore:
 
     def rename(self, source: str, target: str) -> None:
         with naming_errors("rename", source):
-            durable.sync_tree(source)
+            sync_tree(source)
             os.replace(source, target)
             for folder in {os.path.dirname(os.path.abspath(path)) for path in (target, source)}:
-                durable.sync_folder(folder)
+                sync_folder(folder)
 
     def size(self, path: str) -> int:
         with naming_errors("read", path):
@@ -332,7 +332,7 @@ class PartialFile:
     def __init__(self, path: str) -> None:
         self.path = path
         with naming_errors("write", path):
-            durable.make_folders(os.path.dirname(path) or ".")
+            make_folders(os.path.dirname(path) or ".")
             self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`
             self.size = os.fstat(self._file.fileno()).st_size
 
@@ -363,7 +363,7 @@ class PartialFile:
         with naming_errors("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
-            durable.sync_folder(os.path.dirname(target) or ".")
+            sync_folder(os.path.dirname(target) or ".")
 
     def discard(self) -> None:
         """Removes the file."""
@@ -400,3 +400,56 @@ def _nearest(folder: str) -> str:
     if not os.path.isdir(place):
         raise UsageError(f"{folder} cannot be a folder: {place} is a file. Name another.")
     return place
+
+
+# A file system that cannot sync a file that is open for reading (some network file systems) raises one of these.
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # never waits for the writer of a pipe
+
+
+def sync_tree(path: str) -> None:
+    """Writes a file, or a folder with everything in it, to the disk; not its name in the folder above.
+
+    TensorFlow writes files without syncing them. A file can be synced later, and by another process than wrote it.
+
+    Raises:
+      OSError: there is no such file, or the disk has failed.
+    """
+    if not os.path.isdir(path):
+        _sync_file(path)
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _sync_file(os.path.join(folder, name))
+        sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Writes the names in a folder to the disk, so that a rename in it survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
+        os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def make_folders(path: str) -> None:
+    """Makes a folder, and folders above it, unless they exist; the names of new ones survive a power cut."""
+    above, place = [], os.path.abspath(path)
+    while not os.path.isdir(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+        above.append(place)
+    os.makedirs(path, exist_ok=True)
+    for folder in reversed(above):
+        sync_folder(folder)
+
+
+def _sync_file(path: str) -> None:
+    if os.path.islink(path):
+        return
+    descriptor = os.open(path, _PLAIN)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

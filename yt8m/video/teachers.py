@@ -17,7 +17,7 @@ from yt8m.readers import join_features
 from yt8m.readers.base import after_checks, message, require
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
-from yt8m.video import mixup
+from yt8m.video import transforms
 from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
@@ -207,7 +207,7 @@ class TrainingModeler(VideoModeler):
             return super().build(batch, is_training)
         augmented, mixture = augment(batch, self._augmentation), None
         if self._augmentation.mixup:
-            mixture = mixup.draw(tf.shape(batch.num_frames)[0], self._augmentation.mixup)
+            mixture = transforms.draw_mixture(tf.shape(batch.num_frames)[0], self._augmentation.mixup)
             augmented = mixture.mix_batch(augmented)
         output = super().build(augmented, is_training)
         if self._teacher is None:

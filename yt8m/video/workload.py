@@ -10,7 +10,7 @@ from yt8m import losses, models, readers
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
-from yt8m.models.film import with_film
+from yt8m.models.frames import with_film
 from yt8m.readers.balance import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary

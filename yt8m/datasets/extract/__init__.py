@@ -10,6 +10,7 @@ from typing import Any
 
 from yt8m import extractors
 from yt8m.catalogue import refuse_two_meanings, reserve_flags
+from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import Chosen
 from yt8m.datasets.extract.data_set import Extraction
 from yt8m.datasets.make_records import DataSetFlags
@@ -85,11 +86,32 @@ class ExtractConfig(DataSetFlags):
 reserve_flags("extraction", ExtractConfig)
 
 
+def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
+    """Makes the records, or only fetches the weights; returns the exit status.
+
+    Args:
+      config: the flags.
+      settings: those of the extractors.
+
+    Raises:
+      UsageError, RunError: for the reasons of `choose`, `make` and `weights.find`.
+    """
+    chosen = choose(config.extractors, settings)
+    if config.fetch_weights:
+        for name, extractor in chosen:
+            files = weights.find(extractor, name)
+            for field, path in files.paths.items():
+                print(f"{name} {field}: {path}, sha256 {files.sha256[field]}")
+    else:
+        make(config, chosen)
+    return 0
+
+
 def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
     """Extracts the features and writes the records; returns {level: content of summary.json}.
 
     Raises:
-      UsageError, RunError: see `main`.
+      UsageError, RunError: the videos or the table cannot be used, or too many videos are bad.
       Locked: another process is making records in the same folder.
     """
     return Extraction(config, chosen).run()

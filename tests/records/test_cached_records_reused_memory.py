@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.records.reused_memory import ReusedMemory
+from yt8m.records.cached_records import ReusedMemory
 
 
 def test_memory_is_used_again_once_the_array_and_its_views_are_gone() -> None:

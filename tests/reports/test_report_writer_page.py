@@ -21,7 +21,7 @@ from yt8m.reports import eval_samples, loading
 from yt8m.reports.charts import legend, picture
 from yt8m.reports.loading import difference_interval, figure, interval_of, load
 from yt8m.reports.measures import class_rows
-from yt8m.runs.run_files import RunFiles
+from yt8m.runs.opened_run import RunFiles
 
 VOID = {"meta", "img", "input"}
 

@@ -7,9 +7,9 @@ import pathlib
 import pytest
 
 from yt8m import progress_bar, storage
-from yt8m.bulk import shard_progress
+from yt8m.bulk import beam_runs
+from yt8m.bulk.beam_runs import ShardProgress, leave_mark
 from yt8m.bulk.bulk_config import Done
-from yt8m.bulk.shard_progress import ShardProgress, leave_mark
 from yt8m.errors import RunError
 
 
@@ -17,7 +17,7 @@ from yt8m.errors import RunError
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that are logged; one is always due."""
     found: list[str] = []
-    monkeypatch.setattr(shard_progress.logging, "info", lambda text, *values: found.append(text % values))
+    monkeypatch.setattr(beam_runs.logging, "info", lambda text, *values: found.append(text % values))
     monkeypatch.setattr(progress_bar, "LINE_SECONDS", -1.0)
     return found
 

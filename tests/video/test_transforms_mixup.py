@@ -13,7 +13,7 @@ from yt8m.config.run_options import AugmentConfig
 from yt8m.lazy import tf
 from yt8m.numerics import random_keys
 from yt8m.types import Batch
-from yt8m.video import mixup
+from yt8m.video import transforms
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.teachers import TrainingModeler
 
@@ -44,7 +44,7 @@ def evaluated(make_batch: Callable[[], Batch], step: int = 0, seed: int = 0) -> 
     """The mixture and the mixed batch, as arrays."""
     with tf.Graph().as_default(), tf.Session() as session:
         with random_keys.scope(seed, tf.constant(step, tf.int64)):
-            mixture = mixup.draw(tf.constant(B), 0.5)
+            mixture = transforms.draw_mixture(tf.constant(B), 0.5)
         mixed = mixture.mix_batch(make_batch())
         present = {name: value for name, value in mixed._asdict().items() if value is not None}
         return session.run((mixture, present))
@@ -94,7 +94,7 @@ def test_a_loss_on_rated_pairs_is_the_mean_of_the_losses_of_both() -> None:
 @pytest.mark.parametrize("alpha", [0.001, 0.5, 4.0])
 def test_shares_have_the_distribution_and_partners_are_a_permutation(alpha: float) -> None:
     with tf.Graph().as_default(), tf.Session() as session, random_keys.scope(0, tf.constant(3, tf.int64)):
-        mixture = session.run(mixup.draw(tf.constant(20_000), alpha))
+        mixture = session.run(transforms.draw_mixture(tf.constant(20_000), alpha))
     expected = np.random.default_rng(1).beta(alpha, alpha, 20_000)
     expected = np.maximum(expected, 1 - expected)
     quantiles = np.linspace(0.01, 0.99, 9)

@@ -8,7 +8,7 @@ import pytest
 from yt8m import models
 from yt8m.lazy import tf
 from yt8m.models import frames
-from yt8m.models.film import with_film
+from yt8m.models.frames import with_film
 
 DRAW = np.random.default_rng(3)
 COUNTS = np.array([4, 1, 0], np.int32)

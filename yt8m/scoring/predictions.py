@@ -1,34 +1,63 @@
-"""`yt8m predict` for records: the best classes of a few of them."""
+"""`yt8m predict`: the best classes of a few records, or of videos."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring
-from yt8m.errors import RunError
-from yt8m.records import shards, thresholds, vocabulary
+from yt8m.errors import RunError, UsageError
+from yt8m.extractors.containers import ENDINGS
+from yt8m.records import manifest, shards, thresholds, vocabulary
 from yt8m.records.record_parser import Raw
 from yt8m.scoring.best_classes import best_classes, tags
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
 
 
-def run(config: PredictConfig, files: Sequence[str], where: str) -> int:
-    """Shows the best classes of the first records; returns the exit status.
+def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[str]) -> int:
+    """Shows the best classes of videos, or of the first records; returns the exit status.
 
     Args:
       config: the flags.
-      files: the files of the records.
-      where: the patterns of the files, for messages.
+      settings: those of the extractors of videos.
+      patterns: video files, or files of records.
 
     Raises:
-      UsageError: there is no such model, or the records are not of the kind that it takes.
+      UsageError: there is no such model or file, the records are not of the kind that it takes, or the extractors of a
+        video cannot be used.
       RunError: a record is damaged, or there is none to show.
     """
+    files = manifest.shards_at(patterns)
+    if _are_videos(files):
+        from yt8m.scoring import video_predictions  # slow to import, and records do not need it
+
+        return video_predictions.run(config, settings, files)
+    of_videos = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
+    for name, value in (*of_videos, *settings.items()):
+        if value:
+            raise UsageError(f"--{name} is for video files; these are records.")
+    return _show_records(config, files, ", ".join(patterns))
+
+
+def _are_videos(paths: Sequence[str]) -> bool:
+    """Whether the files are videos, by their endings.
+
+    Raises:
+      UsageError: only some of them are.
+    """
+    videos = [path for path in paths if path.lower().endswith(ENDINGS)]
+    if videos and len(videos) < len(paths):
+        other = next(path for path in paths if path not in videos)
+        raise UsageError(f"{videos[0]} is a video and {other} is not: name videos only, or records only.")
+    return bool(videos)
+
+
+def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> int:
     raws = list(itertools.islice(_raws(files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from yt8m.errors import RunError
-from yt8m.runs.run_files import RunFiles
+from yt8m.runs.opened_run import RunFiles
 
 
 def test_a_folder_without_files_holds_nothing(tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from yt8m.eval_util.binomial import trials_without_a_miss, upper_tail
+from yt8m.eval_util.guaranteed_precision import trials_without_a_miss, upper_tail
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95, 0.99])
