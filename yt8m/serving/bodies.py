@@ -97,10 +97,10 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
             raise RefusedError(400, f"record {error.record}: {error.what}.") from error
     if len(records) > limits.max_videos:
         raise limits.refuse_videos(f"more than {limits.max_videos}")
-    fields = 0
+    fields, are_counted = 0, len(body) > limits.max_fields  # a field has at least one byte
     for number, record in enumerate(records):
         with _refused(f"record {number}"):
-            for size in shards.field_sizes(record):
+            for size in shards.field_sizes(record) if are_counted else ():
                 fields += size
                 if fields > limits.max_fields:
                     raise limits.refuse_fields(f"record {number}")
