@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from yt8m import models
+from yt8m.config.train_config import DataConfig
 
 # Features (rgb and audio), classes, frames and rows of the contract suite.
 SIZES, D, C, T, B = (6, 4), 10, 5, 7, 6
@@ -255,6 +256,27 @@ def class_of(name: str) -> str:
 
 # Of videos, of frames with batch statistics and random draws, and of frames in a loop.
 FEW = ("LogisticModel", "DbofModel", "LstmModel")
+
+
+def sizes_of(name: str) -> tuple[int, int]:
+    """Tiny, but for what is whitened by the published eigenvalues of 1024 rgb features."""
+    return (1024, 4) if models.get(name).input_transform == "reverse_whitening" else SIZES
+
+
+def data_of(name: str, shard: str = "", batch_size: int = B) -> DataConfig:
+    """What the model at its tiny size reads."""
+    level = models.get(name).level
+    return DataConfig(
+        data_pattern=shard,
+        feature_names=("rgb", "audio") if level == "frame" else ("mean_rgb", "mean_audio"),
+        feature_sizes=sizes_of(name),
+        frame_features=level == "frame",
+        num_classes=C,
+        max_frames=T,
+        batch_size=batch_size,
+        num_readers=1,
+        num_epochs=None,
+    )
 
 
 def quick(few: Sequence[str], names: Sequence[str] = ()) -> list[Any]:

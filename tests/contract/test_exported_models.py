@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from contract.model_cases import CASES, SIZES, C, T, quick
+from contract.model_cases import CASES, C, T, data_of, quick, sizes_of
 from contract.model_session import quick_session
 from golden_data import golden
 from reader_records import frame_record, video_record, write_shard
@@ -29,11 +29,6 @@ RNG = np.random.default_rng(31)
 LENGTHS = (T, 1, 3, T - 2)
 
 
-def sizes_of(name: str) -> tuple[int, int]:
-    """Tiny, but for what is whitened by the published eigenvalues of 1024 rgb features."""
-    return (1024, 4) if models.get(name).input_transform == "reverse_whitening" else SIZES
-
-
 def records(level: str, sizes: tuple[int, int]) -> list[bytes]:
     """Some videos with one label each."""
     made = []
@@ -49,22 +44,6 @@ def records(level: str, sizes: tuple[int, int]) -> list[bytes]:
         }
         made.append(frame_record(context, frames))
     return made
-
-
-def data_of(name: str, shard: str) -> DataConfig:
-    """What the model at its tiny size reads."""
-    level = models.get(name).level
-    return DataConfig(
-        data_pattern=shard,
-        feature_names=("rgb", "audio") if level == "frame" else ("mean_rgb", "mean_audio"),
-        feature_sizes=sizes_of(name),
-        frame_features=level == "frame",
-        num_classes=C,
-        max_frames=T,
-        batch_size=len(LENGTHS),
-        num_readers=1,
-        num_epochs=None,
-    )
 
 
 def parts_of(name: str, data: DataConfig) -> workload.Workload:
@@ -156,7 +135,7 @@ def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, ch
 @pytest.mark.parametrize("name", quick(("LogisticModel", "LstmModel")))
 def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: pathlib.Path) -> None:
     given, path = records(models.get(name).level, sizes_of(name)), str(tmp_path / "model.ckpt")
-    data = data_of(name, write_shard(tmp_path / "some.tfrecord", given))
+    data = data_of(name, write_shard(tmp_path / "some.tfrecord", given), len(LENGTHS))
     parts = parts_of(name, data)
     raw, frames = parsed(parts, given)
     live = trained(parts, path, raw, frames)
