@@ -25,7 +25,7 @@ from absl import logging as absl_logging
 import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, models
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.lazy import tf
 from yt8m.records import shards
 
@@ -153,7 +153,7 @@ def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
     draw = np.random.default_rng(0)
     arrays = {name: draw.normal(size=(24, 3)).astype(np.float32) for name in "abc"}
     np.savez(tmp_path / "clips.npz", id=[f"v{n}" for n in range(24)], labels=["x", "y"] * 12, **arrays)
-    commands.call("make-records", [f"--table={tmp_path}/clips.npz", f"--out={tmp_path}", "--splits=train:1"])
+    cli.call("make-records", [f"--table={tmp_path}/clips.npz", f"--out={tmp_path}", "--splits=train:1"])
     pattern = f"{tmp_path}/video/train/*.tfrecord"
     more = {"feature_names": ["c", "a"], "feature_sizes": [3, 3], "num_classes": None, "train_data_pattern": pattern}
     run = fit(tmp_path, "run", **more)

@@ -18,7 +18,7 @@ from bulk_jobs import begin, finish, workers_of
 
 from yt8m import storage
 from yt8m.bulk.bulk_config import ExtractBulk
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
 
 EXTRACTORS = ("own_extractors:Colours", "own_extractors:Bands")
@@ -43,7 +43,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def expected(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """All that `yt8m extract` makes of `clips`."""
     out = tmp_path_factory.mktemp("data")
-    assert commands.call("extract", [*words(clips, str(out)), "--jobs=1"]) == 0
+    assert cli.call("extract", [*words(clips, str(out)), "--jobs=1"]) == 0
     return contents(str(out))
 
 
@@ -115,7 +115,7 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
     begun = len(list((tmp_path / ".extract").glob("*.json")))
     assert 1 <= begun < 8  # no worker begins a shard after too many videos were bad
     assert json.loads((tmp_path / "extract.jsonl").read_text().splitlines()[0])["state"] == "left out"
-    assert commands.call("extract", words(clips, str(tmp_path))) == 0
+    assert cli.call("extract", words(clips, str(tmp_path))) == 0
     assert contents(str(tmp_path)) == expected
     monkeypatch.setattr(extraction, "run_tasks", None)
     assert extraction.run(dataclasses.replace(config, max_bad_videos=2), {}, HERE) == 0
@@ -124,7 +124,7 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
 @pytest.mark.heavy
 def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
-    assert commands.call("extract", [*words(clips, str(one)), "--ranges=learned,floats", "--jobs=1"]) == 0
+    assert cli.call("extract", [*words(clips, str(one)), "--ranges=learned,floats", "--jobs=1"]) == 0
     config = ExtractBulk(videos=str(clips), labels="folder", out=str(other), extractors=EXTRACTORS, max_bad_videos=2)
     assert extraction.run(dataclasses.replace(config, ranges=("learned", "floats")), {}, HERE) == 0
     assert contents(str(other)) == contents(str(one))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from yt8m.command_line import cli, commands, config_flags
+from yt8m.command_line import cli, config_flags
 from yt8m.command_line.flag_parsing import Flag
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/users/commands.md"
@@ -54,7 +54,7 @@ def flags_of_command(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     monkeypatch.setattr(config_flags, "parse", take)
     name, *words = command.split()
     with pytest.raises(Read):
-        commands.call(name, words)
+        cli.call(name, words)
     return {flag.name: flag for flag in known}
 
 

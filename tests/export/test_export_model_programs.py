@@ -14,7 +14,7 @@ from small_run import evaluate, losses, run, weights
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 from yt8m import inference
-from yt8m.command_line import cli, commands
+from yt8m.command_line import cli
 from yt8m.config import run_dir
 from yt8m.lazy import tf
 
@@ -40,7 +40,7 @@ def test_exports_shrink_predict_and_tell_what_they_lose(
     for kind, choice in (("float32", "last"), ("float16", "16"), ("int8", "best")):
         out = tmp_path / kind
         words = [f"--train_dir={trained}", f"--weights={kind}", f"--checkpoint={choice}", f"--out={out}"]
-        assert commands.call("export", [*words, f"--eval_data_pattern={data}"]) == 0
+        assert cli.call("export", [*words, f"--eval_data_pattern={data}"]) == 0
         printed = capsys.readouterr().out
         before, after, lost = map(
             float, re.search(r"GAP: (\S+) before, (\S+) as exported, (\S+) lost", printed).groups()
@@ -62,7 +62,7 @@ def test_the_card_says_what_the_model_is(trained: pathlib.Path, tmp_path: pathli
     texts = []
     for name in ("one", "two"):
         words = [f"--train_dir={trained}", f"--out={tmp_path / name}", "--weights=float16"]
-        assert commands.call("export", words) == 0
+        assert cli.call("export", words) == 0
         texts.append((tmp_path / name / "README.md").read_text())
     assert texts[0] == texts[1]
     parameters = sum(
@@ -94,7 +94,7 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
 ) -> None:
     for name, words, steps in (("last", ["--last=3"], [16, 12, 8]), ("named", ["--checkpoints=4,16"], [4, 16])):
         out = tmp_path / name
-        assert commands.call("average-checkpoints", [f"--train_dir={trained}", f"--out={out}", *words]) == 0
+        assert cli.call("average-checkpoints", [f"--train_dir={trained}", f"--out={out}", *words]) == 0
         found = weights(out, 16)
         sources = [weights(trained, step) for step in steps]
         assert found.pop("global_step") == 16

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_videos import Picture
 
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.video_copies import VectorWriter, VideoVectors, find_copies
 from yt8m.records.batches import read_records
@@ -65,7 +65,7 @@ def test_copies_of_files_are_found_and_no_others(tmp_path: pathlib.Path) -> None
     names = sorted(path.name for path in (tmp_path / "clips").iterdir())
     table.write_text("\n".join(["path,labels", *(f"clips/{name},clip" for name in names)]) + "\n")
     words = [f"--videos={table}", f"--out={tmp_path}/data", "--extractors=own_extractors:Thumbnails", "--level=video"]
-    assert commands.call("extract", [*words, "--jobs=2"]) == 0
+    assert cli.call("extract", [*words, "--jobs=2"]) == 0
     ids, path = list[str](), tmp_path / "vectors.f16"
     with path.open("wb") as file:
         writer = VectorWriter(file)

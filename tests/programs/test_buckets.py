@@ -13,7 +13,7 @@ from small_run import kill_in_the_middle, losses, run, train_words, weights
 
 from yt8m import eval as evaluation
 from yt8m import inference, storage
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.records import shards
 from yt8m.records.shards import framed
 from yt8m.storage import copies
@@ -99,7 +99,7 @@ def _what_it_predicts_and_exports_agree(folder: str, data: str, bucket: str) -> 
     assert inference.main([*words, f"--output_file={bucket}/out/p.csv"]) == 0
     lines = storage.read_text(f"{bucket}/out/p.csv").splitlines()[1:]
     said = {line.split(",")[0]: line.split(",")[1].split()[:2] for line in lines}
-    assert commands.call("export", [f"--train_dir={folder}", "--checkpoint=best", f"--out={bucket}/model"]) == 0
+    assert cli.call("export", [f"--train_dir={folder}", "--checkpoint=best", f"--out={bucket}/model"]) == 0
     records = list(shards.read_shard(f"{data}/test0.tfrecord"))
     found = small_exports.predictions(f"{bucket}/model/saved_model", records)
     assert len(said) == len(records) == 21

@@ -18,7 +18,7 @@ from gs_proxy import Fault, Proxy, running_proxy
 from small_run import kill_in_the_middle, run, train_words, weights
 
 from yt8m import inference, storage
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.records import shards
 from yt8m.records.shards import framed
 from yt8m.runner import checkpoints
@@ -167,9 +167,9 @@ def test_models_are_packed_averaged_and_exported_in_a_bucket(data: str, proxy: P
     assert inference.main([*packed, given, f"--output_file={data}/q.csv"]) == 0
     written = [storage.read_text(f"{data}/{name}.csv").splitlines() for name in "qp"]
     assert same_rows(*written)  # on some processors the last digit of a few scores differs
-    assert commands.call("average-checkpoints", [f"--train_dir={folder}", "--last=3", f"--out={data}/mean"]) == 0
+    assert cli.call("average-checkpoints", [f"--train_dir={folder}", "--last=3", f"--out={data}/mean"]) == 0
     evaluated = [f"--eval_data_pattern={data}/test.tfrecord", "--weights=float16"]
-    assert commands.call("export", [f"--train_dir={data}/mean", f"--out={data}/model", *evaluated]) == 0
+    assert cli.call("export", [f"--train_dir={data}/mean", f"--out={data}/model", *evaluated]) == 0
     assert inference.main([f"--train_dir={data}/model", given, f"--output_file={data}/r.csv"]) == 0
     assert len(storage.read_text(f"{data}/r.csv").splitlines()) == 22
     begun = words(data, f"--init_from={data}/mean", f"--teacher={data}/model", "--max_steps=2")

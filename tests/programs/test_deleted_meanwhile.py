@@ -13,7 +13,7 @@ from small_run import run, train_words
 
 from yt8m import eval as evaluation_program
 from yt8m import inference, scoring, train
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.command_line import ensemble as ensemble_command
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
@@ -170,10 +170,7 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading)
-    assert (
-        commands.call("export", [f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"])
-        == 0
-    )
+    assert cli.call("export", [f"--train_dir={folder}", f"--out={tmp_path}/model", f"--eval_data_pattern={DATA}"]) == 0
     assert "step 12" in (tmp_path / "model/README.md").read_text()
     assert not (folder / "model.ckpt-6.index").exists()
 
@@ -182,7 +179,7 @@ def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
 @pytest.mark.promise("C7")
 def test_the_mean_of_checkpoints(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading, goes=0)
-    assert commands.call("average-checkpoints", [f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
+    assert cli.call("average-checkpoints", [f"--train_dir={folder}", f"--out={tmp_path}/mean", "--last=2"]) == 0
     assert checkpoints.steps_in(str(tmp_path / "mean")) == [12]
     assert not (folder / "model.ckpt-0.index").exists()
 

@@ -11,7 +11,7 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.datasets import verification
 from yt8m.records import manifest
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -123,11 +123,11 @@ def test_a_flag_that_contradicts_the_data_leaves_no_folder(
 def test_verify_compares_the_records_with_the_manifest(
     data: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands.call("verify", [f"{data}/*/*.tfrecord", "--deep"]) == 0  # of several kinds
+    assert cli.call("verify", [f"{data}/*/*.tfrecord", "--deep"]) == 0  # of several kinds
     of_frames = frame_record({"id": [b"f"], "labels": [3]}, {"clip": np.zeros([2, 15], np.uint8)})
     pattern = write_split(tmp_path / "wrong", [of_frames])
     capfd.readouterr()
-    assert commands.call("verify", [pattern, "--deep"]) == 1
+    assert cli.call("verify", [pattern, "--deep"]) == 1
     assert [line.strip() for line in capfd.readouterr().out.splitlines()[1:]] == [
         "record 0: video f: labels has 3; expected 0..2",
         "record 0: video f: it is a frame-level record, expected video level",
@@ -138,13 +138,13 @@ def test_verify_compares_the_records_with_the_manifest(
         with pytest.raises(
             verification.UsageError, match=f"contradicts the data: according to .* it is {actual}. Give"
         ):
-            commands.call("verify", [pattern, "--deep", *flags])
-    assert commands.call("verify", [pattern, "--deep", "--feature_names=a_sound", "--feature_sizes=4"]) == 1
+            cli.call("verify", [pattern, "--deep", *flags])
+    assert cli.call("verify", [pattern, "--deep", "--feature_names=a_sound", "--feature_sizes=4"]) == 1
 
 
 def test_inspect_shows_no_class_of_youtube8m(data: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("train", "frames"):  # with a manifest, and without
-        assert commands.call("inspect", [f"{data}/{name}/*.tfrecord"]) == 0
+        assert cli.call("inspect", [f"{data}/{name}/*.tfrecord"]) == 0
         assert "class 1 (1): " in capfd.readouterr().out
     with pytest.raises(verification.UsageError, match=r"--num_classes=5 contradicts the data: according to .* it is 3"):
-        commands.call("inspect", [f"{data}/train/*.tfrecord", "--num_classes=5"])
+        cli.call("inspect", [f"{data}/train/*.tfrecord", "--num_classes=5"])

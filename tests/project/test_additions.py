@@ -226,7 +226,7 @@ def add_workload_flag(copy: pathlib.Path) -> None:
 def add_command(copy: pathlib.Path) -> None:
     (copy / "yt8m/reports/added.py").write_text(COMMAND)
     names = '"yt8m.reports.added:run", "print a word", "AddedConfig", "Prints a word."'
-    insert(copy / "yt8m/command_line/commands.py", '    "more": {', f'        "added": Command({names}),\n')
+    insert(copy / "yt8m/command_line/cli.py", '    "more": {', f'        "added": Command({names}),\n')
 
 
 def add_optimizer(copy: pathlib.Path) -> None:

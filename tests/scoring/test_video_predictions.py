@@ -15,7 +15,7 @@ import pytest
 import stand_ins
 
 import yt8m
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -38,7 +38,7 @@ class World:
         self.colour = stand_ins.write_onnx(folder / "colour.onnx")
         words = [f"--videos={self.clips}", "--labels=folder", f"--out={self.data}", "--splits=train:1", "--shards=1"]
         chosen = [f"--extractors=own_extractors:Bands,onnx:{self.colour}", "--picture_size=16", "--ranges=floats,-9:9"]
-        assert commands.call("extract", [*words, *chosen]) == 0
+        assert cli.call("extract", [*words, *chosen]) == 0
         self.runs = {level: str(folder / f"run-{level}") for level in ("frame", "video")}
         for level, run in self.runs.items():
             model = "FrameLevelLogisticModel" if level == "frame" else "LogisticModel"
@@ -76,17 +76,17 @@ def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     video = str(next(world.clips.rglob("*.mp4")))
-    assert commands.call("predict", [f"--model={world.runs[level]}", video]) == 0
+    assert cli.call("predict", [f"--model={world.runs[level]}", video]) == 0
     of_run, program_warning = capsys.readouterr(), "a model is a program"
-    assert commands.call("predict", [f"--model={world.export(level)}", video]) == 0  # of a run of one's own
+    assert cli.call("predict", [f"--model={world.export(level)}", video]) == 0  # of a run of one's own
     of_export = capsys.readouterr()
     assert scores_in(of_export.out) == pytest.approx(scores_in(of_run.out), abs=2e-3)
     assert program_warning not in of_run.err + of_export.err
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as if it were exported elsewhere
     with pytest.raises(UsageError, match=r"names code, the extractor 'own_extractors:Bands'.*add --trust_code"):
-        commands.call("predict", [f"--model={world.export(level)}", video])
+        cli.call("predict", [f"--model={world.export(level)}", video])
     assert program_warning in capsys.readouterr().err
-    assert commands.call("predict", [f"--model={world.export(level)}", video, "--trust_code"]) == 0
+    assert cli.call("predict", [f"--model={world.export(level)}", video, "--trust_code"]) == 0
     with yt8m.load(world.export(level)) as model:
         with pytest.raises(UsageError, match=r"'own_extractors:Bands'.*give trust_code=True"):
             model.predict_video(video)
@@ -107,7 +107,7 @@ def test_several_videos_as_a_table_and_a_bad_one(
     bad = tmp_path / "bad.mp4"
     bad.write_bytes(b"nothing")
     words = [f"--model={world.runs['video']}", str(world.clips / "disc" / "*.mp4"), str(bad), "--top_k=2"]
-    assert commands.call("predict", [*words, f"--csv={tmp_path / 'tags.csv'}"]) == 1
+    assert cli.call("predict", [*words, f"--csv={tmp_path / 'tags.csv'}"]) == 1
     assert f"{bad}: it is damaged, or not a video" in capsys.readouterr().err
     with open(tmp_path / "tags.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -152,11 +152,11 @@ def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
         found = model.predict_video(film, top_k=3, trust_code=True)
     assert found.seconds == pytest.approx(7.0, abs=0.1)
     assert {one.name: one.score for one in found.classes} == pytest.approx(expected, abs=1e-4)
-    assert commands.call("predict", [f"--model={run}", film, "--trust_code"]) == 0
+    assert cli.call("predict", [f"--model={run}", film, "--trust_code"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"{film}: {found.seconds:.1f} seconds scored\n")
     assert scores_in(printed) == pytest.approx({one.name: one.score for one in found.classes}, abs=6e-4)
-    assert commands.call("predict", [f"--model={run}", film, "--trust_code", f"--csv={tmp_path}/film.csv"]) == 0
+    assert cli.call("predict", [f"--model={run}", film, "--trust_code", f"--csv={tmp_path}/film.csv"]) == 0
     with open(tmp_path / "film.csv", newline="") as file:
         assert [row["seconds"] for row in csv.DictReader(file)] == [f"{found.seconds:.1f}"] * 3
 
@@ -167,9 +167,9 @@ def test_other_weights_are_refused(world: World, tmp_path: pathlib.Path) -> None
     other.write_bytes(content.replace(stand_ins.PROJECTION.tobytes(), (2 * stand_ins.PROJECTION).tobytes()))
     words = [f"--model={world.runs['video']}", video]
     with pytest.raises(UsageError, match=r"whose onnx_file has the sha256 \w{64}; .*other\.onnx has \w{64}"):
-        commands.call("predict", [*words, f"--onnx_file={other}"])
+        cli.call("predict", [*words, f"--onnx_file={other}"])
     moved = shutil.copy(world.colour, tmp_path / "moved.onnx")
-    assert commands.call("predict", [*words, f"--onnx_file={moved}"]) == 0
+    assert cli.call("predict", [*words, f"--onnx_file={moved}"]) == 0
 
 
 def test_run_and_archive_name_the_extractors_of_the_manifest(world: World) -> None:
@@ -226,7 +226,7 @@ def test_a_saved_model_that_a_foreign_run_names_needs_trust(tmp_path: pathlib.Pa
 def test_wrong_usage(world: World, words: list[str], told: str) -> None:
     video, (shard,) = next(world.clips.rglob("*.mp4")), (world.data / "video").glob("*/*.tfrecord")
     with pytest.raises(UsageError, match=told):
-        commands.call(
+        cli.call(
             "predict", [f"--model={world.runs['video']}", *(word.format(video=video, shard=shard) for word in words)]
         )
 

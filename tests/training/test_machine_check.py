@@ -13,7 +13,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.errors import RunError
 from yt8m.training import machine_check, trial_steps
 
@@ -49,7 +49,7 @@ def test_an_extra_has_the_packages_of_the_extras_that_it_names() -> None:
 
 
 def test_without_steps_tensorflow_is_not_imported() -> None:
-    words = "import sys; from yt8m.command_line import commands; commands.call('doctor', ['--nosteps']); "
+    words = "import sys; from yt8m.command_line import cli; cli.call('doctor', ['--nosteps']); "
     program = words + "sys.exit('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -60,7 +60,7 @@ def test_without_steps_tensorflow_is_not_imported() -> None:
 @pytest.mark.heavy
 @pytest.mark.long
 def test_the_devices_of_this_machine_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.call("doctor", ["--json"]) == 0
+    assert cli.call("doctor", ["--json"]) == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
     differences = {(step["place"], step["model"], step["precision"]): step["difference"] for step in steps}
     assert all(step["is_good"] for step in steps)
@@ -93,5 +93,5 @@ def test_a_process_that_fails_is_told_and_ends_the_command_with_an_error(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RunError, match=r"2 of 2 training steps failed or differ .*: every model in float32 on CPU"):
-        commands.call("doctor", [])
+        cli.call("doctor", [])
     assert capsys.readouterr().out.count("ended with status 1: no message") == 2

@@ -1,4 +1,4 @@
-"""The `yt8m` command: one word chooses the program."""
+"""The `yt8m` command: one word chooses the program, from a table of what each is for, its options and its function."""
 
 from __future__ import annotations
 
@@ -6,10 +6,246 @@ import functools
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from yt8m.command_line.commands import COMMANDS, GROUPS, call
+from yt8m.command_line import config_flags, program
 from yt8m.command_line.program import calling, run_main
 from yt8m.errors import UsageError, suggestion
+
+
+class Command(NamedTuple):
+    """One command. Whatever it names is imported only when the command is run.
+
+    Attributes:
+      place: "module:function". With `options`, the function takes the config and returns the exit status, or something
+        that is no int and counts as 0; without, it takes the words of the command line and returns the exit status.
+      purpose: a few words for the overview.
+      options: the dataclass of the options, "Class" of the same module or "module:Class"; or "module:function", from
+        words to the arguments.
+      help: the sentence of `--help`, if `options` is a dataclass.
+      extractors: the option that names extractors, if their settings are flags too; the function gets them after the
+        config.
+      operands: whether words that are not flags are allowed (files, say); the function gets them last.
+    """
+
+    place: str
+    purpose: str
+    options: str = ""
+    help: str = ""
+    extractors: str = ""
+    operands: bool = False
+
+
+# The commands by heading, in the order in which users need them.
+_GROUPS = {
+    "get and look at data": {
+        "download": Command(
+            "yt8m.datasets.download:run",
+            "fetch shards of YouTube-8M, checked by their md5",
+            "DownloadConfig",
+            "Fetches shards of YouTube-8M and checks their md5. If you start it again, it continues where it stopped.",
+        ),
+        "sample-data": Command(
+            "yt8m.datasets.sample_data:run",
+            "generate small data in the formats of YouTube-8M",
+            "SampleConfig",
+            "Generates small data sets in the formats of YouTube-8M, with its class frequencies. "
+            "Metrics on these data say nothing about YouTube-8M.",
+        ),
+        "make-records": Command(
+            "yt8m.datasets.make_records:make",
+            "make records of your own videos from a table and arrays",
+            "RecordsConfig",
+            "Makes records of your own videos from a table of ids and labels and arrays of features.",
+        ),
+        "extract": Command(
+            "yt8m.datasets.extract:run",
+            "make records of your own videos from the video files",
+            "ExtractConfig",
+            "Makes records out of video files: the features that extractors compute from pictures and sound.",
+            extractors="extractors",
+        ),
+        "inspect": Command(
+            "yt8m.datasets.inspect_shards:run",
+            "show what TFRecord shards hold, and what is damaged",
+            "InspectConfig",
+            "Shows what TFRecord shards hold: name files or patterns after the flags.",
+            operands=True,
+        ),
+        "audit": Command(
+            "yt8m.labels.label_audit:run",
+            "list labels that are wrong or missing, and copies of videos",
+            "yt8m.command_line.flags:audit_config",
+        ),
+        "select": Command(
+            "yt8m.labels.batch_selection:run",
+            "choose the videos to label next",
+            "yt8m.labels.select_config:SelectConfig",
+            "Chooses the videos to label next: uncertain ones of rare classes that differ from one another.",
+        ),
+        "verify": Command(
+            "yt8m.datasets.verification:run",
+            "check that shards are complete; write a manifest of them",
+            "VerifyConfig",
+            "Checks TFRecord shards: lengths and checksums of all records, and their counts.",
+            operands=True,
+        ),
+        "cache": Command(
+            "yt8m.datasets.cache_making:make",
+            "parse shards ahead of time, for train, eval and inference --cache",
+            "yt8m.command_line.flags:cache_config",
+        ),
+        "from-mediapipe": Command(
+            "yt8m.datasets.mediapipe:run",
+            "convert MediaPipe's features to frame records",
+            "FromMediapipeConfig",
+            "Converts files of MediaPipe's features, one proto per video, to a shard of frame records.",
+        ),
+        "vocabulary": Command(
+            "yt8m.runs.class_search:run",
+            "find classes: yt8m vocabulary search TEXT",
+            "SearchConfig",
+            "yt8m vocabulary search TEXT: shows the classes whose name, vertical or number matches TEXT.",
+            operands=True,
+        ),
+    },
+    "train": {
+        "train": Command("yt8m.train:main", "train a model on TFRecord files"),
+        "add-classes": Command("yt8m.command_line.add_classes:main", "add the classes of new data to a trained model"),
+        "cloud-job": Command("yt8m.command_line.cloud_job:main", "train on Vertex AI: print the job, or submit it"),
+        "from-text": Command(
+            "yt8m.training.text_run:run",
+            "make a run of classes from their names alone",
+            "TextConfig",
+            "Makes a run out of the names of its classes, by a network that compares pictures with texts.",
+            extractors="extractor",
+        ),
+        "import-checkpoint": Command(
+            "yt8m.training.checkpoint_import:run",
+            "make a run from a checkpoint of published code",
+            "yt8m.command_line.flags:import_config",
+        ),
+    },
+    "measure": {
+        "eval": Command("yt8m.eval:main", "evaluate the checkpoints of a run: Hit@1, PERR, mAP, GAP"),
+        "runs": Command(
+            "yt8m.reports.run_list:run",
+            "list runs: their options, best figures and state",
+            "RunsConfig",
+            "yt8m runs [FOLDER ...]: lists the runs in folders at any depth, local or gs://; by default in runs/.",
+            operands=True,
+        ),
+        "report": Command(
+            "yt8m.reports.report_writer:run",
+            "write a page of metrics and charts of one or several runs",
+            "ReportConfig",
+            "Writes a page on one run, or on several side by side: name their folders after the flags.",
+            operands=True,
+        ),
+        "score": Command(
+            "yt8m.reports.prediction_score:run",
+            "compute GAP, Hit@1, PERR and mAP of a prediction file",
+            "ScoreConfig",
+            "Computes the metrics of a prediction file from the labels in records.",
+        ),
+        "count": Command(
+            "yt8m.scoring.class_counting:run",
+            "count the videos of each class, corrected by a labelled sample",
+            "CountConfig",
+            "Counts the videos that show each class, with intervals: a labelled sample corrects the model's errors.",
+        ),
+        "segment-eval": Command(
+            "yt8m.reports.segment_score:run",
+            "compute MAP@n of a file of ranked segments",
+            "SegmentEvalConfig",
+            "Computes MAP@n of a segment submission, over the rated segments.",
+        ),
+    },
+    "use a model": {
+        "predict": Command(
+            "yt8m.scoring.predictions:run",
+            "show the best classes of a few records, with names",
+            "yt8m.scoring.predict_config:PredictConfig",
+            "Shows the best classes of records or of videos: name TFRecord files or video files after the flags.",
+            extractors="extractors",
+            operands=True,
+        ),
+        "serve": Command(
+            "yt8m.serving.server:run",
+            "serve a model over HTTP: records or features in, classes out",
+            "ServeConfig",
+            "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics.",
+        ),
+        "inference": Command("yt8m.inference:main", "write predictions for TFRecord files as CSV"),
+        "bulk": Command("yt8m.command_line.bulk:main", "predict, rank, evaluate or extract many shards by Apache Beam"),
+        "json-to-csv": Command(
+            "yt8m.datasets.json_predictions:run",
+            "convert the JSON lines of batch prediction to CSV",
+            "JsonToCsvConfig",
+            "Converts the JSON lines of batch prediction to one prediction file.",
+        ),
+        "ensemble": Command(
+            "yt8m.command_line.ensemble:main", "join predictions of several models, or make one model of several runs"
+        ),
+        "average-checkpoints": Command(
+            "yt8m.export.derived_runs:run",
+            "average checkpoints of a run",
+            "yt8m.config.programs:AverageConfig",
+            "Averages checkpoints of a run.",
+        ),
+        "export": Command(
+            "yt8m.export.export_model:run",
+            "export a model, with smaller weights if asked",
+            "yt8m.config.programs:ExportConfig",
+            "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits.",
+        ),
+    },
+    "more": {
+        "doctor": Command(
+            "yt8m.training.machine_check:run",
+            "show what this machine has, and try a training step on each device",
+            "DoctorConfig",
+            "yt8m doctor: shows what this machine has, and compares a tiny training step on each of its devices.",
+        ),
+        "completion": Command("yt8m.command_line.completion:main", "let the shell complete commands, flags and names"),
+    },
+}
+COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
+
+
+def call(name: str, words: Sequence[str]) -> int:
+    """Runs the command `name` with the words after it; returns the exit status, and raises what the command raises."""
+    command = COMMANDS[name]
+    if not command.options:
+        return int(_imported(command.place)(list(words)))
+    arguments = _arguments(name, command, words)
+    program.set_up_log()
+    # Only now, because the room may load the graph code, which flag errors do not need.
+    status = _imported(command.place)(*arguments)
+    return status if isinstance(status, int) else 0
+
+
+def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
+    """What the function of the command gets."""
+    options = _imported(command.options, command.place.partition(":")[0])
+    if not isinstance(options, type):
+        return tuple(options(words))
+    operands: list[str] | None = [] if command.operands else None
+    about = (options, f"yt8m {name}", command.help, words)
+    arguments: tuple[Any, ...]
+    if command.extractors:
+        from yt8m import extractors
+
+        arguments = config_flags.read_with(*about, extractors, command.extractors, operands)
+    else:
+        arguments = (config_flags.read(*about, operands),)
+    return arguments if operands is None else (*arguments, operands)
+
+
+def _imported(place: str, usual_module: str = "") -> Any:
+    module, _, name = place.rpartition(":")
+    return getattr(importlib.import_module(module or usual_module), name)
+
 
 _EXAMPLES = """\
 examples:
@@ -52,7 +288,7 @@ def overview() -> str:
     """The text that `yt8m` prints without a command."""
     width = max(map(len, COMMANDS)) + 2
     lines = ["usage: yt8m COMMAND [--flag=value ...]", ""]
-    for title, group in GROUPS.items():
+    for title, group in _GROUPS.items():
         entries = [f"  {name:<{width}}{command.purpose}" for name, command in group.items()]
         lines += [f"{title}:", *entries, ""]
     return "\n".join([*lines, _EXAMPLES])

@@ -10,7 +10,7 @@ import functools
 import io
 import re
 
-from yt8m.command_line.commands import COMMANDS, call
+from yt8m.command_line.cli import COMMANDS, call
 from yt8m.command_line.flag_parsing import CHOOSE
 from yt8m.errors import UsageError
 

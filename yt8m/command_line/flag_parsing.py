@@ -168,17 +168,14 @@ _COLUMN, _WIDTH = 30, 100  # where the help of a flag begins, and where it ends
 
 
 def _entry(flag: Flag) -> list[str]:
-    head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={_placeholder(flag)}"
+    placeholder = {int: "N", float: "X", str: "TEXT"}.get(flag.kind, "A,B,...")
+    head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={placeholder}"
     has_default = flag.default not in (None, "", ()) and flag.default is not False and not flag.help.endswith("]")
     default = f" [{shown(flag.default)}]" if has_default else ""
     first, *lines = _wrapped(flag.help + default, _COLUMN)
     if len(head) > _COLUMN - 2:
         return [head, first, *lines]
     return [head.ljust(_COLUMN) + first.lstrip(), *lines]
-
-
-def _placeholder(flag: Flag) -> str:
-    return {int: "N", float: "X", str: "TEXT"}.get(flag.kind, "A,B,...")
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -275,7 +275,8 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
             problem = "takes frames, but the data hold one vector a video. Name frame records"
     if problem:
         wanted = "frame" if frame_features else "video"
-        raise UsageError(f"--model={model} {problem}, or choose a {wanted}-level model: {_of_level(wanted)}.")
+        of_level = ", ".join(name for name in models.names() if models.get(name).level == wanted)
+        raise UsageError(f"--model={model} {problem}, or choose a {wanted}-level model: {of_level}.")
 
 
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
@@ -298,7 +299,3 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
     if "feature_sizes" in models.hyper_parameters(cls):
         with about_flags():
             models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
-
-
-def _of_level(level: str) -> str:
-    return ", ".join(name for name in models.names() if models.get(name).level == level)

@@ -71,7 +71,8 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("model", "step"), f"{saved_figures['global_step']:,}"
     yield ("evaluation", "videos"), f"{saved_figures['num_examples']:,}"
     yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
-    yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
+    hash_of_videos = int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF
+    yield ("evaluation", "hash of the sampled videos"), f"{hash_of_videos:08x}"
     config = config_of(run)
     yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
     for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
@@ -83,11 +84,6 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("version at evaluation", name), str(value)
     for name, value in run_dir.written_versions(run.training.folder).items():
         yield ("version at training", name), str(value)
-
-
-def _hash_of_videos(run: Run) -> str:
-    """Eight digits that are the same for the same sampled videos."""
-    return f"{int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF:08x}"
 
 
 def _hash_of_names(run: Run) -> str:

@@ -62,7 +62,8 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
       counts: how often each class occurs.
     """
     videos = run.samples.videos
-    by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
+    verticals = np.array(names.verticals, object)
+    by_vertical = [(name, np.flatnonzero(verticals == name)) for name in dict.fromkeys(filter(None, names.verticals))]
     possible = [
         Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
         Division("frequency of the class", "mean AP", list(_of_classes(run, by_frequency(counts)))),
@@ -71,10 +72,6 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
     ]
     possible[0].parts.sort(key=lambda part: -part.videos)
     return [division for division in possible if len(division.parts) >= _FEWEST]
-
-
-def _where(texts: Sequence[str], wanted: str) -> Ints64:
-    return np.array([index for index, text in enumerate(texts) if text == wanted], np.int64)
 
 
 def by_frequency(counts: ClassCounts) -> list[tuple[str, Ints64]]:

@@ -27,13 +27,13 @@ from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples, media_links, report_writer, requirement_check
+from yt8m.reports import eval_samples, media_links, report_writer
 from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.opened_run import find_folder
-from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, open_run
+from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, evaluation_results, open_run
 from yt8m.scoring.evaluation_results import (
     RESERVED_KEYS,
     Evaluated,
@@ -242,7 +242,8 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     task.modeler.keeps_videos = config.report or bool(config.require)
     task.modeler.metric_classes = metric_classes
     task.modeler.calibrates = config.target is not None
-    requirements = with_keys(requirements, metric_classes, _has_frequencies(task.modeler))
+    counts = task.modeler.class_counts
+    requirements = with_keys(requirements, metric_classes, counts is not None and bool(counts.any()))
     return run, task._replace(requirements=requirements)
 
 
@@ -370,10 +371,6 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     return outcome
 
 
-def _has_frequencies(modeler: VideoModeler) -> bool:
-    return modeler.class_counts is not None and bool(modeler.class_counts.any())
-
-
 def _with_verdicts(done: Evaluated, folder: str, task: EvaluationTask, run: TrainConfig) -> Evaluated:
     """The results with the verdicts on the requirements."""
     if not task.requirements:
@@ -381,7 +378,7 @@ def _with_verdicts(done: Evaluated, folder: str, task: EvaluationTask, run: Trai
     samples = _samples(done, run)
     if samples is None:  # no video was judged
         return done._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in task.requirements])
-    verdicts = requirement_check.judge(
+    verdicts = evaluation_results.judge(
         folder, task.requirements, samples, done.metric_classes, task.modeler.class_counts
     )
     return done._replace(verdicts=verdicts)

@@ -1,8 +1,9 @@
-"""The results of one evaluation: a line of the log, a table, eval/report.json, a row of metrics.jsonl, TensorBoard."""
+"""The results of one evaluation: log, table, eval/report.json, metrics.jsonl, TensorBoard; thresholds and verdicts."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,18 +17,24 @@ from yt8m import runner, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
-from yt8m.eval_util.metrics import Metric
-from yt8m.eval_util.requirements import Verdict
+from yt8m.eval_util.arrays import Ints64
+from yt8m.eval_util.guaranteed_precision import PARTS, ForAll, PrecisionCalibration, least_labels
+from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, Metric
+from yt8m.eval_util.ranked_entries import THIRDS, thirds
+from yt8m.eval_util.requirements import Requirement, Verdict
+from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.score_calibration import Calibration, calibrate
 from yt8m.eval_util.videos import VideoSample
+from yt8m.records.thresholds import BELOW_TARGET, CLASS, TOO_FEW_LABELS, OperatingPoints, PrecisionTarget
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples
+from yt8m.reports.eval_samples import EvalSamples
+from yt8m.reports.loading import Run, certain_enough, evaluated_run, figure, interval_of, interval_of_mean_ap, shrink_of
 from yt8m.reports.measures import is_below_one
 from yt8m.runner import metric_files
 from yt8m.runner.metric_files import EventFile
-from yt8m.scoring import chosen_thresholds
-from yt8m.scoring.chosen_thresholds import ChosenThresholds
 from yt8m.storage import sending
+from yt8m.video.modeler import VideoEvaluator
 
 
 class Evaluated(NamedTuple):
@@ -63,7 +70,7 @@ def evaluated(
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
     evaluator = results["evaluator"]
     figures, classes = results["figures"], evaluator.metrics.metric_classes
-    chosen = chosen_thresholds.choose(evaluator, config or EvalConfig())
+    chosen = choose(evaluator, config or EvalConfig())
     step, examples = outcome.global_step, results["examples"]
     videos = evaluator.sample.videos() if evaluator.sample else None
     calibration = calibrate(videos) if videos else None
@@ -159,3 +166,134 @@ def write_summaries(events: EventFile, done: Evaluated) -> None:
     events.add_scalars(tags, done.step)
     events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
     sending.send_growing()
+
+
+class GuaranteeSummary(NamedTuple):
+    """What the thresholds of an evaluation guarantee, as report.json says it.
+
+    Attributes:
+      target: the precision on new videos, and the confidence in it.
+      precision_of: `class` if it is that of each class, `all` if it is that of all tags.
+      testing_videos: number of videos that tested the thresholds.
+      classes: number of classes with a threshold of their own.
+      too_few_labels, below_target: number of classes that abstain, by the reason.
+      labels_needed: number of labels, of all evaluated videos, without which a class has to abstain.
+      for_all: the threshold for all classes.
+    """
+
+    target: PrecisionTarget
+    precision_of: str
+    testing_videos: int
+    classes: int
+    too_few_labels: int
+    below_target: int
+    labels_needed: int
+    for_all: ForAll
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary for report.json; `threshold_for_all` is None if there is none."""
+        threshold, videos, predictions = self.for_all
+        return {
+            "target_precision": self.target.precision,
+            "confidence": self.target.confidence,
+            **{name: value for name, value in self._asdict().items() if name not in ("target", "for_all")},
+            "threshold_for_all": threshold if np.isfinite(threshold) else None,
+            "videos_for_all": videos,
+            "predictions_for_all": predictions,
+        }
+
+    def log(self) -> None:
+        """Says how many classes have a threshold, and why the others abstain."""
+        logging.info(
+            "%s: %d classes have a threshold; %d abstain because they have too few labels (at least %d are needed), "
+            "and %d because no threshold is sure to reach it",
+            self.target,
+            self.classes,
+            self.too_few_labels,
+            self.labels_needed,
+            self.below_target,
+        )
+        threshold, videos, predictions = self.for_all
+        if np.isfinite(threshold):
+            tested = f"{threshold:.4g}, tested by {predictions} predictions of {videos} videos"
+        else:
+            tested = "none is sure to reach it"
+        logging.info("one threshold for all tags together: %s", tested)
+
+
+class ChosenThresholds(NamedTuple):
+    """The thresholds of the classes; `summary` is None for those with the best F1."""
+
+    points: OperatingPoints
+    summary: GuaranteeSummary | None = None
+
+
+def choose(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenThresholds | None:
+    """The thresholds that `config` asks for; None if it asks for no report."""
+    if evaluator.sample is None:
+        return None
+    if evaluator.calibration is None or config.target is None:
+        return ChosenThresholds(evaluator.metrics.operating_points(config.min_positives))
+    return _guaranteed(evaluator.calibration, config.target, config.precision_of)
+
+
+def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, precision_of: str) -> ChosenThresholds:
+    points, for_all = calibration.of_classes(target), calibration.for_all(target)
+    bases = Counter(points.bases())
+    summary = GuaranteeSummary(
+        target,
+        precision_of,
+        calibration.testing_videos,
+        bases[CLASS],
+        bases[TOO_FEW_LABELS],
+        bases[BELOW_TARGET],
+        # Of so many labels, the testing part is expected to have enough.
+        -(-least_labels(target) * PARTS // (PARTS - 1)),
+        for_all,
+    )
+    summary.log()
+    return ChosenThresholds(calibration.for_each(for_all, target) if precision_of == "all" else points, summary)
+
+
+RESAMPLES, SEED = 200, 0  # those of the report by default, so that both have the same intervals
+
+
+def judge(
+    folder: str,
+    requirements: Sequence[Requirement],
+    samples: EvalSamples,
+    metric_classes: Sequence[type[Metric]],
+    class_counts: Ints64 | None,
+) -> list[Verdict]:
+    """The verdict on each requirement.
+
+    Args:
+      folder: path of the folder with the evaluation.
+      requirements: name metrics by their keys.
+      samples: the metrics and the sampled videos of the evaluation.
+      metric_classes: the metrics of the evaluation.
+      class_counts: [C], number of training videos of each class; None if it is not labelled.
+    """
+    run = evaluated_run(folder, samples, RESAMPLES, SEED, metric_classes, class_counts)
+    verdicts = []
+    for requirement in requirements:
+        value = figure(run, requirement.metric)
+        bounds = _interval(run, requirement.metric, class_counts) if value is not None else None
+        verdicts.append(Verdict(requirement, value, *(bounds or (None, None))))
+    return verdicts
+
+
+def _interval(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
+    """The 95 % interval of a metric; None if there is none, or if the videos say too little."""
+    if key not in run.resampled or np.isnan(run.resampled[key]).all():
+        return None
+    for third, classes in zip(THIRDS, thirds(class_counts), strict=False):
+        if key == f"{Gap.key}_{third}":
+            bounds = interval(figure(run, key), run.resampled[key], shrink_of(run))
+            return certain_enough(bounds, len(run.samples.videos))
+        if key == f"{MeanAveragePrecision.key}_{third}":
+            labels = {row["class"]: row["positives"] for row in run.samples.figures["classes"]}
+            labelled = [number for number in classes.tolist() if number in labels]
+            counts = np.array([labels[number] for number in labelled])
+            return interval_of_mean_ap(run, figure(run, key), run.resampled[key], run.excess[labelled], counts)
+    return interval_of(run, key)

@@ -23,8 +23,8 @@ from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import archive, trained_model
 from yt8m.scoring import OpenedRun, TrainedModel, open_run, segment_inference
-from yt8m.scoring.best_classes import write_predictions
 from yt8m.scoring.export_scorer import refuse_run_options
+from yt8m.scoring.scorer import write_predictions
 from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.storage import copies
 from yt8m.termination import terminable

@@ -15,8 +15,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.extractors.containers import ENDINGS
 from yt8m.records import manifest, shards, thresholds, vocabulary
 from yt8m.records.record_parser import Raw
-from yt8m.scoring.best_classes import best_classes, tags
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
+from yt8m.scoring.scorer import best_classes, tags
 
 
 def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""The interface of a trained model that is ready to score videos, whatever file it comes from."""
+"""The interface of a trained model that is ready to score videos, whatever file it comes from; its best classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.records import discovery, manifest, thresholds, vocabulary
+from yt8m.eval_util.top_k import top_k
+from yt8m.records import discovery, manifest, shards, thresholds, vocabulary
 from yt8m.records.batches import Records, read_records
+from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.records.thresholds import AMONG, Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
 from yt8m.types import Closing
@@ -198,3 +201,28 @@ class ArrayScorer(Scorer):
         reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}
         completed = VideoModeler(None, None, self.num_classes, settings.top_k).completed(reports)
         return EvaluatedStep(completed, None, len(videos))
+
+
+ScoredClasses = list[tuple[int, float]]  # (class, score), best first
+
+
+def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
+    """The `count` best classes of a video with the scores [C]."""
+    best = top_k(scores[np.newaxis], count)
+    return list(zip(best.classes[0].tolist(), best.scores[0].tolist(), strict=True))
+
+
+def tags(scores: NDArray[np.float32], tagger: Tagger) -> ScoredClasses:
+    """The classes, among the 20 best of a video with the scores [C], whose scores reach their thresholds."""
+    best = top_k(scores[np.newaxis], AMONG)
+    are_tags = tagger.are_tags(best.classes[0], best.scores[0])
+    return list(zip(best.classes[0][are_tags].tolist(), best.scores[0][are_tags].tolist(), strict=True))
+
+
+def write_predictions(writer: PredictionWriter, scorer: Scorer, batches: Iterable[Videos], rows: int = 0) -> None:
+    """Writes a line for each video; `rows` and errors are those of `Scorer.scores`."""
+    for videos in batches:
+        ids, scores = scorer.scores(videos, rows)
+        best, names = top_k(scores, writer.top_k), np.empty(len(ids), object)
+        names[:] = [shards.id_bytes(video_id.encode()) for video_id in ids]
+        writer({"video_ids": names, "classes": best.classes, "scores": best.scores})

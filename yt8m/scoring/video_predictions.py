@@ -25,8 +25,8 @@ from yt8m.extractors.decoding import DecodeError, Request, import_av
 from yt8m.extractors.forms import Scaling
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import Scorer, video_features
-from yt8m.scoring.best_classes import best_classes, tags
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
+from yt8m.scoring.scorer import best_classes, tags
 from yt8m.scoring.video_features import Part, VideoFeatures
 from yt8m.storage import copies
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from yt8m.errors import RunError, UsageError
 from yt8m.records.shards import DamagedError
 from yt8m.scoring import Scorer
-from yt8m.scoring.best_classes import ScoredClasses, best_classes, tags
 from yt8m.scoring.model_input import Videos
+from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
 from yt8m.serving import bodies
 from yt8m.serving.batching import BatchedRequest, Batcher, CallThread
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError

@@ -13,7 +13,7 @@ import stand_ins
 
 import yt8m
 from yt8m import storage
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.extractors import decoder_pool
 from yt8m.extractors.decoding import Request, decode
 from yt8m.records import shards
@@ -38,7 +38,7 @@ def test_rows_of_clips_stand_beside_those_of_pictures_and_sound(
     monkeypatch.setattr(decoder_pool._Child, "begin", lambda *words: (requests.append(words[1]), begin(*words))[1])
     made_videos.write_kinds(tmp_path, 3)
     words = [f"--videos={tmp_path}", "--labels=folder", f"--out={tmp_path}/data", f"--extractors={','.join(NAMES)}"]
-    assert commands.call("extract", [*words, "--splits=train:1", "--jobs=1"]) == 0
+    assert cli.call("extract", [*words, "--splits=train:1", "--jobs=1"]) == 0
     assert len(requests) == 3
     paths = storage.glob(f"{tmp_path}/data/frame/train/*.tfrecord")
     records = [shards.parse(record) for shard in paths for record in shards.read_shard(shard)]

@@ -22,7 +22,7 @@ from terminal import on_a_terminal
 
 import yt8m
 from yt8m import progress_bar, storage
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.datasets.extract import computing
 from yt8m.datasets.extract.journal import Journal
 from yt8m.datasets.make_records import output
@@ -46,7 +46,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def run(clips: pathlib.Path, out: pathlib.Path | str, *words: str, jobs: int = 2) -> int:
     usual = [f"--videos={clips}", "--labels=folder", f"--out={out}", BOTH, "--shards=2", f"--jobs={jobs}"]
-    return commands.call("extract", [*usual, *words])
+    return cli.call("extract", [*usual, *words])
 
 
 def records(pattern: str) -> dict[str, Any]:
@@ -275,17 +275,17 @@ def test_videos_in_a_bucket_give_the_same_records(
         with storage.write_atomic(f"{bucket}/clips/{path}") as file:
             file.write((clips / path).read_bytes())
     words = ["--labels=folder", BOTH, "--shards=2", "--jobs=2"]
-    assert commands.call("extract", [f"--videos={bucket}/clips", f"--out={tmp_path / 'a'}", *words]) == 0
+    assert cli.call("extract", [f"--videos={bucket}/clips", f"--out={tmp_path / 'a'}", *words]) == 0
     assert contents(tmp_path / "a") == contents(data)
     rows = [(path, path if number % 2 else f"{bucket}/clips/{path}") for number, path in enumerate(paths)]
     with storage.write_atomic(f"{bucket}/clips/table.csv", "w") as file:
         file.write("id,path\n" + "".join(f"{one},{path}\n" for one, path in rows))
-    assert commands.call("extract", [f"--videos={bucket}/clips/table.csv", f"--out={tmp_path / 'b'}", *words]) == 0
+    assert cli.call("extract", [f"--videos={bucket}/clips/table.csv", f"--out={tmp_path / 'b'}", *words]) == 0
     assert contents(tmp_path / "b") == contents(data)
     assert not list(pathlib.Path(copies.workspace()).rglob("*.mp4"))
     gone = f"{bucket}/clips/gone.mp4"
     table = write_table(tmp_path / "c.csv", "path,labels", [[f"{bucket}/clips/{paths[0]}", "disc"], [gone, "disc"]])
-    assert commands.call("extract", [f"--videos={table}", f"--out={tmp_path / 'c'}", BOTH, "--max_bad_videos=1"]) == 0
+    assert cli.call("extract", [f"--videos={table}", f"--out={tmp_path / 'c'}", BOTH, "--max_bad_videos=1"]) == 0
     (told,) = [json.loads(line) for line in (tmp_path / "c/extract.jsonl").read_text().splitlines()]
     assert (told["path"], told["state"]) == (gone, "left out")
 
@@ -332,8 +332,8 @@ def test_a_table_with_parts_labels_splits_and_bad_files(
     table = write_table(tmp_path / "clips.csv", "id,path,labels,split,start,end", rows)
     words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--max_frames=6", "--ranges=-1:1,floats"]
     with pytest.raises(RunError, match=r"[123] of 7 videos are bad"):
-        commands.call("extract", words)
-    assert commands.call("extract", [*words, "--max_bad_videos=3"]) == 0
+        cli.call("extract", words)
+    assert cli.call("extract", [*words, "--max_bad_videos=3"]) == 0
     told = capsys.readouterr().out
     assert "3 videos: left out" in told
     lines = {line["id"]: line for line in map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())}
@@ -370,9 +370,9 @@ def test_more_than_a_tenth_of_bad_videos_ends_the_command(
     words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1", "--shards=1"]
     if is_refused:
         with pytest.raises(RunError, match=r"2 of 12 videos are bad, .* 1 are allowed"):
-            commands.call("extract", words)
+            cli.call("extract", words)
     else:
-        assert commands.call("extract", words) == 0
+        assert cli.call("extract", words) == 0
 
 
 def _bytes(record: Any) -> np.ndarray:
@@ -383,7 +383,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "a.mp4", made_videos.grey, made_videos.tone("disc"), 4.0)
     table = write_table(tmp_path / "clips.csv", "path,labels", [(path, "x")])
     words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--frames_per_second=2", "--level=frame"]
-    assert commands.call("extract", [*words, "--splits=train:1"]) == 0
+    assert cli.call("extract", [*words, "--splits=train:1"]) == 0
     (record,) = records(f"{tmp_path}/data/frame/*/*.tfrecord").values()
     grey, bands = frames(record, "colours")[:, 0] * 255 / 8, frames(record, "bands")
     np.testing.assert_allclose(grey, np.arange(9) / 2, atol=0.3)
@@ -408,7 +408,7 @@ def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[st
     given = {"--videos": str(clips), "--labels": "folder", "--out": str(tmp_path / "data")}
     given |= dict(word.replace("{clips}", str(clips)).split("=", 1) for word in words)
     with pytest.raises(UsageError, match=told):
-        commands.call("extract", [BOTH, *(f"{name}={value}" for name, value in given.items())])
+        cli.call("extract", [BOTH, *(f"{name}={value}" for name, value in given.items())])
     assert not (tmp_path / "data").exists()
 
 
@@ -417,14 +417,14 @@ def test_the_extractor_is_looked_at_before_the_labels(clips: pathlib.Path, tmp_p
     with pytest.raises(
         UsageError, match=r"extractor onnx:missing.onnx, --onnx_file=missing.onnx: there is no such file"
     ):
-        commands.call("extract", words)
+        cli.call("extract", words)
 
 
 def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     words = [f"--videos={clips}", f"--out={tmp_path / 'data'}", "--extractors=hf:owner/name"]
     for flag, problem in (("clip_rate=-1", "at least 0"), ("hf_dtype=int8", "one of float32, bfloat16, float16")):
         with pytest.raises(UsageError, match=f"^--{flag.split('=')[0]} must be {problem}"):
-            commands.call("extract", [*words, f"--{flag}"])
+            cli.call("extract", [*words, f"--{flag}"])
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pat
 def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...], told: str) -> None:
     table = write_table(tmp_path / "clips.csv", "id,path,labels,start,end", [row])
     with pytest.raises(RunError, match=told):
-        commands.call("extract", [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])
+        cli.call("extract", [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])
 
 
 def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
@@ -462,17 +462,17 @@ def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
 
     monkeypatch.setattr(computing.Computer, "features", noting)
     with pytest.raises(RunError, match=r"1 of 4 videos are bad, the last one .*a\.mp4.* Mend the files"):
-        commands.call("extract", words)
+        cli.call("extract", words)
     begun = list(extracted)
     (tmp_path / "a.mp4").write_bytes(sound)
-    assert commands.call("extract", words) == 0
+    assert cli.call("extract", words) == 0
     assert sorted(extracted) == sorted([*begun, "a.mp4", *({"b.mp4", "c.mp4", "d.mp4"} - set(begun))])
     assert sorted(records(f"{tmp_path}/data/frame/train/*.tfrecord")) == list("abcd")
     (tmp_path / "b.mp4").write_bytes(sound + b" ")
     with pytest.raises(UsageError, match="from other files or with other flags"):
-        commands.call("extract", words)
+        cli.call("extract", words)
     (tmp_path / "b.mp4").unlink()
-    assert commands.call("extract", words) == 0
+    assert cli.call("extract", words) == 0
 
 
 @pytest.mark.promise("X7")
@@ -488,8 +488,8 @@ def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
     os.mkfifo(folder / "pipe.mp4")
     words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1"]
     with pytest.raises(RunError, match="of 4 videos are bad"):
-        commands.call("extract", words)
-    assert commands.call("extract", [*words, "--max_bad_videos=3"]) == 0
+        cli.call("extract", words)
+    assert cli.call("extract", [*words, "--max_bad_videos=3"]) == 0
     assert "a pattern names them: 2 .gif, 1 .y4m" in capsys.readouterr().out
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
     reasons = {os.path.basename(line["path"]): line["reason"] for line in lines}

@@ -14,8 +14,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 _PROGRAM = """\
 import json, re, resource, sys
-from yt8m.command_line import commands
-assert commands.call("extract", sys.argv[1:]) == 0
+from yt8m.command_line import cli
+assert cli.call("extract", sys.argv[1:]) == 0
 # ru_maxrss of this process would count the process that started it.
 own = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 print(json.dumps({"own": own / 1024, "children": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}))

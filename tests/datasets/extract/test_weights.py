@@ -16,7 +16,7 @@ import pytest
 import stand_ins
 
 from yt8m import extractors
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.datasets.extract import weights
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import Extractor, PublishedFile
@@ -154,7 +154,7 @@ def test_the_sum_of_a_folder_depends_on_names_and_contents(tmp_path: pathlib.Pat
 
 def test_the_command_fetches_and_names_the_weights(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = stand_ins.write_onnx(tmp_path / "clip.onnx")
-    assert commands.call("extract", [f"--extractors=onnx:{path}", "--fetch_weights"]) == 0
+    assert cli.call("extract", [f"--extractors=onnx:{path}", "--fetch_weights"]) == 0
     sha256 = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
     assert capsys.readouterr().out == f"onnx:{path} onnx_file: {path}, sha256 {sha256}\n"
 
@@ -171,12 +171,12 @@ def test_the_command_fetches_and_names_the_weights(tmp_path: pathlib.Path, capsy
 )
 def test_wrong_usage(words: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        commands.call("extract", [*words, "--fetch_weights"])
+        cli.call("extract", [*words, "--fetch_weights"])
 
 
 def test_help_lists_the_settings_of_all_extractors(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        commands.call("extract", ["--help"])
+        cli.call("extract", ["--help"])
     told = capsys.readouterr().out
     for name in ("--inception_graph", "--vggish_pca", "--picture_size", "--mean", "--pooling"):
         assert name in told

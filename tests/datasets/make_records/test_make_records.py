@@ -16,7 +16,7 @@ import pytest
 from own_clips import NAMES, contents, frames_of, labels_of, read, split_of, write_table
 
 from yt8m import storage
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.datasets.make_records import RecordsConfig, make, output
 from yt8m.datasets.verification import verify
 from yt8m.errors import RunError, UsageError
@@ -29,9 +29,9 @@ def made(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathl
     """Both levels, of the same table."""
     out = tmp_path_factory.mktemp("made")
     table = f"--table={clips}/clips.csv"
-    assert commands.call("make-records", [table, f"--out={out}", "--feature_names=clip"]) == 0
+    assert cli.call("make-records", [table, f"--out={out}", "--feature_names=clip"]) == 0
     frames = ["--level=frame", "--bits=8", "--max_frames=7", "--shards=2", "--feature_names=clip"]
-    assert commands.call("make-records", [table, f"--out={out}", *frames]) == 0
+    assert cli.call("make-records", [table, f"--out={out}", *frames]) == 0
     return out
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from datasets.sample_data.sample_shards import dequantized, read_frames, read_split
 
-from yt8m.command_line import commands
+from yt8m.command_line import cli
 from yt8m.datasets.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
@@ -42,7 +42,7 @@ def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
     """Records and bytes as `yt8m verify` counts them, and the format of the records."""
     for folder in (path.parent for path in written.rglob("manifest.json")):
         shards = sorted(map(str, folder.glob("*.tfrecord")))
-        assert commands.call("verify", [*shards, f"--manifest={folder}/manifest.json"]) == 0
+        assert cli.call("verify", [*shards, f"--manifest={folder}/manifest.json"]) == 0
         found = manifest.read(f"{folder}/manifest.json")
         assert len(found.shards) == 3
         assert found.data is not None
@@ -220,7 +220,7 @@ def test_temporal_classes_need_time() -> None:
 def test_refused(argv: list[str], text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=text):
-        commands.call("sample-data", argv)
+        cli.call("sample-data", argv)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,7 +234,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
 
 def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
     code = (
-        "import sys; from yt8m.command_line import commands; status = commands.call('sample-data', sys.argv[1:]);"
+        "import sys; from yt8m.command_line import cli; status = cli.call('sample-data', sys.argv[1:]);"
         "print('tensorflow' in sys.modules); sys.exit(status)"
     )
     words = [f"--out_dir={tmp_path}", "--train=3", "--validate=1", "--test=1"]
@@ -248,11 +248,11 @@ def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
 def test_data_without_training_videos_are_not_to_be_trained_on(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands.call("sample-data", [f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
+    assert cli.call("sample-data", [f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
     assert capsys.readouterr().out == f"Wrote generated sample data (no YouTube-8M videos) into {tmp_path}.\n"
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        commands.call("sample-data", ["--help"])
+        cli.call("sample-data", ["--help"])
     assert "--num_classes" in capsys.readouterr().out

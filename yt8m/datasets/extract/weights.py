@@ -59,11 +59,6 @@ def find(extractor: Extractor, name: str) -> Weights:
     return Weights(paths, sums, settings)
 
 
-def cache_path(source: PublishedFile) -> str:
-    """The path of a fetched file in the cache."""
-    return os.path.join(base.cache_dir(), "weights", source.file)
-
-
 def sha256_of(path: str) -> str:
     """The sha256 of a file; that of a folder is the sha256 of the names and sums of the files in it."""
     if not storage.is_dir(path):
@@ -91,7 +86,7 @@ def _digest(path: str, kind: str) -> str:
 
 def _cached(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
     """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
-    path = cache_path(source)
+    path = os.path.join(base.cache_dir(), "weights", source.file)
     pin = f"{path}.sha256"
     if not storage.exists(path):
         _fetch(source, path, extractor, field)

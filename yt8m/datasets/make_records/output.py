@@ -399,7 +399,9 @@ class Output:
                 "shards": len(shards),
                 "bytes": sum(values[1] for values in shards),
                 **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
-                "classes without a video": [_class_name(classes, index) for index in absent],
+                "classes without a video": [
+                    classes.vocabulary.name(index) if classes.vocabulary else f"class {index}" for index in absent
+                ],
             }
         return {
             "level": self._level,
@@ -420,10 +422,6 @@ class Output:
 def making_folder(out: str, level: str) -> str:
     """The folder whose name changes to that of the level when the records are complete."""
     return storage.join(out, f".{level}.making")
-
-
-def _class_name(classes: Classes, index: int) -> str:
-    return classes.vocabulary.name(index) if classes.vocabulary else f"class {index}"
 
 
 def _read_progress(folder: str) -> RecordsProgress | None:

@@ -227,7 +227,10 @@ class ParquetTable:
 
     def _rows(self, first: int, batch: Any, features: Sequence[str]) -> Rows:
         bad: dict[int, str] = {}
-        cells = {name: [_cell(value) for value in batch[name].to_pylist()] for name in self._kept}
+        cells = {  # pandas writes NaN for an empty cell
+            name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]
+            for name in self._kept
+        }
         arrays = {name: self._matrix(batch[name], name, first, bad) for name in features}
         return Rows(first, cells, arrays, bad)
 
@@ -255,10 +258,6 @@ class ParquetTable:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
             except (self._arrow.ArrowException, OSError, ValueError) as error:  # damage raises any of these
                 raise RunError(f"{self.path} is not a Parquet file that can be read: {first_line(error)}") from error
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None or value != value else value  # pandas writes NaN for an empty cell
 
 
 def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from yt8m.records.thresholds import Tagger
-from yt8m.scoring.best_classes import best_classes, tags
+from yt8m.scoring.scorer import best_classes, tags
 
 SCORES = np.linspace(0.01, 0.5, 50, dtype=np.float32)  # class 49 is the best
 
