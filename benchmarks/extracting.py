@@ -11,7 +11,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,23 +26,36 @@ from yt8m.extractors.decoding import Request
 from yt8m.extractors.inception import PICTURES, POOLED, Inception
 from yt8m.lazy import tf
 
-VIDEOS, SECONDS = 8, 23
-ROWS = VIDEOS * (SECONDS + 1)  # there is a frame near second 0 and near the end
 HEIGHT, WIDTH, _FPS = 240, 320, 25
 _SIDE, _DEPTH = 299, 2048
 _BATCH = 32
 
 
+class Videos(NamedTuple):
+    """How many videos a row extracts, and how many seconds each has."""
+
+    count: int = 8
+    seconds: int = 23
+
+    @property
+    def rows(self) -> int:
+        """The rows of features of all of them: there is a frame near second 0 and near the end of each."""
+        return self.count * (self.seconds + 1)
+
+
+VIDEOS = Videos()
+
+
 def decoding(repeats: int) -> Measured:
     """Times the decoding of the videos into the pictures that an extractor takes."""
     with folder_of_videos() as folder:
-        return take_turns(ROWS, lambda: decode(folder, pictures=(Inception().scaling,)), {}, repeats)
+        return take_turns(VIDEOS.rows, lambda: decode(folder, VIDEOS, pictures=(Inception().scaling,)), {}, repeats)
 
 
 def computing(repeats: int) -> Measured:
     """Times Inception-v3 on as many pictures, which are in memory."""
     with tempfile.TemporaryDirectory() as folder, Inception().open(_weights(pathlib.Path(folder))) as compute:
-        return take_turns(ROWS, lambda: compute_rows(compute, _pictures()), {}, repeats)
+        return take_turns(VIDEOS.rows, lambda: compute_rows(compute, VIDEOS, _pictures()), {}, repeats)
 
 
 def both(repeats: int) -> Measured:
@@ -53,8 +66,8 @@ def both(repeats: int) -> Measured:
         files = [weights.find(choice.extractor, choice.name) for choice in chosen]
         with ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor:
             taken, values = {"pictures": (Inception().scaling,)}, _pictures()
-            floors = floors_of(lambda: decode(folder, **taken), lambda: compute_rows(compute, values))
-            return take_turns(ROWS, lambda: extract_shard(extractor, folder), floors, repeats)
+            floors = floors_of(lambda: decode(folder, VIDEOS, **taken), lambda: compute_rows(compute, VIDEOS, values))
+            return take_turns(VIDEOS.rows, lambda: extract_shard(extractor, folder, VIDEOS), floors, repeats)
 
 
 def floors_of(decoding: Work, computing: Work) -> dict[str, Work]:
@@ -76,21 +89,20 @@ def floors_of(decoding: Work, computing: Work) -> dict[str, Work]:
 
 
 @contextlib.contextmanager
-def folder_of_videos() -> Iterator[pathlib.Path]:
+def folder_of_videos(videos: Videos = VIDEOS) -> Iterator[pathlib.Path]:
     """A folder with the folder `clips` of videos."""
     with tempfile.TemporaryDirectory() as text:
         folder = pathlib.Path(text)
         (folder / "clips").mkdir()
-        for number in range(VIDEOS):
-            _encode(folder / "clips" / f"{number}.mp4", number)
+        for number in range(videos.count):
+            _encode(folder / "clips" / f"{number}.mp4", number, _FPS * videos.seconds)
         yield folder
 
 
-def _encode(path: pathlib.Path, seed: int) -> None:
-    """A video of noisy stripes that move."""
+def _encode(path: pathlib.Path, seed: int, length: int) -> None:
+    """A video of so many pictures: noisy stripes that move."""
     import av
 
-    length = _FPS * SECONDS
     waves = np.add.outer(np.arange(HEIGHT), np.arange(WIDTH + length))[..., np.newaxis]
     noise = np.random.default_rng(seed).integers(0, 40, (HEIGHT, WIDTH + length, 3))
     whole = (100 + 60 * np.sin(waves / 20) + noise).astype(np.uint8)
@@ -127,7 +139,7 @@ def _graph() -> bytes:
     return bytes(convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString())
 
 
-def decode(folder: pathlib.Path, **forms: Any) -> Sample:
+def decode(folder: pathlib.Path, videos: Videos, **forms: Any) -> Sample:
     """Decodes all videos into what one extractor takes: `pictures` or `clips` of a request."""
     clock = Clock()
     with DecoderPool(os.cpu_count() or 1, Limits()) as pool:
@@ -135,25 +147,25 @@ def decode(folder: pathlib.Path, **forms: Any) -> Sample:
         count = sum(
             message.kind in ("picture", "clip") for video in pool.decode(requests) for message in video.messages()
         )
-    assert count == ROWS, count
+    assert count == videos.rows, count
     return clock.sample()
 
 
-def compute_rows(compute: Any, values: np.ndarray) -> Sample:
+def compute_rows(compute: Any, videos: Videos, values: np.ndarray) -> Sample:
     """Computes as many rows as the videos have, out of the same pictures or clips again and again."""
-    return timed(lambda: [compute(values) for _ in range(ROWS // len(values))])()
+    return timed(lambda: [compute(values) for _ in range(videos.rows // len(values))])()
 
 
 def _pictures() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (_BATCH, HEIGHT, WIDTH, 3), np.uint8)
 
 
-def extract_shard(extractor: ShardExtractor, folder: pathlib.Path) -> Sample:
+def extract_shard(extractor: ShardExtractor, folder: pathlib.Path, videos: Videos) -> Sample:
     """Extracts the videos as one shard, after the graph was loaded."""
     paths = sorted(map(str, (folder / "clips").iterdir()))
     rows = [TableRow(number, path.encode(), (0,), Clip(path)) for number, path in enumerate(paths, 1)]
     clock = Clock()
     with extractor.pool() as pool:
         entry = extractor.extract("train/train0000.tfrecord", rows, Finished("", ["frame"]), pool, lambda _: None)
-    assert entry.frames == ROWS, entry
+    assert entry.frames == videos.rows, entry
     return clock.sample()

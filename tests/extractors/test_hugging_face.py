@@ -188,7 +188,9 @@ def test_weights_that_are_missing_are_refused(
             "weights in .* are damaged or cut: .* Fetch them again",
         ),
         ("model.safetensors", lambda _: b"no weights" * 100, "weights in .* are damaged or cut"),
-        ("config.json", lambda _: b"{no", "is not a valid JSON file"),
+        ("config.json", lambda _: b"{no", "config.json is not a JSON file: .* Fetch it again"),
+        ("config.json", lambda _: b"[]", r"config.json holds '\[\]'; expected settings"),
+        ("preprocessor_config.json", lambda _: b"[]", r"preprocessor_config.json holds '\[\]'; expected settings"),
         ("config.json", lambda _: b"{}", "Should have a `model_type` key"),
         (
             "config.json",
@@ -311,7 +313,19 @@ def test_the_manifest_has_commit_and_sum_and_another_is_refused(
     again = run(*words)
     assert again.returncode == 2
     assert "was made from another table, from other files or with other flags" in again.stderr
-    assert run(*words, f"--hf_revision={first}").returncode in (0, 2)
+    assert run(*words, f"--hf_revision={first}").returncode == 0
+
+
+@pytest.mark.parametrize("setting", [{"clip_rate": 4.0}, {"clip_hop": 2.0}, {"sound_seconds": 1.0}])
+def test_settings_of_another_form_are_refused(
+    networks: Callable[[str], str], video: str, setting: dict[str, float]
+) -> None:
+    ((name, value),) = setting.items()
+    with pytest.raises(UsageError, match=f"{name}={value} has no effect: ViT is computed from pictures, not from"):
+        yt8m.extract(video, extractors=[f"hf:{networks('ViT')}"], **setting)
+    if name != "sound_seconds":
+        both = [f"hf:{networks('ViT')}", f"hf:{networks('VideoMAE')}"]
+        assert set(yt8m.extract(video, extractors=both, **setting)) == {"ViT", "VideoMAE"}
 
 
 def test_a_revision_of_a_folder_is_refused(video: str, tmp_path: pathlib.Path) -> None:

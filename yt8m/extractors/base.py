@@ -70,6 +70,12 @@ def weights(help: str, source: PublishedFile | None = None) -> Any:
     return dataclasses.field(default="", metadata={**declared.metadata, "weights": True, "source": source})
 
 
+def option_of(form: type[Form], default: Any, help: str, **bounds: Any) -> Any:
+    """Declares a field of an extractor that has an effect only if that takes this form; see `options.option`."""
+    declared = option(default, help, **bounds)
+    return dataclasses.field(default=default, metadata={**declared.metadata, "form": form})
+
+
 @dataclass(frozen=True)
 class Extractor(options.Checked, abc.ABC):
     """Computes one feature. The fields of a subclass, declared by `options.option` and `weights`, are its flags.
@@ -154,6 +160,11 @@ class Extractor(options.Checked, abc.ABC):
         """{field: value} of the fields that determine the feature, besides the weights."""
         others = {*self.weight_files(), *self.free_settings}
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others}
+
+    def form_settings(self) -> dict[str, type[Form]]:
+        """{field that `option_of` declares: the form that it concerns}."""
+        forms = {field.name: field.metadata.get("form") for field in dataclasses.fields(self)}
+        return {name: form for name, form in forms.items() if form}
 
     def weight_files(self) -> dict[str, PublishedFile | None]:
         """{field that `weights` declares: where its file is published}."""

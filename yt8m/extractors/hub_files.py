@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -86,3 +87,14 @@ def files_of(folder: str, *, with_code: bool) -> list[str]:
     """The files of a network that decide its features: configurations, weights and, if they are used, Python files."""
     endings = (".json", WEIGHTS, *([".py"] if with_code else []))
     return [storage.join(folder, name) for name in storage.names_in(folder) if name.endswith(endings)]
+
+
+def read_settings(path: str) -> dict[str, Any]:
+    """The settings in a JSON file of a network; raises UsageError if it holds something else."""
+    try:
+        settings = json.loads(storage.read_text(path))
+    except ValueError as error:  # also of UTF-8
+        raise UsageError(f"{path} is not a JSON file: {first_line(error)[:200]}. Fetch it again.") from error
+    if not isinstance(settings, dict):
+        raise UsageError(f"{path} holds {str(settings)[:50]!r}; expected settings, {{name: value}}. Fetch it again.")
+    return settings

@@ -5,7 +5,6 @@ Pictures are prepared by Pillow and NumPy, not by torchvision, so that a network
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.extractors.clip_rates import training_rate
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
+from yt8m.extractors.hub_files import read_settings
 
 # The files that a processor may be described in, and the one of processors of videos.
 _DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
@@ -56,7 +56,10 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
     frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
     if not frames and not any(kind in modalities for kind in ("video", "audio", "image")):
         raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
-    if not any(storage.exists(storage.join(folder, name)) for name in _DESCRIPTIONS):
+    descriptions = [path for name in _DESCRIPTIONS if storage.exists(path := storage.join(folder, name))]
+    for path in descriptions:
+        read_settings(path)
+    if not descriptions:
         raise UsageError(
             f"{folder} does not say how its network takes pictures or sound: expected preprocessor_config.json there. "
             "Get that file from where the network is from, or store its processor there by save_pretrained(FOLDER)."
@@ -95,7 +98,7 @@ def _video_processor(transformers: Any, folder: str, loading: Mapping[str, Any])
     path = storage.join(folder, "video_preprocessor_config.json")
     if not storage.exists(path):
         return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
-    settings = json.loads(storage.read_text(path))
+    settings = read_settings(path)
     used = {name: settings[name] for name in _OF_PICTURES if name in settings}
     return transformers.VideoMAEImageProcessorPil(**used)
 

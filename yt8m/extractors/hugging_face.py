@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors import hub_files
-from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
-from yt8m.extractors.forms import blank
+from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
+from yt8m.extractors.forms import Clips, Sound, blank
 from yt8m.extractors.hub_processors import Processor, processor_of
 from yt8m.options import option
 
@@ -42,14 +42,17 @@ class HuggingFaceNetwork(Extractor):
     pooling: str = option(
         "output", "the row is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
     )
-    clip_rate: float = option(
+    clip_rate: float = option_of(
+        Clips,
         0.0,
         "pictures a second of a clip [as in the training of known families, such as 4 of V-JEPA 2, else 8]",
         minimum=0,
         maximum=1000,
     )
-    clip_hop: float = option(1.0, "seconds from one clip to the next", minimum=0.001)
-    sound_seconds: float = option(0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0)
+    clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
+    sound_seconds: float = option_of(
+        Sound, 0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0
+    )
     trust_code: bool = option(False, "execute the code that the network's folder or repository brings")
 
     @property
@@ -132,6 +135,7 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
     """
     import safetensors
 
+    hub_files.read_settings(storage.join(folder, "config.json"))
     try:
         network, info = transformers.AutoModel.from_pretrained(
             folder,

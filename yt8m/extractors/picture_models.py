@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, weights
+from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
 from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
@@ -56,9 +56,9 @@ class PictureModel(Extractor):
         "how an output with a vector for each patch is reduced: to the first one, or to their mean",
         choices=("first", "mean"),
     )
-    clip_frames: int = option(0, "pictures of a clip, if the model takes clips of any length", minimum=0)
-    clip_rate: float = option(8.0, "pictures a second of a clip", minimum=0.01, maximum=1000)
-    clip_hop: float = option(1.0, "seconds from one clip to the next", minimum=0.001)
+    clip_frames: int = option_of(Clips, 0, "pictures of a clip, if the model takes clips of any length", minimum=0)
+    clip_rate: float = option_of(Clips, 8.0, "pictures a second of a clip", minimum=0.01, maximum=1000)
+    clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -54,7 +54,7 @@ class VideoFeatures(Closing):
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
         settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
-        self._computer = Computer(chosen, weights_of, settings)
+        self._computer = Computer(chosen, weights_of, settings, is_new=not is_scored)
         self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
     def close(self) -> None:

@@ -14,10 +14,12 @@ import stand_ins
 import yt8m
 from yt8m import storage
 from yt8m.command_line import cli
+from yt8m.errors import UsageError
 from yt8m.extractors import decoder_pool
 from yt8m.extractors.decoding import Request, decode
 from yt8m.records import shards
 
+AXES: dict[str, tuple[Any, ...]] = {"pictures": (3, 8, 8), "clips": (4, 3, 8, 8)}
 NAMES = [f"own_extractors:{name}" for name in ("Colours", "Motion", "Bands")]
 
 
@@ -72,3 +74,11 @@ def test_an_onnx_file_of_clips(tmp_path: pathlib.Path) -> None:
     values = yt8m.extract(path, extractors=[f"onnx:{model}"], **settings)["video"]
     grey = motion(pathlib.Path(path))[:, :4].mean(axis=1, keepdims=True) * np.ones((1, 3)) @ stand_ins.PROJECTION
     np.testing.assert_allclose(values, grey, atol=0.02)
+
+
+def test_settings_of_clips_are_refused_if_no_extractor_takes_clips(tmp_path: pathlib.Path) -> None:
+    path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, None, 1.0)
+    names = [f"onnx:{stand_ins.write_onnx(tmp_path / f'{name}.onnx', axes=axes)}" for name, axes in AXES.items()]
+    with pytest.raises(UsageError, match=r"clip_hop=2.0 has no effect: pictures is computed from pictures, not from c"):
+        yt8m.extract(path, extractors=names[:1], picture_size=8, clip_hop=2.0)
+    assert set(yt8m.extract(path, extractors=names, picture_size=8, clip_hop=2.0)) == set(AXES)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.datasets.extract import weights
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.extractors import Extractor
 from yt8m.extractors.base import Compute, OpenedExtractor
 from yt8m.extractors.decoder_pool import DecoderPool
@@ -95,12 +95,23 @@ class Computer(Closing):
       chosen: the extractors.
       found: the weights of each.
       settings: see `Settings`.
+      is_new: whether the user gave the settings of the extractors now, so that those without effect are refused.
 
     Attributes:
       sizes: number of values of each feature.
+
+    Raises:
+      UsageError: a setting has no effect.
     """
 
-    def __init__(self, chosen: Sequence[Chosen], weights_of: Sequence[weights.Weights], settings: Settings) -> None:
+    def __init__(
+        self,
+        chosen: Sequence[Chosen],
+        weights_of: Sequence[weights.Weights],
+        settings: Settings,
+        *,
+        is_new: bool = True,
+    ) -> None:
         self._extractors, self._settings = [extractor_of_choice.extractor for extractor_of_choice in chosen], settings
         with contextlib.ExitStack() as opening:
             self._computes: list[Compute] = [
@@ -113,6 +124,8 @@ class Computer(Closing):
             ]
             blanks = map(blank, self._forms)
             self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
+            if is_new:
+                _refuse_unused(self._extractors, self._forms)
             self._open = opening.pop_all()
         forms = list(dict.fromkeys(self._forms))
         self._of_kind: dict[str, list[Any]] = {
@@ -188,6 +201,22 @@ class Computer(Closing):
         for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
             for place, values in enumerate(rows):
                 batches.add(video, index, message.row + place, values)
+
+
+def _refuse_unused(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
+    """Refuses settings of a form, such as clips, if no extractor that has them takes it; raises `UsageError`."""
+    for extractor in extractors:
+        for setting, form in extractor.form_settings().items():
+            value, usual = getattr(extractor, setting), getattr(type(extractor), setting)
+            taken = [
+                of_one for other, of_one in zip(extractors, forms, strict=True) if setting in other.form_settings()
+            ]
+            if value != usual and not any(isinstance(of_one, form) for of_one in taken):
+                kinds = [cls.__name__.lower() for cls in (type(taken[0]), form)]
+                raise UsageError(
+                    f"--{setting}={value} has no effect: {extractor.feature} is computed from {kinds[0]}, not from "
+                    f"{kinds[1]}. Leave it out."
+                )
 
 
 class _Video:
