@@ -16,7 +16,7 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
-from yt8m.export import onnx_file, onnx_weights
+from yt8m.export import onnx_export, onnx_file
 from yt8m.export.onnx_conversion import operators
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
@@ -110,7 +110,7 @@ BATCHES = ([1], [300], [1] * 64, [300] * 64, [*range(1, 64), 300], [0, 5])
 
 def refuse_other_operators(exported: onnx.ModelProto) -> None:
     """Fails if a phone or a browser lacks an operator of the model, with weights as floats or as bytes."""
-    onnx_weights.store_as_bytes(exported)
+    onnx_export.store_as_bytes(exported)
     assert {used.domain: used.version for used in exported.opset_import}[""] == PORTABLE["opset"]
     assert {name for domain, name in operators(exported) if domain or name not in PORTABLE["operators"]} == set()
 

@@ -114,7 +114,7 @@ class _Worker:
         """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""
         if not self._journal.find(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
-                raise RunError("too many videos are bad")
+                raise RunError("more videos are bad than --max_bad_videos allows")
             with self._extractor.pool() as pool:  # for each shard: decoders end with the thread that starts them
                 entry = self._journal.begun(task.newest)
                 self._extractor.extract(task.shard, task.rows, entry, pool, _count)

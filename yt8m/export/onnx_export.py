@@ -13,10 +13,11 @@ from yt8m import formats, storage
 from yt8m.config import data_fit, run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.export import onnx_conversion, onnx_weights
+from yt8m.export import onnx_conversion
+from yt8m.export.onnx_conversion import graphs_of
 from yt8m.export.onnx_file import ABOUT, FRAMES, NUM_FRAMES, SCORES, OnnxFile
 from yt8m.export.saved_model import masked_input
-from yt8m.export.small_weights import restored
+from yt8m.export.small_weights import pack, restored
 from yt8m.lazy import tf
 from yt8m.readers import dequantize
 from yt8m.records import data_format, vocabulary
@@ -90,7 +91,7 @@ def export_onnx(
         exact = OnnxFile(path, onnx_conversion.with_texts(content, texts))
         _refuse_other_scores(model.session, exact, takes, input_type)
     if weights == "int8":
-        onnx_weights.store_as_bytes(content)
+        store_as_bytes(content)
     if describe is not None:
         texts |= describe(OnnxFile(path, onnx_conversion.with_texts(content, texts)), model.parameters)
     content = onnx_conversion.with_texts(content, texts)
@@ -143,3 +144,52 @@ def _drawn(draw: np.random.Generator, lengths: Sequence[int], takes: DataFormat,
             values = data_format.dequantized(values, feature.range or data_format.PUBLISHED)
         features.append(values)
     return np.concatenate(features, axis=-1)
+
+
+def store_as_bytes(model: Any) -> None:
+    """Replaces each weight matrix of the ONNX model by one byte a weight and nodes that compute the floats.
+
+    onnxruntime runs these nodes once, when it loads the file: afterwards the model is as fast as with floats. The
+    integer products of `quantize_dynamic` also round the other operand of each product, which costs accuracy.
+    """
+    for graph in graphs_of(model):
+        _constants_to_initializers(graph)
+        initializers, nodes = list[Any](), list[Any]()
+        for weights in graph.initializer:
+            of_weights, computing = _packed(weights)
+            initializers += of_weights
+            nodes += computing
+        nodes += graph.node
+        del graph.initializer[:], graph.node[:]
+        graph.initializer.extend(initializers)
+        graph.node.extend(nodes)
+
+
+def _constants_to_initializers(graph: Any) -> None:
+    for node in [node for node in graph.node if node.op_type == "Constant" and node.attribute[0].name == "value"]:
+        node.attribute[0].t.name = node.output[0]
+        graph.initializer.append(node.attribute[0].t)
+        graph.node.remove(node)
+
+
+def _packed(weights: Any) -> tuple[list[Any], list[Any]]:
+    """The initializers and nodes in place of one initializer; itself if bytes are not fewer."""
+    from onnx import helper, numpy_helper
+
+    value = numpy_helper.to_array(weights)
+    packed = pack(value, "int8")
+    stored = [array for array in packed if array is not None]
+    if packed.step is None or sum(array.nbytes for array in stored) >= value.nbytes:
+        return [weights], []
+    codes, minimum, step, floats, product = (
+        f"{weights.name}/{name}" for name in ("codes", "minimum", "step", "floats", "product")
+    )
+    initializers = [
+        numpy_helper.from_array(np.asarray(array), name)
+        for array, name in zip(stored, (codes, minimum, step), strict=True)
+    ]
+    return initializers, [
+        helper.make_node("Cast", [codes], [floats], to=weights.data_type),
+        helper.make_node("Mul", [floats, step], [product]),
+        helper.make_node("Add", [product, minimum], [weights.name]),
+    ]

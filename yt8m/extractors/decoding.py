@@ -236,7 +236,7 @@ class _Decoder:
         return np.inf
 
     def _decoded(self, packet: Any) -> list[Any]:
-        """The frames of a packet; after a seek none before the first keyframe, or as long as packets are cut."""
+        """The frames of a packet. After a seek there are none until a keyframe comes and a packet can be decoded."""
         if packet.stream.index not in self._blocked:
             return list(packet.decode())
         if packet.stream is self._video and not packet.is_keyframe:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.extractors.clip_rates import training_rate
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
 from yt8m.extractors.hub_files import read_settings
 
 # The files that a processor may be described in, and the one of processors of videos.
 _DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 _INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # names of FFmpeg by Pillow's numbers
+USUAL = 8.0  # pictures a second of the clips of families of networks whose training is not known here
+_TIMESFORMER_STRIDES = {8: 32, 16: 16, 96: 4}
 # The settings of a processor of videos that hold for each of its pictures.
 _OF_PICTURES = (
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor"),
@@ -129,9 +130,31 @@ def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, load
 
     def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
         inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))
-        if "is_longer" in inputs:  # CLAP marks one of a batch by chance if none is longer than it takes
+        if "is_longer" in inputs:  # if no sound is too long, CLAP marks one at random
             inputs["is_longer"] = inputs["is_longer"] & False
         return inputs
 
     call = getattr(network, "get_audio_features", network)
     return Processor(Sound(rate, window, rate), prepare, call)
+
+
+def training_rate(family: str, frames: int) -> float:
+    """The pictures a second of the clips that a family of networks was trained on; `USUAL` if that is not known.
+
+    The configurations of the networks do not say it.
+
+    Sources are the training configurations in the repositories of the authors:
+      vjepa2: facebookresearch/vjepa2, configs/train/*: fps 4, before and after the cooldown.
+      videomae: MCG-NJU/VideoMAE, scripts/kinetics/*/pretrain.sh: every fourth picture of a file; most videos of
+        Kinetics have 30 pictures a second. (On Something-Something, with 12 a second, it is every second one.)
+      timesformer: facebookresearch/TimeSformer, configs/Kinetics: 8, 16 or 96 pictures, every 32nd, 16th or fourth one,
+        of videos that are read at 30 pictures a second.
+      vivit: google-research/scenic, projects/vivit/configs/kinetics400/vivit_base_k400.py: every second picture of
+        videos of 250 pictures in ten seconds.
+
+    Args:
+      family: `model_type` in the network's configuration.
+      frames: pictures of a clip.
+    """
+    rates = {"vjepa2": 4.0, "videomae": 30 / 4, "vivit": 25 / 2}
+    return 30 / _TIMESFORMER_STRIDES.get(frames, 32) if family == "timesformer" else rates.get(family, USUAL)

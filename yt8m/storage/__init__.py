@@ -97,7 +97,7 @@ def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def listed(text: str) -> list[str]:
-    """The paths in a list with commas between them, of which an existing path may contain some."""
+    """The paths of a list that is separated by commas; a path that exists may contain commas itself."""
     return [path for path, _ in paths_by_pattern(text) if path]
 
 

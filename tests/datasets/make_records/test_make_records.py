@@ -439,7 +439,7 @@ def test_frames_need_frames(tmp_path: pathlib.Path) -> None:
 def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"splits": ("train:0.5",)}, "--splits=train:0.5: expected names with shares that add up to 1"
     yield {"splits": ("train:x",)}, "expected names with shares"
-    yield {"splits": ("../x:1",)}, "a name of a split is a folder"
+    yield {"splits": ("../x:1",)}, "a split becomes a folder of its name"
     yield {"bits": 16}, "--bits=16: expected 32 .floats. or 8"
     yield {"ranges": ("-1:1",)}, "--ranges is for bytes: add --bits=8"
     yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is not a range; expected LOW:HIGH"

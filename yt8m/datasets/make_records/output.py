@@ -291,7 +291,7 @@ class Output:
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
     def count_corrections(self, split: int, added: int, removed: int) -> None:
-        """Adds labels of a split that decisions have added and removed."""
+        """Adds to the counts of the labels of a split that decisions have added, and of those that they removed."""
         name = list(self._videos)[split]
         before = self.progress.corrected.get(name, [0, 0])
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]

@@ -108,7 +108,7 @@ class Splits:
         if not in_range or abs(sum(share_of.values()) - 1) > 1e-6 or len(share_of) < len(pairs):
             raise UsageError(f"{flag}: {expected}.")
         if not all(map(_SPLIT_NAME.fullmatch, share_of)):
-            raise UsageError(f"{flag}: a name of a split is a folder: expected letters, digits, - and _ only.")
+            raise UsageError(f"{flag}: a split becomes a folder of its name: expected letters, digits, - and _ only.")
         self.names = tuple(share_of)
         self.training = "train" if "train" in share_of else self.names[0]
         self._ends = np.cumsum(list(share_of.values()))

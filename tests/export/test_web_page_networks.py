@@ -14,7 +14,7 @@ from yt8m import extractors
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import Chosen, Settings, describe_extractors
 from yt8m.errors import UsageError
-from yt8m.export.web_networks import networks_of
+from yt8m.export.web_page import networks_of
 from yt8m.records.data_format import DataFormat, FeatureFormat
 
 

@@ -13,7 +13,7 @@ from onnxruntime import InferenceSession
 
 from yt8m import train
 from yt8m.command_line import cli
-from yt8m.export import onnx_weights
+from yt8m.export import onnx_export
 from yt8m.export.small_weights import pack
 
 DRAW = np.random.default_rng(5)
@@ -56,7 +56,7 @@ def test_bytes_stand_for_the_values_that_a_small_saved_model_has() -> None:
     for _ in range(3):
         expected = expected @ packed + bias
     model = looped(weights, bias)
-    onnx_weights.store_as_bytes(model)
+    onnx_export.store_as_bytes(model)
     onnx.checker.check_model(model, full_check=True)
     np.testing.assert_allclose(scores(model, start), expected, rtol=1e-5, atol=1e-5)
     (body,) = (node.attribute[0].g for node in model.graph.node if node.op_type == "Loop")
@@ -70,7 +70,7 @@ def test_bytes_stand_for_the_values_that_a_small_saved_model_has() -> None:
 def test_what_bytes_do_not_make_smaller_stays() -> None:
     model = looped(DRAW.normal(size=(8, 8)).astype(np.float32), np.zeros((1, 8), np.float32))
     before = [tensor.SerializeToString() for tensor in model.graph.initializer]
-    onnx_weights.store_as_bytes(model)
+    onnx_export.store_as_bytes(model)
     assert [tensor.SerializeToString() for tensor in model.graph.initializer] == before
 
 
