@@ -10,7 +10,7 @@ import pytest
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.command_line import flag_parsing, training_flags
+from yt8m.command_line import flag_parsing, flags
 from yt8m.command_line.flag_parsing import Flag, Program, usage
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.options import option, shown
@@ -89,8 +89,8 @@ def test_help_lists_what_most_runs_need_on_two_screens_and_all_if_asked(capsys: 
     assert len(listed(short)) == 20
     assert len(short.splitlines()) <= 2 * 24
     assert {"train_dir", "train_data_pattern", "model", "batch_size", "num_gpu"} <= set(listed(short))
-    known = training_flags.training_flags()
-    assert listed(whole) == [flag.name for flag in (*known, *training_flags.hyper_parameters(known))]
+    known = flags.training_flags()
+    assert listed(whole) == [flag.name for flag in (*known, *flags.hyper_parameters(known))]
     assert f"--help=all lists {len(listed(whole)) - 20} more flags." in short
     assert "more flags" not in whole
     assert ("optimizers:" in short, "optimizers:" in whole) == (False, True)
@@ -142,7 +142,7 @@ def groups(flags: list[Flag]) -> list[str]:
 
 
 def test_the_flags_of_each_program_stand_in_their_groups() -> None:
-    training = {flag.name: flag for flag in training_flags.training_flags()}
+    training = {flag.name: flag for flag in flags.training_flags()}
     expected = ["Run", "Data", "Model", "Optimizer", "Devices", "Checkpoints"]
     assert groups(list(training.values())) == [
         *expected,
@@ -154,7 +154,7 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     ]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
     assert {"data_pattern", "segment_size", "feature_ranges"} & set(training) == set()
-    assert len(training) == len(training_flags.training_flags())
+    assert len(training) == len(flags.training_flags())
     assert training["train_data_pattern"].help.endswith(" [sample data]")
     for name, end in (
         ("feature_names", "[all of yours; mean_rgb or rgb of YouTube-8M]"),
@@ -196,19 +196,19 @@ class _Catalogue:
 
 
 def test_a_hyper_parameter_of_several_is_one_flag_and_the_chosen_one_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_flags, "models", _Catalogue(First=_First, Second=_Second))
-    monkeypatch.setattr(training_flags, "losses", _Catalogue(Loss=_Second))
+    monkeypatch.setattr(flags, "models", _Catalogue(First=_First, Second=_Second))
+    monkeypatch.setattr(flags, "losses", _Catalogue(Loss=_Second))
     heading = "Hyper-parameters of the models"
     rate = Flag("rate", float, None, "how fast (First: None)", heading)
     size = Flag("size", int, None, "how large (First: 1, Second: 2)", heading)
-    assert training_flags.hyper_parameters([]) == [size, rate]
+    assert flags.hyper_parameters([]) == [size, rate]
     turned = size._replace(help="how large it is (Second: 2)")
-    assert training_flags.hyper_parameters([], "Second") == [turned, rate]
+    assert flags.hyper_parameters([], "Second") == [turned, rate]
     loss = Flag("size", int, None, "how large it is (Loss: 2)", "Hyper-parameters of the losses")
-    monkeypatch.setattr(training_flags, "models", _Catalogue())
-    assert training_flags.hyper_parameters([]) == [loss]
-    assert training_flags.hyper_parameters([], of_losses=False) == []
-    assert training_flags.hyper_parameters([Flag("size", int, 1, "taken", "x")]) == []
+    monkeypatch.setattr(flags, "models", _Catalogue())
+    assert flags.hyper_parameters([]) == [loss]
+    assert flags.hyper_parameters([], of_losses=False) == []
+    assert flags.hyper_parameters([Flag("size", int, 1, "taken", "x")]) == []
 
 
 @dataclasses.dataclass

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from yt8m import losses
-from yt8m.command_line import flag_parsing, flags, training_flags
+from yt8m.command_line import flag_parsing, flags
 from yt8m.config import model_options, resume, run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
@@ -53,11 +53,11 @@ def own(monkeypatch):
 
 def test_every_hyper_parameter_of_every_loss_is_a_flag_of_its_own():
     named = [name for loss in losses.names() for name in losses.hyper_parameters(losses.get(loss))]
-    for known in (training_flags.training_flags(), flag_parsing.program_flags(EvalConfig, "Evaluation")):
-        names = [flag.name for flag in known + training_flags.hyper_parameters(known)]
+    for known in (flags.training_flags(), flag_parsing.program_flags(EvalConfig, "Evaluation")):
+        names = [flag.name for flag in known + flags.hyper_parameters(known)]
         assert set(named) <= set(names)
         assert len(names) == len(set(names))
-    assert not set(named) & {flag.name for flag in training_flags.hyper_parameters([], of_losses=False)}
+    assert not set(named) & {flag.name for flag in flags.hyper_parameters([], of_losses=False)}
 
 
 def test_given_ones_shape_the_loss_and_the_rest_is_saved_at_its_defaults():

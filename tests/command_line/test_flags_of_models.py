@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from yt8m import models
-from yt8m.command_line import flags, training_flags
+from yt8m.command_line import flags
 from yt8m.config import model_options
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
@@ -40,8 +40,8 @@ def own(monkeypatch):
 
 
 def test_every_hyper_parameter_of_every_model_is_a_flag():
-    own_flags = {flag.name for flag in training_flags.training_flags()}
-    names = {flag.name for flag in training_flags.hyper_parameters(training_flags.training_flags())}
+    own_flags = {flag.name for flag in flags.training_flags()}
+    names = {flag.name for flag in flags.hyper_parameters(flags.training_flags())}
     for model in models.names():
         assert set(models.hyper_parameters(models.get(model))) <= names | own_flags
     assert not names & own_flags

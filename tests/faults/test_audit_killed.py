@@ -44,7 +44,7 @@ PHASES = (
     ("yt8m.runner.saver", "RunSaver.save", 1),  # while the model of the second fold is saved
     ("yt8m.labels.label_audit", "effect_of", 1),
     ("yt8m.labels.label_issues", "write_decisions", 1),
-    ("yt8m.labels.audit_page", "write", 1),
+    ("yt8m.labels.label_audit", "write_page", 1),
 )
 
 

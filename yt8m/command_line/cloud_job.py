@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m import options, storage
-from yt8m.command_line import flag_parsing, flags, training_flags
+from yt8m.command_line import flag_parsing, flags
 from yt8m.command_line.flag_parsing import HelpAsked, Program, find_word, parse, usage
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -50,10 +50,8 @@ def main(argv: list[str]) -> int:
             )
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:
-        train_flags = training_flags.training_flags()
-        model_flags = training_flags.hyper_parameters(
-            train_flags, find_word("model", words), find_word("label_loss", words)
-        )
+        train_flags = flags.training_flags()
+        model_flags = flags.hyper_parameters(train_flags, find_word("model", words), find_word("label_loss", words))
         values = parse([*job_flags, *train_flags, *model_flags], words)
     except HelpAsked:
         print(usage(Program("yt8m cloud-job train", _PURPOSE, job_flags), {}), end="")

@@ -6,23 +6,31 @@ Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
 
-from yt8m import losses, models, readers, registry
+from yt8m import losses, models, options, readers, registry
 from yt8m.command_line import data_defaults
 from yt8m.command_line.config_flags import config_section, load_own_classes, parse_program, read, read_values, read_with
-from yt8m.command_line.flag_parsing import Program, find_word, flags_of, own_hyper_parameters, program_flags
+from yt8m.command_line.flag_parsing import (
+    Flag,
+    Program,
+    find_word,
+    flags_of,
+    flags_of_parts,
+    own_hyper_parameters,
+    program_flags,
+)
 from yt8m.command_line.start import Start, start_named_in
-from yt8m.command_line.training_flags import OF_PARTS, audit_flags, hyper_parameters, import_flags, training_flags
 from yt8m.config import resume, run_dir
 from yt8m.config.model_options import check_files, with_hyper_parameters
-from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
+from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
-from yt8m.config.run_options import StorageConfig, refuse_cache_of_bucket
+from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
@@ -30,7 +38,7 @@ from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.models import published
-from yt8m.options import about_flags, sections_of
+from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -299,3 +307,56 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
     if "feature_sizes" in models.hyper_parameters(cls):
         with about_flags():
             models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
+
+
+def training_flags() -> list[Flag]:
+    """The flags of train.py, without the models' own."""
+    return [*program_flags(TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
+
+
+def import_flags() -> list[Flag]:
+    """The flags of `yt8m import-checkpoint`: its own, and those that shape the variables and name the classes."""
+    of_import = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
+    shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
+    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
+    return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
+
+
+# What an audit decides itself about its trainings, or cannot divide into folds: its data are records of whole videos.
+_NOT_OF_AUDIT = {
+    *map(options.short_name, options.paths_where(TrainConfig, belongs_to="start")),
+    *options.paths_where(ValidationConfig),
+    *options.paths_where(DataConfig, needs="frame_features"),
+    *(
+        flag_of(DataConfig.__dataclass_fields__[name])
+        for facts in ({"is_path": True}, {"is_code": True})
+        for name in options.paths_where(DataConfig, **facts)
+    ),
+}
+
+
+def audit_flags() -> list[Flag]:
+    """The flags of `yt8m audit`: its own, and those of a training."""
+    of_audit = flags_of(AuditConfig, "Audit")
+    names = {flag.name for flag in of_audit} | _NOT_OF_AUDIT
+    return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
+
+
+OF_PARTS = "Hyper-parameters of the {}"  # the heading of the fields of models, and of losses
+
+
+def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
+    """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
+
+    Args:
+      taken: flags whose names are not used again.
+      model, loss: the chosen model and loss. Only their types and defaults are shown, and a user's
+        `package.module:Class` adds its flags.
+      of_losses: False for a program that has no loss.
+    """
+    flags: list[Flag] = []
+    kinds = [("models", models, model), ("losses", losses, loss)]
+    for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
+        names = {flag.name for flag in (*taken, *flags)}
+        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
+    return flags

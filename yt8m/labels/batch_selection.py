@@ -12,21 +12,25 @@ The exponent is large because distances in many dimensions differ little: withou
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import progress_bar, scoring
+from yt8m import progress_bar, scoring, storage
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
-from yt8m.labels import label_tasks
+from yt8m.labels.label_issues import class_text
 from yt8m.labels.select_config import SelectConfig
 from yt8m.records.batches import read_records
+from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.reports import media_links
 from yt8m.scoring import Scorer
 
 _CLASSES = 20  # best classes of a video that count
@@ -34,6 +38,9 @@ _POOL = 50_000  # candidates that are compared with one another: those of the la
 _POWER = 6  # of the distance
 _MOST_LABELLED = 20_000  # labelled videos that candidates are compared with
 _BLOCK = 2048
+HEADER = ("rank", "video", "value", "distance", "classes")
+_SHOWN = 5  # classes of a video in the table
+_TAG = 0.5  # the score from which a class is a prediction
 
 
 class UnlabelledVideos(NamedTuple):
@@ -75,7 +82,7 @@ def run(config: SelectConfig) -> int:
         counts, labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
         names = scorer.shown_names
     selection = select(candidates, counts, labelled, config)
-    label_tasks.write(config, candidates.ids, candidates.best, selection, names)
+    write_selection(config, candidates.ids, candidates.best, selection, names)
     print(_in_words(candidates, selection, names, config), flush=True)
     return 0
 
@@ -159,3 +166,47 @@ def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: 
         free[place] = False
         nearest = np.maximum(nearest, directions @ directions[place])
     return np.array(chosen, np.int64), np.array(distances)
+
+
+def write_selection(
+    config: SelectConfig, ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary
+) -> None:
+    """Writes the chosen videos as a table, or as tasks for Label Studio with the model's tags as predictions.
+
+    The JSON is that of https://labelstud.io/guide/predictions for choices on a video; its labelling config needs
+    `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
+    """
+    if config.format == "csv":
+        with storage.write_atomic(config.out, "w") as file:
+            csv.writer(file, lineterminator="\n").writerows([HEADER, *_rows(ids, best, selection, names)])
+        return
+    chosen = [ids[place] for place in selection.places.tolist()]
+    addresses = media_links.read(config.media, config.out, chosen)
+    tasks = [
+        _task(video, addresses.get(video, video), config.model, list(_classes(best, place, names)))
+        for video, place in zip(chosen, selection.places.tolist(), strict=True)
+    ]
+    storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
+
+
+def _rows(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[list[Any]]:
+    columns = zip(*(values.tolist() for values in selection), strict=True)
+    for rank, (place, value, distance) in enumerate(columns, 1):
+        classes = [f"{label} {score:.2f}" for label, score in list(_classes(best, place, names))[:_SHOWN]]
+        far = "" if distance != distance else f"{distance:.4f}"
+        yield [rank, spreadsheet_text(ids[place]), f"{value:.4f}", far, spreadsheet_text("; ".join(classes))]
+
+
+def _classes(best: TopK, place: int, names: Vocabulary) -> Iterator[tuple[str, float]]:
+    for number, score in zip(best.classes[place].tolist(), best.scores[place].tolist(), strict=True):
+        yield class_text(names, number), score
+
+
+def _task(video: str, address: str, model: str, classes: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """One task; its prediction has the classes with a score of at least _TAG."""
+    tags = [(label, score) for label, score in classes if score >= _TAG]
+    choices = {"choices": [label for label, _ in tags]}
+    result = {"from_name": "classes", "to_name": "video", "type": "choices", "value": choices}
+    prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}
+    task: dict[str, Any] = {"data": {"video": address, "id": video}}
+    return {**task, "predictions": [prediction] if tags else []}

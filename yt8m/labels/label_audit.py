@@ -14,8 +14,11 @@ The folder of the audit keeps a work area, `.work`, from which an interrupted au
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import hashlib
+import importlib.util
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +32,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.corrections import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
-from yt8m.labels import audit_page, class_findings, fold_sets, label_issues, video_copies
+from yt8m.labels import class_findings, fold_sets, label_issues, video_copies
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
 from yt8m.labels.fold_sets import AuditedVideos, FoldSets
@@ -38,7 +41,8 @@ from yt8m.labels.leaks import LeakEffect, effect_of
 from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors
 from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
-from yt8m.reports import media_links
+from yt8m.records.prediction_files import text_of_spreadsheet
+from yt8m.reports import media_links, templates
 from yt8m.storage import json_text
 from yt8m.termination import terminable
 
@@ -47,6 +51,10 @@ _VECTORS, _PAIRS = "vectors.f16", "copies.npz"
 _VERSION = 2  # of the files of the work area
 ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
 SUMMARY = "summary.json"
+PAGE = "audit.html"
+_MOST = 1000  # rows of a table on the page; the files have all
+_IDS = ("video", "other")
+_NUMBERS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
 
 
 def run(config: AuditConfig, training: TrainConfig) -> int:
@@ -93,7 +101,7 @@ class LabelAudit:
         summary |= {"findings on classes": len(findings)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         tables = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
-        audit_page.write(self._config.out, summary, tables, self._config.media)
+        write_page(self._config.out, summary, tables, self._config.media)
         self._remove("folds")
         return summary
 
@@ -245,3 +253,40 @@ def _in_words(summary: dict[str, Any], out: str) -> str:
 
 def _effect_in_words(summary: dict[str, Any]) -> str:
     return f". {summary['effect in words']}" if "effect in words" in summary else ""
+
+
+def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], media: str) -> None:
+    """Writes `audit.html` from the tables of an audit, worst first; without Jinja2 it only logs that there is no page.
+
+    Args:
+      folder: the folder of the audit.
+      summary: the content of summary.json.
+      tables: {heading: name of a CSV file in the folder}.
+      media: the table of addresses of videos; empty for none.
+    """
+    if importlib.util.find_spec("jinja2") is None:
+        logging.warning("there is no %s, because Jinja2 is not installed; the tables have all that it shows", PAGE)
+        return
+    path = storage.join(folder, PAGE)
+    rows = {heading: read_rows(storage.join(folder, name)) for heading, name in tables.items()}
+    shown = {heading: table[:_MOST] for heading, table in rows.items()}
+    ids = {
+        row[name] for heading in shown if heading != "Classes" for row in shown[heading] for name in _IDS if name in row
+    }
+    figures = {name: value for name, value in summary.items() if not isinstance(value, dict)}
+    text = templates.render(
+        "audit.html.jinja",
+        figures=figures,
+        numbers=_NUMBERS,
+        tables=shown,
+        files=tables,
+        totals={heading: len(table) for heading, table in rows.items()},
+        media=media_links.read(media, path, ids),
+    )
+    storage.write(path, text)
+
+
+def read_rows(path: str) -> list[dict[str, str]]:
+    """The rows of a table that an audit wrote, without the quotes for spreadsheets."""
+    rows = csv.DictReader(io.StringIO(storage.read_text(path), newline=""))
+    return [{name: text_of_spreadsheet(cell) for name, cell in row.items()} for row in rows]

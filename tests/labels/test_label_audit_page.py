@@ -8,17 +8,17 @@ import browser
 import pytest
 from browser import SPACE, TAB
 
-from yt8m.labels import audit_page
+from yt8m.labels import label_audit
 
 
 def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_page, "_MOST", 2)
+    monkeypatch.setattr(label_audit, "_MOST", 2)
     rows = ["1,v1,<b>cat</b>,wrong,0.9", "2,'=v2,dog,missing,0.8", "3,v3,dog,wrong,0.7"]
     (tmp_path / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *rows]) + "\n")
     (tmp_path / "classes.csv").write_text("finding,class,other,split,videos,value\n")
     (tmp_path / "media.csv").write_text("id,address\nv1,https://example.org/1\n=v2,javascript:alert(1)\n")
     tables = {"Labels": "issues.csv", "Classes": "classes.csv"}
-    audit_page.write(str(tmp_path), {"videos": 3, "effect": {}}, tables, str(tmp_path / "media.csv"))
+    label_audit.write_page(str(tmp_path), {"videos": 3, "effect": {}}, tables, str(tmp_path / "media.csv"))
     page = (tmp_path / "audit.html").read_text()
     assert '<a href="https://example.org/1" rel="noreferrer">v1</a>' in page
     assert "&lt;b&gt;cat&lt;/b&gt;" in page
@@ -37,7 +37,7 @@ def test_rows_are_searched_by_class_and_sorted_by_keyboard(tmp_path: pathlib.Pat
     (tmp_path / "classes.csv").write_text(
         "finding,class,other,split,videos,value\ntoo few videos,cat,,train,9,\nnot told apart,cat,dog,,120,0.4\n"
     )
-    audit_page.write(str(tmp_path), {"videos": 4}, {"Labels": "issues.csv", "Classes": "classes.csv"}, "")
+    label_audit.write_page(str(tmp_path), {"videos": 4}, {"Labels": "issues.csv", "Classes": "classes.csv"}, "")
     with browser.driven(tmp_path) as page:
         page.open(tmp_path / "audit.html")
         page.press(TAB)
