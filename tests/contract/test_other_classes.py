@@ -64,6 +64,7 @@ def evaluated(name: str, count: int, start: Any) -> tuple[Values, np.ndarray]:
             [variable.initializer for variable in by_name.values()],
             {by_name[key].initializer.inputs[1]: value for key, value in values.items()},
         )
+        whole_blocks.fill(session)
         return values, session.run(output.predictions)
 
 

@@ -18,6 +18,7 @@ from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.class_axes import ClassMap
 from yt8m.graph.protocols import PredictOps, TrainOps
 from yt8m.lazy import tf
+from yt8m.numerics import whole_blocks
 from yt8m.storage import copies
 
 
@@ -98,6 +99,7 @@ class Restorer:
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
             assign(session, self._step, step)
+        whole_blocks.fill(session)
         return step
 
     def _check(self, saved_shapes: dict[str, list[int]], checkpoint: str) -> None:

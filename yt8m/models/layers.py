@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.numerics import across_towers, precision, random_keys
+from yt8m.numerics import across_towers, precision, random_keys, whole_blocks
 from yt8m.types import ModelOutput
 
 BATCH_NORM_EPSILON = 1e-3
@@ -111,11 +111,12 @@ class Net:
         with tf.variable_scope(scope):
             shape = [int(inputs.shape[-1]), units]
             weights = self.variable("weights", shape, weights_start, l2_penalty=l2_penalty)
-            outputs = precision.product(inputs, weights)
+            outputs = precision.wide_product(inputs, weights)
             if bias:
                 of_biases = l2_penalty if l2_biases else 0.0
-                outputs += self.variable("biases", [units], biases_start, l2_penalty=of_biases)
-        return outputs
+                biases = self.variable("biases", [units], biases_start, l2_penalty=of_biases)
+                outputs += whole_blocks.extend_columns(biases)
+        return whole_blocks.cut(outputs, units)
 
     def batch_norm(
         self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None, *, biased: bool = False

@@ -130,13 +130,16 @@ def few_rows_in_loop(inputs: tf.Tensor, turned: tf.Tensor) -> tf.Tensor:
 
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """[..., F] times [F, U]; every dense layer of every model goes through here."""
-    units, weights = weights.shape[-1], whole_blocks.extend_columns(weights)
+    return whole_blocks.cut(wide_product(inputs, weights), int(weights.shape[-1]))
+
+
+def wide_product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """`product`, with the columns that `whole_blocks` adds."""
+    weights = whole_blocks.extend_columns(weights)
     if inputs.shape.rank == 2:
-        outputs = few_rows(inputs, weights)
-    else:
-        rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
-        outputs = tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
-    return outputs if units == weights.shape[-1] else outputs[..., :units]
+        return few_rows(inputs, weights)
+    rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
+    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
 
 
 CPUINFO = "/proc/cpuinfo"
