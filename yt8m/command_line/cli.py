@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from yt8m.command_line import config_flags, program
-from yt8m.command_line.program import calling, run_main
+from yt8m.command_line.program import calling, run_main, set_up_log
 from yt8m.errors import UsageError, suggestion
 
 
@@ -219,7 +218,7 @@ def call(name: str, words: Sequence[str]) -> int:
     if not command.options:
         return int(_imported(command.place)(list(words)))
     arguments = _arguments(name, command, words)
-    program.set_up_log()
+    set_up_log()
     # Only now, because the room may load the graph code, which flag errors do not need.
     status = _imported(command.place)(*arguments)
     return status if isinstance(status, int) else 0
@@ -227,6 +226,8 @@ def call(name: str, words: Sequence[str]) -> int:
 
 def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
     """What the function of the command gets."""
+    from yt8m.command_line import config_flags  # slow to import, and the overview does not need it
+
     options = _imported(command.options, command.place.partition(":")[0])
     if not isinstance(options, type):
         return tuple(options(words))
