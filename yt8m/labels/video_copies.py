@@ -181,7 +181,7 @@ def of_training(videos: AuditedVideos) -> Bools:
 
 
 def is_training_split(name: str) -> bool:
-    """Whether a split is for training: its name begins so."""
+    """Whether a split is for training: its name begins with `train`."""
     return name.startswith(_TRAINING)
 
 

@@ -100,9 +100,8 @@ class FeatureReader:
 
     def _most_values(self, rows: Rows) -> int:
         frames = self._rule.max_frames if self._rule.level == "frame" else 1
-        in_table = int(
-            sum(rows.arrays[name][0].size for name in self.in_table)
-        )  # maybe all frames, even for their means
+        # A row of the table may hold all frames of a video, even if the records get only their mean.
+        in_table = int(sum(rows.arrays[name][0].size for name in self.in_table))
         return max(in_table, frames * sum(feature.size for feature in self.formats))
 
     def files(self) -> Iterator[str]:
