@@ -48,7 +48,7 @@ def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
             jobs._claim(config, jobs._describe_job("infer", config, [], "w"))
 
 
-def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
+def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
     from yt8m.bulk import jobs
 
     pattern = video_shards(tmp_path, (5,))
@@ -58,8 +58,10 @@ def test_the_report_names_the_classes_of_a_run_an_export_and_an_archive(tmp_path
     shard = shutil.copy(pattern.replace("*", "0"), tmp_path / "nameless")
     (export,) = pathlib.Path(run, "export").iterdir()
     for model in (run, str(export), f"{tmp_path}/model.tgz"):
-        names = jobs._names(EvalBulk(model=model, data=str(shard), out="o"), 7)
+        config = EvalBulk(model=model, data=str(shard), out="o")
+        names = jobs._names(config, 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model
+        assert jobs._fixed(config)[2] == int(export.name), model
 
 
 @pytest.mark.parametrize(

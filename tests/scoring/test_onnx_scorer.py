@@ -75,11 +75,13 @@ def test_a_file_that_is_missing_is_said_to_be_missing(tmp_path: pathlib.Path) ->
     path = str(tmp_path / "none.onnx")
     with pytest.raises(UsageError, match=f"^{re.escape(path)}: there is no such file"):
         scoring.open(path)
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(UsageError, match=r"holds no saved_model.pb: name its ONNX file \(model.onnx\)\.$"):
+        scoring.open(str(tmp_path))
 
 
 # Programs that use an ONNX file start without these: they take longer to import than the file to load.
-_SLOW = ("tensorflow", "yt8m.config.train_config", "yt8m.extractors.picture_models", "yt8m.graph", "yt8m.models")
-_SLOW += ("yt8m.losses", "yt8m.readers", "yt8m.video")
+_SLOW = ("tensorflow", "yt8m.extractors.picture_models", "yt8m.graph", "yt8m.losses", "yt8m.readers", "yt8m.video")
 _PREDICT = """
 import sys
 from yt8m.command_line import cli

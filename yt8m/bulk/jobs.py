@@ -84,7 +84,8 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
         if config.cache and not config.model.endswith(scoring.ARCHIVES):
             raise UsageError(f"--cache needs the folder of a run or its archive; {config.model} is an export.")
         DataConfig(data_pattern=config.data, cache=config.cache).check_cache()
-        return config, config.model, 0
+        with scoring.open(config.model, trust_code=config.trust_code) as scorer:
+            return config, config.model, scorer.step
     run = open_run(config.model, trust_code=config.trust_code)
     run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))
     model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model

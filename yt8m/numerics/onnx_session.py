@@ -35,4 +35,6 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
     try:
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except Exception as error:  # the exceptions of onnxruntime have no public base class
-        raise UsageError(f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300]}.") from error
+        raise UsageError(
+            f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300].rstrip('.')}."
+        ) from error

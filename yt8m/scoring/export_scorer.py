@@ -39,9 +39,9 @@ def find_export(folder: str) -> str:
     for place in (folder, storage.join(folder, "saved_model"), *newest):
         if storage.exists(storage.join(place, FILE)):
             return place
-    raise UsageError(
-        f"{folder} is not the folder of a run, and holds no {FILE}: name the folder of a run, or of an exported model."
-    )
+    files = ", ".join(name for name in storage.names_in(folder) if name.endswith(".onnx"))
+    name_other = f"name its ONNX file ({files})" if files else "name the folder of a run, or of an exported model"
+    raise UsageError(f"{folder} is not the folder of a run, and holds no {FILE}: {name_other}.")
 
 
 def is_export(path: str) -> bool:
