@@ -40,7 +40,8 @@ def test_a_class_of_a_user_by_name() -> None:
     ("name", "settings", "told"),
     [
         ("incepton", {}, "did you mean inception"),
-        ("onnx", {}, "add the path of its file, as in onnx:FILE"),
+        ("onnx", {}, "add the path of its file or folder, as in onnx:PATH"),
+        ("owner/network", {}, "A network of Hugging Face is named hf:owner/network"),
         ("extractors.test_base:pytest", {}, "expected a subclass of yt8m.extractors.Extractor"),
         ("extractors.test_base:Missing", {}, "cannot load extractor"),
         ("extractors.test_base:MeanColour", {"scale": 0.0}, "scale must be at least 0.1"),

@@ -197,6 +197,12 @@ def test_weights_that_are_missing_are_refused(
             lambda old: old.replace(b'"intermediate_size": 32', b'"intermediate_size": 48'),
             r"has weights .* of the shape \[32\], but its config.json describes \[48\]",
         ),
+        (
+            "preprocessor_config.json",
+            lambda _: b'{"image_processor_type": 5}',
+            "damaged has a preprocessor_config.json of which no processor can be made: .*endswith",
+        ),
+        ("config.json", None, "there is no .*config.json, which describes the network"),
         ("preprocessor_config.json", None, "does not say how its network takes pictures or sound"),
     ],
 )
@@ -326,6 +332,14 @@ def test_settings_of_another_form_are_refused(
     if name != "sound_seconds":
         both = [f"hf:{networks('ViT')}", f"hf:{networks('VideoMAE')}"]
         assert set(yt8m.extract(video, extractors=both, **setting)) == {"ViT", "VideoMAE"}
+
+
+@pytest.mark.parametrize(("seconds", "problem"), [(0.001, "expected at least 0.1"), (1e5, "must be at most 600")])
+def test_windows_of_sound_are_neither_tiny_nor_huge(
+    networks: Callable[[str], str], video: str, seconds: float, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=f"sound_seconds.*{problem}"):
+        yt8m.extract(video, extractors=[f"hf:{networks('AST')}"], sound_seconds=seconds)
 
 
 def test_a_revision_of_a_folder_is_refused(video: str, tmp_path: pathlib.Path) -> None:

@@ -129,6 +129,14 @@ def test_a_network_that_lacks_a_file_is_refused(
 
 
 @pytest.mark.heavy
+def test_settings_of_clips_are_refused(run: tuple[str, str]) -> None:
+    extractor = extractors.create(f"hf:{run[0]}", {"clip_rate": 3.0})
+    assert isinstance(extractor, HuggingFaceNetwork)
+    with pytest.raises(UsageError, match=r"clip_rate=3.0 has no effect: .* is computed from pictures, not from clips"):
+        text_classifier(extractor, run[0], [["a disc"]])
+
+
+@pytest.mark.heavy
 def test_siglip_gets_texts_in_lower_case(run: tuple[str, str]) -> None:
     network, _ = run
     small, large = (classifier_of(network, [[text]]).weights for text in ("a red disc", "A RED Disc"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -172,6 +172,29 @@ class Extractor(options.Checked, abc.ABC):
         return {field.name: field.metadata["source"] for field in fields}
 
 
+def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
+    """Refuses settings of a form, such as clips, if no extractor that has them takes it.
+
+    Args:
+      extractors: the extractors, which share their flags.
+      forms: the form that each takes.
+
+    Raises:
+      UsageError: a setting has no effect.
+    """
+    for extractor in extractors:
+        for setting, form in extractor.form_settings().items():
+            value, default = getattr(extractor, setting), getattr(type(extractor), setting)
+            pairs = zip(extractors, forms, strict=True)
+            taken = [of_other for other, of_other in pairs if setting in other.form_settings()]
+            if value != default and not any(isinstance(of_other, form) for of_other in taken):
+                kinds = [cls.__name__.lower() for cls in (type(taken[0]), form)]
+                raise UsageError(
+                    f"--{setting}={value} has no effect: {extractor.feature} is computed from {kinds[0]}, not from "
+                    f"{kinds[1]}. Leave it out."
+                )
+
+
 _extractors = Catalogue(
     "extractor",
     "extraction",
@@ -195,9 +218,11 @@ def kind_of(name: str) -> tuple[type[Extractor], str]:
       UsageError: there is no such class, or it is not an `Extractor`.
     """
     kind, _, file = name.partition(":")
+    if name.count("/") == 1 and ":" not in name:
+        raise UsageError(f"unknown extractor {name!r}. A network of Hugging Face is named hf:{name}.")
     takes_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
     if takes_file and not file:
-        raise UsageError(f"extractor {name!r}: add the path of its file, as in {kind}:FILE.")
+        raise UsageError(f"extractor {name!r}: add the path of its file or folder, as in {kind}:PATH.")
     cls = _extractors.get(kind if takes_file else name)
     if not (isinstance(cls, type) and issubclass(cls, Extractor)):
         raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {cls!r}.")

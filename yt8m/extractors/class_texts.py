@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, first_line
 from yt8m.extractors import hub_files
+from yt8m.extractors.base import refuse_settings_of_other_forms
 from yt8m.extractors.hugging_face import HuggingFaceNetwork, about_network, load_network
 
 _AT_ONCE = 256  # texts
@@ -60,7 +61,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
             raise UsageError(
                 f"{type(network).__name__} does not compare pictures with texts. Take a network such as SigLIP or CLIP."
             )
-        extractor.processor(transformers, network, folder)  # without it the run could not be used
+        form = extractor.processor(transformers, network, folder).form  # without it the run could not be used
+        refuse_settings_of_other_forms([extractor], [form])
         tokenizer = _tokenizer(transformers, folder, trust_code=extractor.trust_code)
         texts = [text for of_class in prompts for text in of_class]
         batches = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]

@@ -90,7 +90,9 @@ def files_of(folder: str, *, with_code: bool) -> list[str]:
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """The settings in a JSON file of a network; raises UsageError if it holds something else."""
+    """The settings in a JSON file of a network; raises UsageError if there is none, or it holds something else."""
+    if not storage.exists(path):
+        raise UsageError(f"there is no {path}, which describes the network. Fetch it from where its weights are from.")
     try:
         settings = json.loads(storage.read_text(path))
     except ValueError as error:  # also of UTF-8

@@ -5,13 +5,14 @@ Pictures are prepared by Pillow and NumPy, not by torchvision, so that a network
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, first_line
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
 from yt8m.extractors.hub_files import read_settings
 
@@ -20,6 +21,7 @@ _DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_pre
 _INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # names of FFmpeg by Pillow's numbers
 USUAL = 8.0  # pictures a second of the clips of families of networks whose training is not known here
 _TIMESFORMER_STRIDES = {8: 32, 16: 16, 96: 4}
+_LEAST_SECONDS = 0.1  # of a window of sound; a row of a spectrogram takes 0.025 of them, or more
 # The settings of a processor of videos that hold for each of its pictures.
 _OF_PICTURES = (
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor"),
@@ -66,10 +68,28 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
             "Get that file from where the network is from, or store its processor there by save_pretrained(FOLDER)."
         )
     loading = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
-    if frames or "video" in modalities:
-        return _of_clips(transformers, network, folder, frames, settings, loading)
-    if "audio" in modalities:
-        return _of_sound(transformers, network, folder, settings["sound_seconds"], loading)
+    with _about_processor(folder):
+        if frames or "video" in modalities:
+            return _of_clips(transformers, network, folder, frames, settings, loading)
+        if "audio" in modalities:
+            return _of_sound(transformers, network, folder, settings["sound_seconds"], loading)
+        return _of_pictures(transformers, network, folder, loading)
+
+
+@contextlib.contextmanager
+def _about_processor(folder: str) -> Iterator[None]:
+    """Says of errors of a processor's settings which file they are in."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if "trust_remote_code" in str(error):
+            raise
+        raise UsageError(
+            f"{folder} has a preprocessor_config.json of which no processor can be made: {first_line(error)[:200]}."
+        ) from error
+
+
+def _of_pictures(transformers: Any, network: Any, folder: str, loading: Mapping[str, Any]) -> Processor:
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
 
     def prepare(pictures: NDArray[Any]) -> Mapping[str, Any]:
@@ -127,6 +147,8 @@ def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, load
     samples = getattr(processor, "nb_max_samples", 0) or getattr(processor, "n_samples", 0)
     samples = samples or getattr(processor, "max_length", 0) * rate // 100 or 10 * rate
     window = round(seconds * rate) or samples
+    if window < _LEAST_SECONDS * rate:
+        raise UsageError(f"--sound_seconds={seconds:g}: expected at least {_LEAST_SECONDS}.")
 
     def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
         inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))

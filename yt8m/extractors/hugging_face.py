@@ -51,7 +51,7 @@ class HuggingFaceNetwork(Extractor):
     )
     clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
     sound_seconds: float = option_of(
-        Sound, 0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0
+        Sound, 0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0, maximum=600
     )
     trust_code: bool = option(False, "execute the code that the network's folder or repository brings")
 

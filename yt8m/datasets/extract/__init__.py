@@ -141,7 +141,7 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
     for feature in features:
         if features.count(feature) > 1 or len(kinds) < len(names):
             raise UsageError(
-                f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once, "
-                "and give those of your own other names of features."
+                f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once. "
+                "A file or a folder gives its name to its feature: rename it. Give classes of your own other names."
             )
     return chosen

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.datasets.extract import weights
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.extractors import Extractor
-from yt8m.extractors.base import Compute, OpenedExtractor
+from yt8m.extractors.base import Compute, OpenedExtractor, refuse_settings_of_other_forms
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
 from yt8m.extractors.forms import Clips, Form, Pictures, Sound, blank
@@ -125,7 +125,7 @@ class Computer(Closing):
             blanks = map(blank, self._forms)
             self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
             if is_new:
-                _refuse_unused(self._extractors, self._forms)
+                refuse_settings_of_other_forms(self._extractors, self._forms)
             self._open = opening.pop_all()
         forms = list(dict.fromkeys(self._forms))
         self._of_kind: dict[str, list[Any]] = {
@@ -201,22 +201,6 @@ class Computer(Closing):
         for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
             for place, values in enumerate(rows):
                 batches.add(video, index, message.row + place, values)
-
-
-def _refuse_unused(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
-    """Refuses settings of a form, such as clips, if no extractor that has them takes it; raises `UsageError`."""
-    for extractor in extractors:
-        for setting, form in extractor.form_settings().items():
-            value, usual = getattr(extractor, setting), getattr(type(extractor), setting)
-            taken = [
-                of_one for other, of_one in zip(extractors, forms, strict=True) if setting in other.form_settings()
-            ]
-            if value != usual and not any(isinstance(of_one, form) for of_one in taken):
-                kinds = [cls.__name__.lower() for cls in (type(taken[0]), form)]
-                raise UsageError(
-                    f"--{setting}={value} has no effect: {extractor.feature} is computed from {kinds[0]}, not from "
-                    f"{kinds[1]}. Leave it out."
-                )
 
 
 class _Video:
