@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import json
 import os
 import pathlib
 import re
-import signal
 import sys
-import time
 
 import pytest
-from bulk_data import FRAME, VIDEO, frame_shards, same_rows, trained, video_shards
-from bulk_jobs import finish, is_worker, start, workers_of
+from bulk_data import FRAME, VIDEO, frame_shards, lines_of, predictions, same_rows, trained, video_shards
+from bulk_jobs import finish, start
 from terminal import on_a_terminal
 
 from yt8m import eval as evaluation
@@ -35,19 +32,6 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("video")
     pattern = video_shards(folder, SIZES)
     return trained(folder, pattern, "MoeModel", *VIDEO), pattern
-
-
-def lines_of(output: pathlib.Path) -> list[str]:
-    """The rows of all prediction files, in the order of the shards, after one header."""
-    texts = [path.read_text().splitlines() for path in sorted(output.glob("part*.csv"))]
-    return [texts[0][0], *(line for text in texts for line in text[1:])]
-
-
-def predictions(run: str, pattern: str, folder: pathlib.Path) -> list[str]:
-    """The lines of inference.py's file."""
-    words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={folder}/whole.csv"]
-    assert inference.main([*words, "--batch_size=4"]) == 0
-    return (folder / "whole.csv").read_text().splitlines()
 
 
 def test_predictions_are_those_of_inference_and_a_used_folder_is_refused(
@@ -159,32 +143,3 @@ def test_a_damaged_shard_ends_the_job_or_is_counted(video: tuple[str, str], tmp_
     finish(start("infer", video[0], pattern, tmp_path / "lenient", "--max_bad_records=1"))
     assert len(lines_of(tmp_path / "lenient")) == 1 + sum(SIZES) - 1
     assert "part1.tfrecord: record 8" in (tmp_path / "lenient/bad_records.txt").read_text()
-
-
-@pytest.mark.promise("O3")
-@pytest.mark.parametrize("has_begun", [False, True], ids=["at its start", "at work"])
-def test_a_worker_that_is_killed_is_replaced(video: tuple[str, str], tmp_path: pathlib.Path, has_begun: bool) -> None:
-    output = tmp_path / "out"
-    process = start("infer", *video, output, "--batch_size=4")
-    victim = workers_of(process)[0]
-    while has_begun and process.poll() is None and not list(output.glob("*part*")):
-        time.sleep(0.01)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
-    finish(process)
-    assert same_rows(lines_of(output), predictions(*video, tmp_path))
-    assert not list(output.glob(".*part*"))
-
-
-@pytest.mark.promise("O3")
-def test_a_job_that_is_killed_leaves_only_whole_files(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
-    output = tmp_path / "out"
-    process = start("eval", *video, output, "--batch_size=4")
-    workers = workers_of(process)
-    process.kill()
-    process.communicate()
-    assert not (output / "report.json").exists()
-    while any(map(is_worker, workers)):  # they end by themselves; a worker that stays is a time-out of the test
-        time.sleep(0.2)
-    finish(start("eval", *video, tmp_path / "again", "--batch_size=4"))
-    assert json.loads((tmp_path / "again/report.json").read_text())["num_examples"] == sum(SIZES)

@@ -19,8 +19,6 @@ from yt8m.lazy import tf
 from yt8m.numerics import across_towers
 from yt8m.video.modeler import VideoModeler
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
-
 SGD = OptimizerConfig(
     optimizer="GradientDescentOptimizer", base_learning_rate=0.5, clip_gradient_norm=0, regularization_penalty=0.1
 )
@@ -34,6 +32,8 @@ NORMALISED = {
     "GatedMoeModel": {},
 }
 PLAIN = {"DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False}, "LstmModel": {}, "MoeModel": {}}
+QUICK = ("MoeModel", "GatedMoeModel")
+HEAVY = [pytest.mark.long, pytest.mark.heavy]
 
 
 def trained(
@@ -83,12 +83,14 @@ def moved(values: Mapping[str, np.ndarray]) -> float:
     return max(float(np.abs(now - values[f"first/{name}"]).max()) for name, now in weights(values).items())
 
 
-# Uneven shares, and in every second step a tower without an example.
-THREE, TWO = (3, [8, 2]), (2, [7, 1])
+def cases(names: Mapping[str, Any]) -> list[Any]:
+    """(model, towers, sizes of batches): uneven shares, and in every second step a tower without an example."""
+    with_three = [pytest.param(name, 3, [8, 2], marks=() if name in QUICK else HEAVY) for name in names]
+    return [*with_three, pytest.param("DbofModel", 2, [7, 1], marks=HEAVY)]
 
 
 @pytest.mark.promise("N3")
-@pytest.mark.parametrize(("name", "towers", "sizes"), [*((name, *THREE) for name in PLAIN), ("DbofModel", *TWO)])
+@pytest.mark.parametrize(("name", "towers", "sizes"), cases(PLAIN))
 def test_without_batch_norm_towers_learn_as_one(name: str, towers: int, sizes: list[int]) -> None:
     one = trained(name, PLAIN[name], 1, sizes)
     assert moved(one) > 0.05
@@ -107,7 +109,7 @@ def test_a_model_without_batch_norm_has_the_same_graph_with_the_flag() -> None:
 
 
 @pytest.mark.promise("N3")
-@pytest.mark.parametrize(("name", "towers", "sizes"), [*((name, *THREE) for name in NORMALISED), ("DbofModel", *TWO)])
+@pytest.mark.parametrize(("name", "towers", "sizes"), cases(NORMALISED))
 def test_with_batch_norm_they_do_with_the_flag_only(name: str, towers: int, sizes: list[int]) -> None:
     one = trained(name, NORMALISED[name], 1, sizes)
     assert moved(one) > 0.05
@@ -119,6 +121,8 @@ def test_with_batch_norm_they_do_with_the_flag_only(name: str, towers: int, size
     assert all(np.abs(value - 1).max() > 1e-3 for value in averages)
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 def test_with_accumulation_averages_and_clipping() -> None:
     config = dataclasses.replace(
         SGD, accumulate_steps=2, moving_average_decay=0.5, clip_gradient_norm=0.2, clip_by="global"
@@ -131,6 +135,8 @@ def test_with_accumulation_averages_and_clipping() -> None:
     assert distance(many, one) < 2e-6
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 def test_gradients_that_are_summed_are_those_of_all_rows_times_the_towers() -> None:
     """Two towers with as many rows each: twice the mean."""
     halved = dataclasses.replace(SGD, combine_gradients="sum", base_learning_rate=0.25)
@@ -138,6 +144,8 @@ def test_gradients_that_are_summed_are_those_of_all_rows_times_the_towers() -> N
     assert distance(trained("DbofModel", EVERY_FRAME, 2, [6], config=halved, sync_batch_norm=True), one) < 2e-6
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_rounded_products(precision: str) -> None:
     """What is rounded differs in its last bit where statistics do in theirs."""

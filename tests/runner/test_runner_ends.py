@@ -61,8 +61,6 @@ def test_a_full_disk_is_not_taken_for_memory(kind: type[tf.errors.OpError], numb
     assert said == f"no room to write: run/export/12.partial/variables; {os.strerror(number)}"
 
 
-@pytest.mark.long
-@pytest.mark.heavy
 @pytest.mark.promise("P7")
 def test_out_of_memory_in_one_tower_is_one_clear_message(train: Callable[..., Outcome]) -> None:
     """The second tower asks for four petabytes."""

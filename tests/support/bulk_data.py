@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m import train
+from yt8m import inference, train
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -54,6 +54,19 @@ def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...], is_rated: bool = 
             records.append(frame_record(context, frames))
         write_shard(folder / f"part{number}.tfrecord", records)
     return f"{folder}/part*.tfrecord"
+
+
+def lines_of(output: pathlib.Path) -> list[str]:
+    """The rows of all prediction files, in the order of the shards, after one header."""
+    texts = [path.read_text().splitlines() for path in sorted(output.glob("part*.csv"))]
+    return [texts[0][0], *(line for text in texts for line in text[1:])]
+
+
+def predictions(run: str, pattern: str, folder: pathlib.Path) -> list[str]:
+    """The lines of inference.py's file."""
+    words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={folder}/whole.csv"]
+    assert inference.main([*words, "--batch_size=4"]) == 0
+    return (folder / "whole.csv").read_text().splitlines()
 
 
 def same_rows(found: list[str], expected: list[str]) -> bool:

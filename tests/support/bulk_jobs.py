@@ -9,6 +9,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORKER = b"apache_beam.runners.worker.sdk_worker_main"
 
 
 def begin(name: str, *words: str) -> subprocess.Popen[str]:
@@ -31,10 +32,10 @@ def finish(process: subprocess.Popen[str], status: int = 0) -> str:
 
 
 def is_worker(pid: int) -> bool:
-    """Whether this process is a worker of Beam and still runs."""
+    """Whether this process is a worker of Beam, not the shell that started it, and still runs."""
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return status != "Z" and b"sdk_worker_main" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        return status != "Z" and WORKER in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
 

@@ -15,6 +15,7 @@ import secrets
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,10 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import create_runner
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
 from yt8m import progress_bar, storage
 from yt8m.bulk.bulk_config import WORKERS_LOG, Done
@@ -53,6 +57,24 @@ class BeamJob(NamedTuple):
     note: str
     folder: str
     unit: str = "records"
+
+
+@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
+    """A worker process of DirectRunner. Beam would wait forever for one that died before it had connected."""
+
+    def start_worker(self) -> None:
+        """Starts the process, and a thread that ends what waits for it after its death."""
+        super().start_worker()
+        threading.Thread(target=self._end_requests_of_the_dead, name="watch_worker", daemon=True).start()
+
+    def _end_requests_of_the_dead(self) -> None:
+        self.worker_thread.join()
+        answer = beam_fn_api_pb2.InstructionResponse(error="Worker subprocess died")
+        while self.control_conn._state != worker_handlers.BeamFnControlServicer.DONE_STATE:
+            for future in list(self.control_conn._futures_by_id.values()):
+                future.set(answer)
+            time.sleep(0.1)  # more requests may come until Beam notices
 
 
 def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
