@@ -19,6 +19,7 @@ import tiny_networks
 import yt8m
 from yt8m import extractors
 from yt8m.errors import UsageError
+from yt8m.extractors import hub_files
 from yt8m.extractors.decoding import Request, decode
 from yt8m.extractors.forms import Clips, Scaling, Sound
 
@@ -219,6 +220,21 @@ def test_a_damaged_folder_is_refused_in_one_line(
     with pytest.raises(UsageError, match=problem) as refused:
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/damaged"])
     assert "\n" not in str(refused.value)
+
+
+def test_a_part_of_the_weights_that_is_missing_is_named(
+    networks: Callable[[str], str], video: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pathlib.Path(shutil.copytree(networks("ViT"), tmp_path / "half"))
+    (folder / "model.safetensors").rename(folder / "model-1-of-2.safetensors")
+    parts = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(parts))
+    problem = r"half lacks model-2-of-2.safetensors, which model.safetensors.index.json names. Fetch it again"
+    with pytest.raises(UsageError, match=problem):
+        yt8m.extract(video, extractors=[f"hf:{folder}"])
+    monkeypatch.setattr(hub_files, "_snapshot", lambda *_: str(folder))
+    with pytest.raises(UsageError, match=r"lacks .* fetch the rest: yt8m extract .*hf:owner/half --fetch_weights"):
+        yt8m.extract(video, extractors=["hf:owner/half"])
 
 
 def test_a_network_that_writes_text_is_refused(video: str, tmp_path: pathlib.Path) -> None:

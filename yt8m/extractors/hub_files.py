@@ -11,6 +11,7 @@ from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.storage import copies
 
 WEIGHTS = ".safetensors"
+_INDEX = f"model{WEIGHTS}.index.json"
 _TAKEN = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
@@ -39,21 +40,37 @@ def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
       with_code: whether Python files are fetched too.
 
     Raises:
-      UsageError: there is no such repository or revision, or it has no safetensors.
+      UsageError: there is no such repository or revision, or it has no safetensors, or not all of them.
       RunError: huggingface.co cannot be reached.
     """
     if storage.is_dir(network):
-        folder, commit = copies.folder_copy(network), ""
+        folder, commit, hint = copies.folder_copy(network), "", ""
     else:
         folder = _snapshot(network, revision, with_code)
         commit = os.path.basename(folder)
-    if not any(name.endswith(WEIGHTS) for name in storage.names_in(folder)):
+        hint = f" If its download was cut, fetch the rest: {_fetching(network, revision)}."
+    _refuse_incomplete(folder, hint)
+    return folder, commit
+
+
+def _fetching(network: str, revision: str) -> str:
+    """The command that fetches a network."""
+    at = f" --hf_revision={revision}" if revision else ""
+    return f"yt8m extract --extractors=hf:{network}{at} --fetch_weights"
+
+
+def _refuse_incomplete(folder: str, hint: str) -> None:
+    """Refuses a folder without safetensors, or without one that the index of weights in several files names."""
+    names = set(storage.names_in(folder))
+    if not any(name.endswith(WEIGHTS) for name in names):
         raise UsageError(
             f"{folder} has no weights of the kind {WEIGHTS}. Weights in other files, such as "
             "pytorch_model.bin, can execute code when they are loaded, and are not taken: store the network again by "
-            "save_pretrained(FOLDER)."
+            f"save_pretrained(FOLDER).{hint}"
         )
-    return folder, commit
+    index = read_settings(storage.join(folder, _INDEX)).get("weight_map", {}) if _INDEX in names else {}
+    for missing in sorted({*index.values()} - names):
+        raise UsageError(f"{folder} lacks {missing}, which {_INDEX} names.{hint or ' Fetch it again.'}")
 
 
 def _snapshot(name: str, revision: str, with_code: bool) -> str:
@@ -74,12 +91,10 @@ def _snapshot(name: str, revision: str, with_code: bool) -> str:
             f"{first_line(error)}"
         ) from error
     except (OSError, ValueError, errors.HfHubHTTPError) as error:
-        at = f" --hf_revision={revision}" if revision else ""
         raise RunError(
             "there is no such folder, its files are not in the cache "
             f"({huggingface_hub.constants.HF_HUB_CACHE}), and huggingface.co cannot be reached. "
-            f"On a machine that reaches it, run yt8m extract --extractors=hf:{name}{at} --fetch_weights, "
-            "and copy the cache."
+            f"On a machine that reaches it, run {_fetching(name, revision)}, and copy the cache."
         ) from error
 
 
