@@ -127,12 +127,11 @@ class StorageConfig(Checked, shapes="nothing"):
 
 
 def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> None:
-    """Refuses a cache (empty for none) that lies in a bucket, or whose shards do; `flag` names the cache."""
-    for path, requirement in ((cache, "a local folder"), (pattern, "local shards")):
-        if cache and "gs://" in path:
-            raise UsageError(
-                f"--{flag}={cache} needs {requirement}, and {path} is in a bucket; copy it here, or leave it out."
-            )
+    """Refuses a cache (empty for none) of shards in a bucket; `flag` names the cache."""
+    if cache and "gs://" in pattern:
+        raise UsageError(
+            f"--{flag}={cache} needs local shards, and {pattern} is in a bucket; copy them here, or leave it out."
+        )
 
 
 @dataclass(frozen=True)

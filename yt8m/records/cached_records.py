@@ -64,7 +64,8 @@ class CachedRecords:
                 raise RunError("the cache of parsed records is closed")
             path, shard = self._files[number], self._open.get(number)
             if shard is None or is_damaged or (is_begun and self.cache.place(path) != shard.path):
-                shard = (None if is_damaged else self.cache.opened(path)) or self.cache.made(path)
+                shard = None if is_damaged else self.cache.opened(path)
+                shard = self.cache.made(path) if shard is None else shard  # one without records is falsy
         with self._lock:
             self._open[number] = shard
             self._open.move_to_end(number)
