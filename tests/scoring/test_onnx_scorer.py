@@ -21,7 +21,7 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, scoring
 from yt8m.command_line import cli, program
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 
 
 def exported(folder: pathlib.Path, model: str) -> tuple[str, str]:
@@ -71,11 +71,17 @@ def test_evaluation_and_inference_take_an_onnx_file_as_an_export(
         assert "--eval_dir is missing" in capsys.readouterr().err
 
 
-def test_a_file_that_is_missing_is_said_to_be_missing(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "none.onnx")
     with pytest.raises(UsageError, match=f"^{re.escape(path)}: there is no such file"):
         scoring.open(path)
-    (tmp_path / "model.onnx").touch()
+    (tmp_path / "model.onnx").symlink_to("/proc/self/mem")  # which nobody can read at its start
+    with pytest.raises(RunError, match=r"^cannot read .*model\.onnx: Input/output error"):
+        scoring.open(str(tmp_path / "model.onnx"))
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(UsageError, match=r"folder\.onnx: this is a folder; name a file"):
+        scoring.open(str(tmp_path / "folder.onnx"))
+    (tmp_path / "folder.onnx").rmdir()
     with pytest.raises(UsageError, match=r"holds no saved_model.pb: name its ONNX file \(model.onnx\)\.$"):
         scoring.open(str(tmp_path))
 

@@ -47,12 +47,12 @@ class OnnxFile:
 
     Raises:
       UsageError: there is no such file, this project did not write it, it is damaged, or onnxruntime is not installed.
-      RunError: a newer version of this project wrote the file.
+      RunError: the file cannot be read, or a newer version of this project wrote it.
     """
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
-        if content is None and (not storage.exists(path) or storage.is_dir(path)):
-            raise UsageError(f"{path}: there is no such file; name one that `yt8m export --format=onnx` wrote.")
+        if content is None:
+            _refuse_unreadable(path)
         self._path = path
         self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
         self.texts: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
@@ -89,6 +89,14 @@ class OnnxFile:
             return np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
         except Exception as error:  # see `open_session`
             raise RunError(f"{self._path}: the model fails on these videos: {first_line(error)}") from error
+
+
+def _refuse_unreadable(path: str) -> None:
+    """Says why a file cannot be read, which onnxruntime does not; raises `UsageError` or `RunError`."""
+    if storage.is_dir(path) or not storage.exists(path):
+        reason = "this is a folder" if storage.is_dir(path) else "there is no such file"
+        raise UsageError(f"{path}: {reason}; name a file that `yt8m export --format=onnx` wrote.")
+    storage.read_start(path, 1)
 
 
 def _as_floats(values: NDArray[Any]) -> NDArray[np.float32]:
