@@ -46,6 +46,7 @@ class Runtime:
         if "No matching distribution" in ended.stderr or "Failed to establish a new connection" in ended.stderr:
             pytest.skip(f"no index of packages is reached: {ended.stderr.splitlines()[-1]}")
         assert ended.returncode == 0, ended.stderr
+        print(f"\n{self.size() / 1e6:.0f} MB after pip install {' '.join(map(str, words))}")
 
     def size(self) -> int:
         """Bytes of the installed packages, without pip and the caches of compiled modules."""
