@@ -19,6 +19,7 @@ from yt8m import scoring
 from yt8m.command_line import cli
 from yt8m.export import web_page
 from yt8m.records.data_format import PUBLISHED, dequantized
+from yt8m.scoring.scorer import tags
 
 pytestmark = pytest.mark.heavy
 
@@ -137,7 +138,7 @@ def test_tags_are_the_classes_that_reach_their_thresholds(site: Site, tmp_path: 
             assert site.choose(tmp_path / f"{number}.npy") == ""
             features = {"mean_rgb": vector[np.newaxis, :16], "mean_audio": vector[np.newaxis, 16:]}
             (batch,) = scorer.batches(features)
-            expected = scorer.tags(scorer.scores(batch)[1][0], scorer.tagger())
+            expected = tags(scorer.scores(batch)[1][0], scorer.tagger())
             assert site.page.run(TAGS) == [scorer.shown_names.name(index) for index, _ in expected], number
             check_scores(site, "run", {name: values[0] for name, values in features.items()})
 
