@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.programs import (
-    AverageConfig,
-    EvalConfig,
-    ExportConfig,
-    ImportConfig,
-    InferenceConfig,
-    PassConfig,
-    same_as,
-)
+from yt8m.config.of_run import same_as
+from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, ImportConfig, InferenceConfig, PassConfig
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 

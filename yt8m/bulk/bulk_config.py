@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from yt8m import options, storage
 from yt8m.catalogue import reserve_flags
-from yt8m.config.programs import EvalConfig, InferenceConfig, OfCheckpoint, OfRun, batch_option, same_as
+from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
+from yt8m.config.programs import EvalConfig, InferenceConfig, batch_option
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets.extract import ExtractConfig

@@ -7,10 +7,11 @@ one class and inherited, or copied from a config of training.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from yt8m.catalogue import reserve_flags
+from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
 from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
@@ -19,32 +20,6 @@ from yt8m.models import published
 from yt8m.options import Checked, option
 from yt8m.records.thresholds import AMONG, PrecisionTarget
 from yt8m.registry import TRUST_HELP
-
-
-def same_as(cls: Any, name: str, **changed: Any) -> Any:
-    """The option `name` of another config, with some of the arguments of `option` changed; names are not taken over."""
-    declared = cls.__dataclass_fields__[name]
-    return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})
-
-
-@dataclass(frozen=True)
-class OfRun(Checked):
-    """The flags that name a trained run."""
-
-    train_dir: str = option("", "folder of the run; by default the newest under runs/", is_path=True, is_common=True)
-    _: KW_ONLY
-    trust_code: bool = option(False, TRUST_HELP, is_common=True)
-
-
-@dataclass(frozen=True)
-class OfCheckpoint(OfRun):
-    """The flags that name a trained run, and which of its checkpoints is used."""
-
-    _: KW_ONLY
-    checkpoint: str = option(
-        "last",
-        "which checkpoint of the run: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step",
-    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from yt8m import progress_bar, readers
-from yt8m.config.programs import same_as
+from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from yt8m import options, storage
-from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import VideoLabels
 from yt8m.errors import RunError, UsageError, missing_extra

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yt8m.config.programs import EvalConfig, OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
+from yt8m.config.programs import EvalConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 from yt8m.registry import TRUST_HELP

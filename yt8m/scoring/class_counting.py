@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from yt8m import options, progress_bar, scoring, storage
-from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
 from yt8m.options import option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from yt8m import options, text_table
 from yt8m.catalogue import reserve_flags
-from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import thresholds

@@ -12,7 +12,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from yt8m import options
-from yt8m.config.programs import OfCheckpoint, same_as
+from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds

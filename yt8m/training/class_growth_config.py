@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from yt8m.config.programs import same_as
+from yt8m.config.of_run import same_as
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option

@@ -1,0 +1,38 @@
+"""The options that name a trained run and its checkpoint, and options that a program shares with another.
+
+They are apart from `programs`, so that a prediction by an ONNX file imports nothing that only trainings need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from yt8m.options import Checked, option
+from yt8m.registry import TRUST_HELP
+
+
+def same_as(cls: Any, name: str, **changed: Any) -> Any:
+    """The option `name` of another config, with some of the arguments of `option` changed; names are not taken over."""
+    declared = cls.__dataclass_fields__[name]
+    return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})
+
+
+@dataclass(frozen=True)
+class OfRun(Checked):
+    """The flags that name a trained run."""
+
+    train_dir: str = option("", "folder of the run; by default the newest under runs/", is_path=True, is_common=True)
+    _: KW_ONLY
+    trust_code: bool = option(False, TRUST_HELP, is_common=True)
+
+
+@dataclass(frozen=True)
+class OfCheckpoint(OfRun):
+    """The flags that name a trained run, and which of its checkpoints is used."""
+
+    _: KW_ONLY
+    checkpoint: str = option(
+        "last",
+        "which checkpoint of the run: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step",
+    )
