@@ -1,4 +1,4 @@
-"""The rising curve against scikit-learn's isotonic regression."""
+"""The rising steps and curves against scikit-learn's isotonic regression."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.isotonic import isotonic_regression
+from sklearn.isotonic import IsotonicRegression, isotonic_regression
 
-from yt8m.labels.isotonic import rising_curve
+from yt8m.labels.isotonic import rising_steps
 
 POINTS = st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 10)), min_size=1, max_size=40)
 
@@ -17,19 +17,24 @@ POINTS = st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 10)), min_size=1, m
 def test_the_steps_are_those_of_scikit_learn(points: list[tuple[float, float]]) -> None:
     values, weights = np.array(points).T
     places = np.arange(len(values), dtype=np.float64)
-    curve = rising_curve(places, values, weights)
+    steps = rising_steps(places, values, weights)
     expected = isotonic_regression(values, sample_weight=weights)
-    steps = np.unique(np.round(expected, 9))
-    assert np.unique(np.round(curve.values, 9)) == pytest.approx(steps, abs=1e-7)
-    # Each knot is the weighted mean place of its step.
-    knots = [
-        np.average(places[near], weights=weights[near])
-        for step in steps
-        if (near := np.abs(expected - step) < 1e-7).any()
-    ]
-    assert curve.knots == pytest.approx(knots, abs=1e-6) or len(steps) < len(curve.knots)
+    assert steps.over_steps()(places) == pytest.approx(expected, abs=1e-7)
+    for first, last, middle, value in zip(*steps, strict=True):
+        inside = slice(int(first), int(last) + 1)
+        assert expected[inside] == pytest.approx(value, abs=1e-7)
+        assert middle == pytest.approx(np.average(places[inside], weights=weights[inside]))
 
 
-def test_between_knots_it_is_linear_and_outside_constant() -> None:
-    curve = rising_curve(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 3.0]), np.ones(3))
-    assert curve(np.array([-9.0, 0.5, 1.5, 9.0])) == pytest.approx([0, 0.5, 2, 3])
+@given(POINTS)
+def test_over_steps_it_is_the_function_of_scikit_learn(points: list[tuple[float, float]]) -> None:
+    values, weights = np.array(points).T
+    places, between = np.arange(len(values), dtype=np.float64), np.linspace(-1, len(values), 100)
+    reference = IsotonicRegression(out_of_bounds="clip").fit(places, values, sample_weight=weights)
+    curve = rising_steps(places, values, weights).over_steps()
+    assert curve(between) == pytest.approx(reference.predict(between), abs=1e-6)
+
+
+def test_through_middles_it_is_linear_and_outside_constant() -> None:
+    curve = rising_steps(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 2.0, 0.0, 3.0]), np.ones(4)).through_middles()
+    assert curve(np.array([-9.0, 0.75, 1.5, 2.25, 9.0])) == pytest.approx([0, 0.5, 1, 2, 3])

@@ -22,12 +22,14 @@ class Planted(NamedTuple):
     labels: np.ndarray
 
 
-def plant(wrong: float = WRONG, missing: float = MISSING, seed: int = 0) -> Planted:
-    """Classes of many frequencies, which the scores separate more or less well."""
+def plant(
+    wrong: float = WRONG, missing: float = MISSING, seed: int = 0, videos: int = VIDEOS, further: float = 0
+) -> Planted:
+    """Classes of many frequencies, which the scores separate more or less well, or better by `further`."""
     rng = np.random.default_rng(seed)
     frequencies = np.geomspace(0.01, 0.2, CLASSES)
-    truth = rng.random((VIDEOS, CLASSES)) < frequencies
-    distances = rng.uniform(2, 7, CLASSES)
+    truth = rng.random((videos, CLASSES)) < frequencies
+    distances = rng.uniform(2, 7, CLASSES) + further
     scores = rng.normal(size=truth.shape) + np.where(truth, distances, 0) + np.log(frequencies) - 2
     labels = truth & (rng.random(truth.shape) >= missing)
     false = wrong / (1 - wrong) * labels.sum(0) / (~truth).sum(0)
@@ -37,7 +39,7 @@ def plant(wrong: float = WRONG, missing: float = MISSING, seed: int = 0) -> Plan
 
 def counted(planted: Planted) -> ScoreCounts:
     counts = ScoreCounts.of_classes(CLASSES)
-    for start in range(0, VIDEOS, 1000):
+    for start in range(0, len(planted.scores), 1000):
         counts.add(planted.scores[start : start + 1000], planted.labels[start : start + 1000])
     return counts
 
@@ -128,6 +130,15 @@ def test_chances_are_calibrated() -> None:
         order = np.argsort(chances)[np.searchsorted(np.sort(chances), 0.05) :]
         for group in np.array_split(order, 10):
             assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.08)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_chances_are_calibrated_where_hardly_any_score_is_in_doubt(seed: int) -> None:
+    """Nearly all listed labels are errors, and few scores lie between those of both kinds."""
+    both = [pair[:2] for pair in chances_and_errors(plant(seed=seed, videos=30_000, further=8))]
+    chances, errors = (np.concatenate(each) for each in zip(*both, strict=True))
+    for group in np.array_split(np.argsort(chances)[np.searchsorted(np.sort(chances), 0.1) :], 10):
+        assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.07)
 
 
 def test_chances_rank_better_than_scores() -> None:

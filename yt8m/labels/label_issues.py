@@ -44,23 +44,24 @@ class LabelIssues(NamedTuple):
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:
     """All labels that are wrong, and all classes of the best scores that are missing, with a chance from `least` on.
 
-    Ties are broken by the margin: the score that contradicts the label most comes first.
+    Of equal chances the larger odds come first, and then the score that contradicts the label most.
     """
     rows, columns = np.nonzero(~are_labels(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
     other = scores.best[rows, columns].astype(np.int64)
-    wrong = noise.wrong_chances(classes, scores.label_scores)
-    missing = noise.missing_chances(other, scores.best_scores[rows, columns])
     evidence = np.concatenate(
         [
             -noise.margins.at(classes, scores.label_scores),
             noise.margins.at(other, scores.best_scores[rows, columns]) + noise.margins.prior[other],
         ]
     )
-    chances = np.concatenate([wrong, missing])
-    order = np.lexsort((-evidence, -chances))
+    odds = np.concatenate(
+        [noise.wrong_odds(classes, scores.label_scores), noise.missing_odds(other, scores.best_scores[rows, columns])]
+    )
+    chances = np.concatenate([noise.chance_wrong(odds[: len(classes)]), noise.chance_missing(odds[len(classes) :])])
+    order = np.lexsort((-evidence, -odds, -chances))
     order = order[chances[order] >= least]
-    videos, is_missing = np.concatenate([owners, rows]), np.arange(len(chances)) >= len(wrong)
+    videos, is_missing = np.concatenate([owners, rows]), np.arange(len(chances)) >= len(classes)
     return LabelIssues(videos[order], np.concatenate([classes, other])[order], is_missing[order], chances[order])
 
 

@@ -1,6 +1,6 @@
 """The chance that a label is wrong, or that one is missing, from scores of models that have not seen the video.
 
-A score is the log-odds that a model gives to a class. Three steps lead from scores to chances:
+A score is the log-odds that a model gives to a class. Four steps lead from scores to chances:
 
 1. *Margin.* For each class, the scores of the videos with the label and of the others have means m1 and m0, and the
    others have the variance v. The margin of a score s is the logarithm of the likelihood ratio of two normal
@@ -15,6 +15,9 @@ A score is the log-odds that a model gives to a class. Three steps lead from sco
    labels. Both are estimated where the upper bound of the estimate is tightest, as in G. Blanchard, G. Lee and
    C. Scott, Semi-Supervised Novelty Detection, JMLR 11 (2010). If even this bound is a half or more, the scores say too
    little, and the share counts as 0.
+4. *Calibration.* A curve through the middles of its steps ranks best, since it is flat nowhere. But between the middle
+   of a wide step and its end it is nearer to the next step than it should be. So labels are ranked by these curves, and
+   the chance at each rank is the mean chance by curves that keep their value over each step.
 
 With w the share of wrong labels and r the likelihood ratio, the chance that a label is wrong is w / r. With a the share
 of missing labels, b how often a video without the class has its label, and g how often a video with such a score has
@@ -39,13 +42,13 @@ import numpy as np
 from absl import logging
 
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
-from yt8m.labels.isotonic import RisingCurve, rising_curve
+from yt8m.labels.isotonic import RisingCurve, RisingSteps, rising_steps
 
 BINS = 256  # of scores, per class
 _LIMIT = 16.0  # scores beyond +-16 count as 16
 _FEW_SCORES = 10.0  # labels of a class whose mean score counts as much as what all classes say
 _FEW_LABELS = 100.0  # labels of a class whose share of errors counts as much as that of all classes
-_PLACES = 10.0  # of a curve, per unit of the margin
+_PLACES = 10.0  # of a curve, per unit of the margin or the log-odds
 _DEVIATIONS = 5.0  # of the bounds from which the shares of errors follow
 _RANKS = 1000.0  # steps in which ranks within a class are pooled
 _LARGEST_SHARE = 0.5  # of wrong or of missing labels
@@ -146,24 +149,34 @@ class LabelNoise:
     Attributes:
       wrong, missing: the share of the labels that are wrong, and of the true labels that are missing.
       class_wrong, class_missing: float64 [C], the same for each class.
-      num_labels: int64 [C], the labels of each class.
+      ratio, share: the curves that rank; see the module.
+      chance_wrong, chance_missing: the chances at the log-odds by which labels are ranked.
     """
 
     wrong: float
     missing: float
     class_wrong: Floats64
     class_missing: Floats64
-    num_labels: Ints64
     margins: Margins
     ratio: RisingCurve
     share: RisingCurve
+    chance_wrong: RisingCurve
+    chance_missing: RisingCurve
 
     def wrong_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The chance that a label is wrong, for the class and the score of each label."""
-        return _shifted(self._wrong(self.margins.at(classes, scores)), self.wrong, self.class_wrong[classes])
+        return self.chance_wrong(self.wrong_odds(classes, scores))
 
     def missing_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The chance that a label is missing, for the class and the score of videos without it."""
+        return self.chance_missing(self.missing_odds(classes, scores))
+
+    def wrong_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
+        """The log-odds by which labels are ranked as wrong; rougher than the chances, but hardly ever equal."""
+        return _shifted(self._wrong(self.margins.at(classes, scores)), self.wrong, self.class_wrong[classes])
+
+    def missing_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
+        """The log-odds by which classes of videos without the label are ranked as missing."""
         chances = self._missing(self.margins.at(classes, scores), self.margins.prior[classes])
         return _shifted(chances, self.missing, self.class_missing[classes])
 
@@ -176,32 +189,59 @@ class LabelNoise:
         present = np.clip((share - false_label) / (1 - self.missing - false_label), 0, 1)
         return np.minimum(self.missing * present / (1 - share), 1)
 
+    def with_class_rates(self, counts: ScoreCounts) -> LabelNoise:
+        """The same with the share of errors of each class, which is shrunk towards that of all."""
+        classes, scores = _grid(counts)
+        margins = self.margins.at(classes, scores)
+        wrong = (counts.labelled * self._wrong(margins)).sum(1)
+        missing = (counts.others * self._missing(margins, self.margins.prior[classes])).sum(1)
+        labels = counts.labelled.sum(1)
+        class_wrong = (wrong + _FEW_LABELS * self.wrong) / (labels + _FEW_LABELS)
+        class_missing = (missing + _FEW_LABELS * self.missing) / (labels - wrong + missing + _FEW_LABELS)
+        return dataclasses.replace(self, class_wrong=class_wrong, class_missing=class_missing)
+
+    def calibrated(self, counts: ScoreCounts, ratio: RisingCurve, share: RisingCurve) -> LabelNoise:
+        """The same ranking with the chances that follow from other curves."""
+        other, (classes, scores) = dataclasses.replace(self, ratio=ratio, share=share), _grid(counts)
+        wrong = _mean_chances(self.wrong_odds(classes, scores), other.wrong_odds(classes, scores), counts.labelled)
+        missing = _mean_chances(self.missing_odds(classes, scores), other.missing_odds(classes, scores), counts.others)
+        return dataclasses.replace(self, chance_wrong=wrong, chance_missing=missing)
+
+
+def _grid(counts: ScoreCounts) -> tuple[Ints64, Floats64]:
+    """The class and the score of each bin, [C, BINS]."""
+    classes = np.arange(len(counts.labelled))[:, np.newaxis]
+    return np.broadcast_to(classes, counts.labelled.shape), np.broadcast_to(_SCORES, counts.labelled.shape)
+
 
 def _shifted(chances: Floats64, rate: float, rates: Floats64) -> Floats64:
-    """Chances of errors at the rate `rate`, turned into those at `rates`: their odds grow as the odds of the rates."""
+    """The log-odds of chances of errors at the rate `rate`, turned into those at `rates`."""
     chances = np.clip(chances, _LEAST, 1 - _LEAST)
-    odds = chances / (1 - chances) * (rates / (1 - rates)) / (rate / (1 - rate))
-    return np.asarray(odds / (1 + odds))
+    return np.asarray(_logits(chances) + _logits(rates) - _logits(np.asarray(rate)))
+
+
+def _logits(chances: Floats64) -> Floats64:
+    return np.asarray(np.log(chances / (1 - chances)))
+
+
+def _mean_chances(ranks: Floats64, odds: Floats64, weights: Ints64) -> RisingCurve:
+    """The mean chance at each rank, from log-odds of chances."""
+    steps, errors, every = _pooled(ranks, weights / (1 + np.exp(-odds)), weights)
+    return rising_steps(steps, errors / every, every).over_steps()
 
 
 def estimate(counts: ScoreCounts) -> LabelNoise:
     """What the scores of all videos say about their labels."""
-    margins, classes = _margins(counts), np.arange(len(counts.labelled))[:, np.newaxis]
-    places = margins.at(classes, np.broadcast_to(_SCORES, counts.labelled.shape))
-    prior = np.broadcast_to(margins.prior[:, np.newaxis], places.shape)
-    of_wrong = _scores_of_wrong(counts)
-    ratio, wrong = _curve(places, counts.labelled, of_wrong), _wrong_share(counts.labelled, of_wrong)
-    share = _curve(places + prior, counts.labelled, counts.others)
-    missing = _missing_share(places + prior, counts.labelled, counts.others)
-    num_labels = counts.labelled.sum(1)
-    of_all = [np.full(len(num_labels), rate) for rate in (wrong, missing)]
-    noise = LabelNoise(wrong, missing, of_all[0], of_all[1], num_labels, margins, ratio, share)
-    wrong_labels = (counts.labelled * noise._wrong(places)).sum(1)
-    missing_labels = (counts.others * noise._missing(places, prior)).sum(1)
-    true_labels = num_labels - wrong_labels + missing_labels
-    class_wrong = (wrong_labels + _FEW_LABELS * wrong) / (num_labels + _FEW_LABELS)
-    class_missing = (missing_labels + _FEW_LABELS * missing) / (true_labels + _FEW_LABELS)
-    return dataclasses.replace(noise, class_wrong=class_wrong, class_missing=class_missing)
+    margins, (classes, scores) = _margins(counts), _grid(counts)
+    places, of_wrong = margins.at(classes, scores), _scores_of_wrong(counts)
+    places_of_share = places + margins.prior[classes]
+    ratio, share = _steps(places, counts.labelled, of_wrong), _steps(places_of_share, counts.labelled, counts.others)
+    wrong = _wrong_share(counts.labelled, of_wrong)
+    missing = _missing_share(places_of_share, counts.labelled, counts.others)
+    class_wrong, class_missing = (np.full(len(counts.labelled), rate) for rate in (wrong, missing))
+    curves = ratio.through_middles(), share.through_middles()
+    noise = LabelNoise(wrong, missing, class_wrong, class_missing, margins, *curves, *curves)
+    return noise.with_class_rates(counts).calibrated(counts, ratio.over_steps(), share.over_steps())
 
 
 def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
@@ -212,13 +252,12 @@ def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ..
     return np.asarray(steps / _PLACES), *sums
 
 
-def _curve(places: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingCurve:
+def _steps(places: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingSteps:
     """The log-odds of a label at each place, rising; bounded by what so many videos can show."""
-    steps, yes, no = _pooled(places, labelled, others)
-    knots, shares = rising_curve(steps, yes / (yes + no), yes + no)
+    knots, yes, no = _pooled(places, labelled, others)
+    steps = rising_steps(knots, yes / (yes + no), yes + no)
     least = 0.5 / (yes.sum() + no.sum() + 1)
-    shares = np.clip(shares, least, 1 - least)
-    return RisingCurve(knots, np.log(shares / (1 - shares)))
+    return steps._replace(values=_logits(np.clip(steps.values, least, 1 - least)))
 
 
 def _upper(counts: Floats64) -> Floats64:
