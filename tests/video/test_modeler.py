@@ -14,6 +14,7 @@ from yt8m import eval_util, losses, models
 from yt8m.errors import RunError
 from yt8m.graph import Reduction
 from yt8m.lazy import tf
+from yt8m.numerics import whole_blocks
 from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput, SideOutput
 from yt8m.video.modeler import VideoModeler
@@ -144,6 +145,7 @@ def test_predictions_can_be_fed_without_any_input() -> None:
             output = modeler.build(batch, is_training=False)
             ops = modeler.predict(batch)
         session.run(tf.global_variables_initializer())
+        whole_blocks.fill(session)
         same, unfed, raw = session.run([output.predictions, ops.predictions, ops.input_batch_raw])
         fed = session.run(ops.predictions, {ops.input_batch_raw: raw, ops.num_frames: [1, 2, 3]})
         names = [variable.op.name for variable in tf.global_variables()]
