@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import csv
 import json
 import pathlib
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,12 +18,15 @@ from yt8m import eval as evaluation
 from yt8m import scoring, train
 from yt8m.command_line import cli
 from yt8m.eval_util.guaranteed_precision import PrecisionCalibration
-from yt8m.records import vocabulary
+from yt8m.records import shards, vocabulary
 from yt8m.records.thresholds import PrecisionTarget
 from yt8m.reports import eval_samples, loading
 from yt8m.reports.measures import class_rows
+from yt8m.serving.bodies import RECORDS
+from yt8m.serving.server import ServeConfig
+from yt8m.serving.service import Service
 
-CLASSES, SIZE, VIDEOS = 6, 8, 400
+CLASSES, SIZE, VIDEOS, SERVED = 6, 8, 400, 40
 TARGET = ["--target_precision=0.8", "--confidence=0.9"]
 
 
@@ -135,9 +140,21 @@ def test_tags_of_new_videos_keep_the_promise_in_runs_and_exports(
         assert "for precision at least 0.8 on new videos, with confidence 0.9; 2 of 6 classes abstain" in output.err
         blocks = [block.splitlines()[1:] for block in output.out.strip().split("\n\n")]
         assert [[int(line.split()[-1]) for line in lines if "no tag" not in line] for lines in blocks] == expected
+        assert _served_tags(str(model), videos[:SERVED]) == expected[:SERVED]
     hits = [number in video.labels for video, tags in zip(videos, expected, strict=True) for number in tags]
     assert np.mean(hits) > 0.8
     assert not {4, 5} & {number for tags in expected for number in tags}
+
+
+def _served_tags(model: str, videos: list[Video]) -> list[list[int]]:
+    """The tags that `yt8m serve` answers for videos."""
+    body = b"".join(shards.framed(video.record) for video in videos)
+    with scoring.open(model) as scorer, contextlib.closing(Service(scorer, ServeConfig(train_dir=model))) as service:
+
+        async def ask() -> dict[str, Any]:
+            return service.content_of(await service.begin(RECORDS[0], body), 1)
+
+        return [[tag["index"] for tag in video["tags"]] for video in asyncio.run(ask())["videos"]]
 
 
 def test_one_threshold_for_all_tags(world: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -171,7 +171,9 @@ def test_few_classes() -> None:
         for video in synthetic_videos.videos(0, 0, 50, number, segments=True):
             assert 1 <= len(video.labels) <= number
             assert video.labels.max() < number
-            assert len(synthetic_videos.ratings(video, synthetic_videos.windows(video), number)) >= 5
+            for event_frames in (0, 3, 7):
+                shown = synthetic_videos.windows(synthetic_videos.activity(video, event_frames))
+                assert len(synthetic_videos.ratings(video, shown, number)) >= 5
 
 
 def test_videos_of_few_frames_show_as_many_decoys_as_they_have_segments() -> None:

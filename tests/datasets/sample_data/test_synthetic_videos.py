@@ -101,3 +101,34 @@ def test_decoys_are_of_classes_that_the_video_does_not_have() -> None:
         likeness = segments[seen].mean(axis=1) @ synthetic_videos.prototypes()[0][:30].T
         assert not np.isin(likeness.argmax(axis=1), video.labels).any()
     assert not decoys(next(synthetic_videos.videos(0, 0, 1, 1, segments=True)), 1).any()
+
+
+def test_a_segment_shows_a_class_if_most_of_its_frames_do() -> None:
+    shown = np.zeros((14, 2), np.bool_)
+    shown[3:8, 0] = True  # two frames of the first segment, three of the second
+    shown[7:14, 1] = True  # the last four frames are no segment
+    np.testing.assert_array_equal(synthetic_videos.windows(shown), [[False, False], [True, True]])
+
+
+def test_events_begin_at_any_frame_and_have_their_length() -> None:
+    begins, lengths, shares = set(), [], []
+    for video in itertools.islice(synthetic_videos.videos(0, 0, 40, 30, segments=True), 40):
+        shown = synthetic_videos.activity(video, 7)
+        shares += shown.mean(axis=0).tolist()
+        edges = np.diff(np.pad(shown.astype(int), ((1, 1), (0, 0))), axis=0).T
+        for row in edges:
+            starts, ends = np.flatnonzero(row == 1), np.flatnonzero(row == -1)
+            begins |= set((starts % synthetic_videos.SEGMENT).tolist())
+            lengths += (ends - starts).tolist()
+        whole = synthetic_videos.activity(video)[: video.num_frames // 5 * 5].reshape(-1, 5, len(video.labels))
+        assert (whole.all(axis=1) == whole.any(axis=1)).all()
+    assert begins == set(range(5))
+    assert np.median(lengths) >= 7  # events overlap; a few are cut short at the end and by a segment without them
+    assert 0.25 < np.mean(shares) < 0.45
+
+
+def test_noise_is_as_strong_as_it_is_asked_for() -> None:
+    for noise in (0.1, 0.4):
+        video = next(synthetic_videos.videos(0, 0, 1, 30, lengths=(300, 300), noise=noise))
+        frames = dequantized(synthetic_videos.frames(video))
+        assert np.median(frames.std(axis=0)) == pytest.approx(noise, rel=0.03)

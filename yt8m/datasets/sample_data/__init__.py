@@ -79,6 +79,15 @@ class SampleConfig(options.Checked):
     temporal: bool = option(
         False, "make classes that show only in the order of frames or in single frames; no effect on segments"
     )
+    noise: float = option(
+        synthetic_videos.NOISE, "standard deviation of the noise in a feature of a frame", minimum=0, maximum=4
+    )
+    event_frames: int = option(
+        0,
+        "at segment level: a class shows for so many frames at a time, from any frame on; 0: in whole segments",
+        minimum=0,
+        maximum=10_000,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,9 +173,16 @@ def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
     """The serialized records of a split; calls `advance` for each."""
-    lengths = config.min_frames, config.max_frames
-    number = SPLITS.index(split)
-    for video in synthetic_videos.videos(config.seed, number, count, config.num_classes, level == "segment", lengths):
+    videos = synthetic_videos.videos(
+        config.seed,
+        SPLITS.index(split),
+        count,
+        config.num_classes,
+        level == "segment",
+        (config.min_frames, config.max_frames),
+        config.noise,
+    )
+    for video in videos:
         yield _record(video, level, config, is_labelled=split != "test")
         advance()
 
@@ -184,10 +200,12 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
     if level == "frame":
         frames = synthetic_videos.frames(video, temporal=config.temporal)
     else:
-        shown = synthetic_videos.windows(video)
-        frames = synthetic_videos.segment_frames(video, shown, config.num_classes)
+        activity = synthetic_videos.activity(video, config.event_frames)
+        frames = synthetic_videos.segment_frames(video, activity, config.num_classes)
         if is_labelled:
-            starts, classes, scores = synthetic_videos.ratings(video, shown, config.num_classes).T
+            starts, classes, scores = synthetic_videos.ratings(
+                video, synthetic_videos.windows(activity), config.num_classes
+            ).T
             context["segment_start_times"] = shards.int64_feature(starts)
             context["segment_end_times"] = shards.int64_feature(starts + SEGMENT)
             context["segment_labels"] = shards.int64_feature(classes)

@@ -39,9 +39,10 @@ FRAMES = (120, 300)  # number of frames of the shortest and the longest publishe
 
 # Standard deviations of the parts of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
 # -2..2. The signal is strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
-_COMMON, _OFFSET, _PROTOTYPE, _NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
+_COMMON, _OFFSET, _PROTOTYPE, NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
 _MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 per video on average
+_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
 _DECOYS = 10  # number of decoy segments per video
 _BLOCK = 256  # number of videos whose labels come from one stream
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -61,6 +62,7 @@ class Video:
       amplitudes: float32 [L], how strongly each label shows.
       num_frames: number of frames; 120 to 300 by default.
       offset: float32 [SIZE], what distinguishes this video from others with the same labels.
+      noise: standard deviation of the noise in a feature of a frame.
     """
 
     key: tuple[int, int, int]
@@ -68,6 +70,7 @@ class Video:
     amplitudes: Floats
     num_frames: int
     offset: Floats
+    noise: float = NOISE
 
     @property
     def id(self) -> bytes:
@@ -83,7 +86,13 @@ class Video:
 
 
 def videos(
-    seed: int, split: int, count: int, num_classes: int, segments: bool = False, lengths: tuple[int, int] = FRAMES
+    seed: int,
+    split: int,
+    count: int,
+    num_classes: int,
+    segments: bool = False,
+    lengths: tuple[int, int] = FRAMES,
+    noise: float = NOISE,
 ) -> Iterator[Video]:
     """The first `count` videos of a split.
 
@@ -94,6 +103,7 @@ def videos(
       num_classes: the classes are 0 to num_classes - 1.
       segments: give each video at least one class that segments are rated for.
       lengths: number of frames of the shortest and of the longest video.
+      noise: standard deviation of the noise in a feature of a frame.
     """
     for start in range(0, count, _BLOCK):
         key = (seed, split, start)
@@ -109,9 +119,8 @@ def videos(
             labels = np.append(rated[place], drawn[begin : end - 1]) if segments else drawn[begin:end]
             labels = np.unique(labels)
             offset = offsets.standard_normal(SIZE, dtype=np.float32) * np.float32(_OFFSET)
-            yield Video(
-                (seed, split, start + place), labels, amplitudes[begin:][: len(labels)], int(num_frames[place]), offset
-            )
+            strengths = amplitudes[begin:][: len(labels)]
+            yield Video((seed, split, start + place), labels, strengths, int(num_frames[place]), offset, noise)
 
 
 def _draw(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -144,7 +153,7 @@ def mean_features(video: Video, temporal: bool = False) -> Floats:
     for label, amplitude in zip(video.labels, video.amplitudes, strict=True):
         mean += amplitude * of_classes[label]
     noise = video.stream(_MEANS).standard_normal(SIZE, dtype=np.float32)
-    return mean + noise * np.float32(_NOISE / np.sqrt(video.num_frames))
+    return mean + noise * np.float32(video.noise / np.sqrt(video.num_frames))
 
 
 def frames(
@@ -167,7 +176,7 @@ def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floa
     of_classes, common = prototypes()
     stream = video.stream(_FRAMES)
     made = stream.standard_normal((video.num_frames, SIZE), dtype=np.float32)
-    made *= np.float32(_NOISE)
+    made *= np.float32(video.noise)
     made += video.offset + common
     for place, (label, amplitude) in enumerate(zip(video.labels, video.amplitudes, strict=True)):
         if temporal:
@@ -196,15 +205,35 @@ def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.ran
         made[stream.choice(len(made), flashes, replace=False)] += 2 * amplitude * of_classes[label]
 
 
-def windows(video: Video) -> NDArray[np.bool_]:
-    """Whether each label shows in each segment, bool [num_frames // 5, L]; a label shows in about two of five."""
+def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
+    """Whether each label shows in each frame, bool [num_frames, L]; a label shows in about two of five.
+
+    Args:
+      video: the video.
+      event_frames: a label shows for so many frames at a time, from any frame on; 0: it shows in whole segments.
+    """
     stream = video.stream(_WINDOWS)
-    shown = stream.random((video.num_frames // SEGMENT, len(video.labels))) < 0.4
+    segments, labels = video.num_frames // SEGMENT, np.arange(len(video.labels))
+    if event_frames:
+        begins = stream.random((video.num_frames, len(labels))) < _SHOWN / event_frames
+        frame = np.arange(video.num_frames)[:, np.newaxis]
+        last = np.maximum.accumulate(np.where(begins, frame, -event_frames), axis=0)
+        shown = frame - last < event_frames
+    else:
+        shown = np.zeros((video.num_frames, len(labels)), np.bool_)
+        shown[: segments * SEGMENT] = np.repeat(stream.random((segments, len(labels))) < _SHOWN, SEGMENT, axis=0)
     # Every label shows in at least one segment and is absent from at least one.
-    first = stream.integers(0, len(shown), len(video.labels))
-    labels = np.arange(len(video.labels))
-    shown[first, labels], shown[(first + 1) % len(shown), labels] = True, False
+    first = stream.integers(0, segments, len(labels))
+    for place in range(SEGMENT):
+        shown[first * SEGMENT + place, labels] = True
+        shown[(first + 1) % segments * SEGMENT + place, labels] = False
     return shown
+
+
+def windows(shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether each label shows in most frames of each segment, bool [T // 5, L], from `activity` [T, L]."""
+    whole = shown[: len(shown) // SEGMENT * SEGMENT]
+    return np.asarray(whole.reshape(-1, SEGMENT, shown.shape[1]).sum(axis=1) * 2 > SEGMENT)
 
 
 def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.int64]:
@@ -226,10 +255,8 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
 
 
 def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.uint8]:
-    """Frames, uint8 [num_frames, SIZE], with surroundings and decoys; `shown` (see `windows`) says when labels show."""
-    activity = np.zeros((video.num_frames, len(video.labels)), np.float32)
-    activity[: len(shown) * SEGMENT] = np.repeat(shown, SEGMENT, axis=0)
-    return frames(video, activity, around=surroundings(video) + decoys(video, num_classes))
+    """Frames, uint8 [num_frames, SIZE], with surroundings and decoys; `shown` is the `activity` of the labels."""
+    return frames(video, shown.astype(np.float32), around=surroundings(video) + decoys(video, num_classes))
 
 
 @cache
