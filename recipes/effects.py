@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import fnmatch
 import io
 import json
 import pathlib
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recipes import files
@@ -64,6 +66,20 @@ VARIANTS = (
     Variant("mean of the whole video", _SEGMENTS, _OF_SEGMENTS, ("--film_mean",)),
 )
 
+
+def with_flags(variant: Variant, flags: Iterable[str]) -> Variant:
+    """The variant with other values of some flags: of those that it adds itself, and else of those of its baseline."""
+    changes = {flag.partition("=")[0]: flag for flag in flags}
+    own_names = {flag.partition("=")[0] for flag in variant.trained}
+
+    def merged(before: tuple[str, ...], names: Container[str]) -> tuple[str, ...]:
+        kept = [flag for flag in before if flag.partition("=")[0] not in changes]
+        return (*kept, *(flag for name, flag in changes.items() if name in names))
+
+    trained = merged(variant.trained, own_names)
+    return dataclasses.replace(variant, training=merged(variant.training, changes.keys() - own_names), trained=trained)
+
+
 Figures = Mapping[str, float]  # {"tail": mAP of the rare classes, or MAP of segments; "GAP": GAP}
 
 
@@ -73,13 +89,13 @@ def measure(variant: Variant, seed: int, folder: pathlib.Path) -> tuple[Figures,
     if not data.exists():
         _call("sample-data", *variant.data, f"--seed={seed}", f"--out={data}")
     shards = data / variant.data[0].partition("=")[2]
-    baseline = folder / f"baseline {data.name}"
+    baseline = folder / " ".join(["baseline", data.name, *variant.training])
     if not baseline.exists():
         _train(baseline, variant.training, shards, seed)
     changed = folder / "variant" if variant.trained else baseline
     if variant.trained:
         _train(changed, (*variant.training, *variant.trained, "--start_new_model"), shards, seed)
-    figures = _rank if variant.training is _OF_SEGMENTS else _evaluate
+    figures = _rank if "--segment_labels" in variant.training else _evaluate
     return figures(baseline, shards, ()), figures(changed, shards, variant.ranked)
 
 
@@ -128,11 +144,13 @@ def row(name: str, pairs: list[tuple[Figures, Figures]]) -> str:
     return f"| {name} | {before:.3f} | {after:.3f} | {change('tail')} | {change('GAP')} |"
 
 
-def table(run: Callable[[Variant, int], tuple[Figures, Figures]]) -> str:
-    """The table in Markdown."""
+def table(
+    variants: Iterable[Variant], seeds: Sequence[int], run: Callable[[Variant, int], tuple[Figures, Figures]]
+) -> str:
+    """The table of some variants in Markdown."""
     lines = ["| variant | tail without | tail with | change of the tail | change of GAP |", "|---|---:|---:|---:|---:|"]
-    for variant in VARIANTS:
-        lines.append(row(variant.name, [run(variant, seed) for seed in SEEDS]))
+    for variant in variants:
+        lines.append(row(variant.name, [run(variant, seed) for seed in seeds]))
         print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)
 
@@ -141,9 +159,16 @@ def main() -> int:
     """Prints the table, or writes it into the page; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m recipes.effects", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the table into docs/users/models.md")
+    parser.add_argument("--variants", default="*", help="names of rows, with * as in a shell")
+    parser.add_argument("--seeds", type=int, nargs="*", default=SEEDS)
+    parser.add_argument("flags", nargs="*", help="after --: flags of the training in place of those of the rows")
+    arguments = parser.parse_args()
+    chosen = [variant for variant in VARIANTS if fnmatch.fnmatch(variant.name, arguments.variants)]
+    if arguments.write and (len(chosen) < len(VARIANTS) or tuple(arguments.seeds) != SEEDS or arguments.flags):
+        parser.error("--write is for the whole table")
+    variants = [with_flags(variant, arguments.flags) for variant in chosen]
     with tempfile.TemporaryDirectory() as folder:
-        arguments = parser.parse_args()
-        made = table(lambda variant, seed: measure(variant, seed, pathlib.Path(folder)))
+        made = table(variants, arguments.seeds, lambda variant, seed: measure(variant, seed, pathlib.Path(folder)))
     print(made)
     if arguments.write:
         write_between(files.DOCS, BEGIN, made)

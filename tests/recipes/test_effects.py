@@ -17,12 +17,20 @@ def test_flags_are_those_of_our_programs(variant: effects.Variant) -> None:
     plain, changed = (flags.train_config([*variant.training, *more]) for more in ((), variant.trained))
     assert (plain != changed) == bool(variant.trained)
     data = flags.read(SampleConfig, "effects", "", [*variant.data, "--out=data"])
-    assert data.levels() == ("segment" if variant.training is effects._OF_SEGMENTS else data.level,)
+    assert data.levels() == ("segment" if "--segment_labels" in variant.training else data.level,)
     if variant.ranked:
         words = ["--segment_labels", "--train_dir=run", *variant.ranked]
         assert flags.read(InferenceConfig, "effects", "", words) != InferenceConfig(
             train_dir="run", segment_labels=True
         )
+
+
+def test_flags_on_the_command_line_replace_those_of_a_row() -> None:
+    queries = next(variant for variant in effects.VARIANTS if "grouped" in variant.name)
+    changed = effects.with_flags(queries, ["--probe_size=64", "--decoder_feed_forward=128", "--seed=3"])
+    assert set(changed.training) ^ set(queries.training) == {"--probe_size=32", "--probe_size=64", "--seed=3"}
+    assert changed.trained == ("--decoder_queries=10", "--decoder_feed_forward=128")
+    assert effects.with_flags(queries, []) == queries
 
 
 def test_a_row_has_means_and_the_range_of_the_changes() -> None:
