@@ -30,7 +30,9 @@ BEGIN = "<!-- made by `python -m recipes.effects --write` -->"
 _VIDEOS = ("--level=video", "--num_classes=1000", "--train=4000", "--validate=2000", "--test=0")
 _FRAMES = ("--level=frame", "--num_classes=100", "--train=800", "--validate=400", "--test=0", "--min_frames=20",
            "--max_frames=40")  # fmt: skip
-_SEGMENTS = ("--level=segment", "--num_classes=30", "--train=200", "--validate=100", "--test=0")
+# Noise that leaves the baseline room to gain, and classes that do not begin and end with the segments.
+_SEGMENTS = ("--level=segment", "--num_classes=30", "--train=200", "--validate=100", "--test=0", "--min_frames=60",
+             "--max_frames=120", "--noise=4", "--event_frames=5")  # fmt: skip
 _LOGISTIC = ("--model=LogisticModel", "--batch_size=128", "--num_epochs=40", "--base_learning_rate=0.01")
 _PROBE = ("--model=AttentiveProbeModel", "--frame_features", "--probe_size=32", "--probe_heads=4", "--batch_size=32",
           "--num_epochs=12", "--base_learning_rate=0.003")  # fmt: skip

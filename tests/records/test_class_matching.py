@@ -34,7 +34,7 @@ def test_names_may_change_places() -> None:
         (["cat", "hound"], {"dogg": "hound"}, "no class of the old vocabulary is 'dogg'; did you mean dog?"),
         (["cat", "hound"], {"dog": "hond"}, "no class of the new vocabulary is 'hond'; did you mean hound?"),
         (["cat", "fish"], {"dog": "cat"}, "'dog' becomes 'cat', but the old vocabulary has a class 'cat' too"),
-        (["cat", "cat"], {}, "a vocabulary has the name 'cat' 2 times"),
+        (["cat", "cat"], {}, "the new vocabulary has the name 'cat' 2 times"),
     ],
 )
 def test_what_does_not_fit_is_refused(new: list[str], renames: dict[str, str], told: str) -> None:

@@ -53,8 +53,8 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
     Raises:
       UsageError: a vocabulary has a name twice, or a rename does not fit the two.
     """
-    for names in (old.names, new.names):
-        _refuse_repeated(names, "classes are found by name, and a vocabulary has the name")
+    for which, names in (("old", old.names), ("new", new.names)):
+        _refuse_repeated(names, f"--init_from: classes are found by name, but the {which} vocabulary has the name")
     for name, later in renames.items():
         for word, names, which in ((name, old.names, "old"), (later, new.names, "new")):
             if word not in names:
