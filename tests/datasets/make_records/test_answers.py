@@ -60,6 +60,27 @@ def test_records_have_the_answers_in_place_of_the_labels_of_the_table(run: Run, 
     ]
 
 
+def test_the_last_annotation_of_a_person_counts(tmp_path: pathlib.Path) -> None:
+    several = task("clip 001", ["cat"], ["cat"], ["dog"], ["dog"])
+    people: list[Any] = [7, 7, {"id": 8, "email": "a@example.org"}, {"email": "b@example.org"}]
+    for annotation, person in zip(several["annotations"], people, strict=True):
+        annotation["completed_by"] = person
+    several["annotations"][1]["result"][0]["value"]["choices"] = ["dog", "bird"]
+    answer = read_answers(export(tmp_path, several))["clip 001"]
+    assert answer == (("dog",), 3, pytest.approx(1 / 3))
+
+
+def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> None:
+    quality = {"type": "choices", "from_name": "quality", "value": {"choices": ["good"]}}
+    with_quality, alone = task("clip 001", ["cat"]), task("clip 002", ["cat"])
+    with_quality["annotations"][0]["result"].append(quality)
+    alone["annotations"][0]["result"] = [quality]
+    answers = read_answers(export(tmp_path, with_quality, alone))
+    assert {video: answer.labels for video, answer in answers.items()} == {"clip 001": ("cat",), "clip 002": ()}
+    with pytest.raises(RunError, match="has choices of quality, and none of a control that is named classes"):
+        read_answers(export(tmp_path, alone))
+
+
 def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="there is no such file"):
         read_answers(str(tmp_path / "none.json"))

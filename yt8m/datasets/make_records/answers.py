@@ -1,7 +1,8 @@
 """Labels that people gave in Label Studio, which `yt8m make-records --labels` takes in place of those of the table.
 
 The file is Label Studio's JSON export (https://labelstud.io/guide/export): a list of tasks with data and annotations.
-Several people may have answered a task. A class is a label if more than half of them chose it.
+Several people may have answered a task. A class is a label if more than half of them chose it. Of several annotations
+by one person, the last counts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from yt8m.storage import json_text
 
 FILE = "answers.csv"
 HEADER = ("video", "labels", "people", "disagreement")
+# The name of the control whose choices are classes. `yt8m select` writes its tasks for this name.
+CONTROL = "classes"
 
 
 class Answer(NamedTuple):
@@ -53,7 +56,7 @@ def read_answers(path: str) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
         try:
-            video, choices = str(task["data"]["id"]), [*map(_choices, filter(_counts, task["annotations"]))]
+            video, choices = str(task["data"]["id"]), _choices_by_person(task["annotations"])
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"{path}, task {number}: expected data with an id, and annotations ({type(error).__name__}: {error}); "
@@ -63,18 +66,42 @@ def read_answers(path: str) -> dict[str, Answer]:
             raise RunError(f"{path}, task {number}: there is a task of video {video!r} already.")
         if choices:
             answers[video] = joined_answer(choices)
+    _refuse_other_controls(path, tasks)
     return answers
 
 
-def _counts(annotation: Mapping[str, Any]) -> bool:
-    """Whether a person has answered, and not skipped the task."""
-    return not annotation.get("was_cancelled", False)
+def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
+    """Without this, an export of another labelling config would say that no video shows any class."""
+    results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
+    controls = sorted({str(result["from_name"]) for result in results if result["type"] == "choices"})
+    if controls and CONTROL not in controls:
+        raise RunError(
+            f"{path} has choices of {', '.join(controls)}, and none of a control that is named {CONTROL}; "
+            f'name it so in the labelling config: <Choices name="{CONTROL}" ...>.'
+        )
+
+
+def _choices_by_person(annotations: Sequence[Mapping[str, Any]]) -> list[frozenset[str]]:
+    """The classes that each person chose who answered; skipped tasks are no answers."""
+    people: dict[Any, frozenset[str]] = {}
+    for number, annotation in enumerate(annotations):
+        if not annotation.get("was_cancelled", False):
+            people[_person(annotation, number)] = _choices(annotation)
+    return [*people.values()]
+
+
+def _person(annotation: Mapping[str, Any], number: int) -> Any:
+    """Who made an annotation: a number, or fields of the account. If neither is there, each annotation is a person."""
+    person = annotation.get("completed_by")
+    if isinstance(person, Mapping):
+        person = person.get("id", person.get("email"))
+    return ("annotation", number) if person is None else person
 
 
 def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
-    """The classes that a person chose."""
+    """The classes that a person chose; choices of other controls are no classes."""
     results = [result for result in annotation["result"] if result["type"] == "choices"]
-    chosen = [result["value"]["choices"] for result in results]
+    chosen = [result["value"]["choices"] for result in results if result["from_name"] == CONTROL]
     if not all(isinstance(choices, list) for choices in chosen):
         raise TypeError("the choices are no list")
     return frozenset(str(choice) for choices in chosen for choice in choices)
