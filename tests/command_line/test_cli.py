@@ -113,6 +113,31 @@ def test_slips_end_a_program_before_anything_is_written(script, words, part, tmp
     assert os.listdir(tmp_path) == []
 
 
+_LOGGING = """
+from absl import logging
+
+def options(words):
+    logging.info("the data have %d classes", 3)
+    return words
+
+def run(word):
+    logging.info("the command got %s", word)
+"""
+
+
+def test_a_command_logs_each_line_once(tmp_path):
+    (tmp_path / "logging_command.py").write_text(_LOGGING)
+    code = """
+from yt8m.command_line import cli
+cli.COMMANDS["own"] = cli.Command("logging_command:run", "logs", "logging_command:options")
+raise SystemExit(cli.main(["own", "a"]))
+"""
+    done = python("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = [line.split(" ", 2)[2] for line in done.stderr.splitlines()]
+    assert words == ["INFO the data have 3 classes", "INFO the command got a"]
+
+
 @pytest.mark.parametrize("script", ["train.py", "eval.py", "inference.py"])
 def test_the_scripts_show_their_flags(script, tmp_path):
     shown = python(ROOT / script, "--help=all", cwd=tmp_path)

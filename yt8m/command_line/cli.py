@@ -217,8 +217,8 @@ def call(name: str, words: Sequence[str]) -> int:
     command = COMMANDS[name]
     if not command.options:
         return int(_imported(command.place)(list(words)))
+    set_up_log()  # before the flags are read, because that may log what the data say
     arguments = _arguments(name, command, words)
-    set_up_log()
     # Only now, because the room may load the graph code, which flag errors do not need.
     status = _imported(command.place)(*arguments)
     return status if isinstance(status, int) else 0
