@@ -1,7 +1,8 @@
 """How well `yt8m audit` finds planted errors of labels: `python -m benchmarks.labels --noise=0.5 --cleanlab=PYTHON`.
 
 The data are generated: 20,000 videos of 200 classes; normal noise on the features makes them harder. 20 % of the labels
-are removed, and 5 % are replaced by another class, drawn by frequency. PYTHON is an interpreter of an environment with
+are removed, and 5 % are replaced by another class, drawn by frequency. With `--frames=N`, a video has N frames, each
+with noise of its own, as bytes. PYTHON is an interpreter of an environment with
 cleanlab 2.9; it ranks the same scores. `labels_to_check` is the rule of that file, on the same scores.
 """
 
@@ -24,11 +25,12 @@ from yt8m.labels.fold_scores import FoldScores, joined, read_scores
 from yt8m.labels.label_audit import LabelAudit
 from yt8m.labels.label_noise import estimate
 from yt8m.records import manifest, shards, vocabulary
-from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.data_format import DataFormat, FeatureFormat, quantized
 from yt8m.reports.worst_videos import HARDLY, SURELY
 
 VIDEOS, CLASSES, COPIES = 20_000, 200, 500
 WRONG, MISSING = 0.05, 0.2
+_FRAME_NOISE, _RANGE = 0.5, (-4.0, 4.0)
 _SHARDS = 10
 _CLEANLAB = """
 import sys, numpy as np
@@ -74,23 +76,28 @@ def plant(noise: float, seed: int) -> Planted:
     return Planted(np.concatenate([features, copied]), truth, labels)
 
 
-def write(folder: pathlib.Path, planted: Planted) -> str:
-    """Writes the videos as records; returns their pattern."""
+def write(folder: pathlib.Path, planted: Planted, frames: int = 0) -> str:
+    """Writes the videos as records of so many frames, or of one vector each if it is 0; returns their pattern."""
     size, written = planted.features.shape[1], {}
     for shard in range(_SHARDS):
         rows = range(shard, VIDEOS, _SHARDS)
         path = str(folder / "train" / f"train{shard}.tfrecord")
-        written[path] = manifest.write_shard(path, (_record(planted, row) for row in rows))
-    data = DataFormat("video", (FeatureFormat("mean", size),), num_classes=CLASSES)
+        written[path] = manifest.write_shard(path, (_record(planted, row, frames) for row in rows))
+    feature = FeatureFormat("mean", size, _RANGE if frames else None)
+    data = DataFormat("frame" if frames else "video", (feature,), num_classes=CLASSES, max_frames=frames or None)
     manifest.write(str(folder / "train" / manifest.NAME), written, data)
     vocabulary.write(str(folder / vocabulary.NAME), vocabulary.of_names([f"class {k}" for k in range(CLASSES)]))
     return str(folder / "train" / "*.tfrecord")
 
 
-def _record(planted: Planted, row: int) -> bytes:
+def _record(planted: Planted, row: int, frames: int) -> bytes:
     labels = np.flatnonzero(planted.labels[row]).tolist()
     context = {"id": shards.bytes_feature(b"v%05d" % row), "labels": shards.int64_feature(labels)}
-    return shards.example(context | {"mean": shards.float_feature(planted.features[row])})
+    vector = planted.features[row]
+    if not frames:
+        return shards.example(context | {"mean": shards.float_feature(vector)})
+    noise = _FRAME_NOISE * np.random.default_rng(row).standard_normal((frames, len(vector)), np.float32)
+    return shards.sequence_example(context, {"mean": shards.frame_features(quantized(vector + noise, _RANGE))})
 
 
 def average_precision(ranking: np.ndarray, errors: np.ndarray) -> float:
@@ -105,10 +112,10 @@ def precision(ranking: np.ndarray, errors: np.ndarray) -> float:
     return float(errors[np.argsort(-ranking, kind="stable")[: int(errors.sum())]].mean())
 
 
-def audit(pattern: str, folder: pathlib.Path) -> tuple[FoldScores, np.ndarray]:
+def audit(pattern: str, folder: pathlib.Path, model: str) -> tuple[FoldScores, np.ndarray]:
     """The scores of all classes, and the number of each video."""
     fold_scores.BEST = CLASSES  # so that other rankings get all scores
-    config, training = flags.audit_config([f"--data={pattern}", f"--out={folder}"])
+    config, training = flags.audit_config([f"--data={pattern}", f"--out={folder}", f"--model={model}"])
     LabelAudit(config, training).run()
     videos = fold_sets.read_videos(str(folder / ".work" / "videos.npz"))
     parts = ((videos.of_fold(k), read_scores(str(folder / ".work" / f"scores{k}.npz"))) for k in range(config.folds))
@@ -163,13 +170,15 @@ def main() -> None:
     """Plants, audits and prints."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.labels", description=__doc__)
     parser.add_argument("--noise", type=float, default=0.5, help="standard deviation of the noise on the features")
+    parser.add_argument("--frames", type=int, default=0, help="frames of a video; 0: one vector")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cleanlab", default="", help="interpreter of an environment with cleanlab")
     arguments = parser.parse_args()
     planted = plant(arguments.noise, arguments.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        scores, order = audit(write(folder / "data", planted), folder / "audit")
+        model = "FrameLevelLogisticModel" if arguments.frames else "LogisticModel"
+        scores, order = audit(write(folder / "data", planted, arguments.frames), folder / "audit", model)
         in_order = Planted(planted.features[order], planted.truth[order], planted.labels[order])
         dense = np.empty(planted.labels.shape, np.float32)
         np.put_along_axis(dense, scores.best.astype(np.int64), scores.best_scores, 1)
