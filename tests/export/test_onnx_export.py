@@ -116,7 +116,7 @@ def test_a_file_that_lacks_a_fact_of_itself_is_refused(tmp_path: pathlib.Path, k
 
 
 def test_a_folder_is_no_onnx_file(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match="this is a folder; name a file"):
         OnnxFile(str(tmp_path))
 
 
