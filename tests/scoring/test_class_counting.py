@@ -45,6 +45,9 @@ def test_the_file_has_the_shares_of_the_scores(tmp_path: pathlib.Path, capsys: p
     capsys.readouterr()
     assert cli.main(["count", *words[:2], f"--labelled={tmp_path}/none"]) == 2
     assert "no file matches" in capsys.readouterr().err
+    assert cli.main(["count", *words[:2], f"--labelled={DATA}", f"--out={tmp_path}/own.csv"]) == 1
+    assert "is in --labelled too" in capsys.readouterr().err
+    assert not (tmp_path / "own.csv").exists()
 
 
 def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,13 +46,14 @@ def run(config: CountConfig) -> int:
 
     Raises:
       UsageError: there is no such model or file, or the records are not of the kind that the model takes.
-      RunError: a record is damaged, or there is no video, or none with a label.
+      RunError: a record is damaged, or there is no video, or none with a label, or a video is in both files.
     """
     files = manifest.shards_at([config.data])
+    ids_of_labelled: set[str] = set()
     with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
         names = scorer.names_for(config.vocabulary, files)
-        labelled = _scores(scorer, config.labelled, "labelled", has_labels=True)
-        others = _scores(scorer, config.data, "data", has_labels=False)
+        labelled = _scores(scorer, config.labelled, "labelled", ids_of_labelled, has_labels=True)
+        others = _scores(scorer, config.data, "data", ids_of_labelled, has_labels=False)
     if not labelled.labels.any():
         raise RunError(f"--labelled={config.labelled}: no video has a label, so nothing can be corrected.")
     shares = class_shares(labelled, others, config.level)
@@ -71,12 +72,23 @@ def run(config: CountConfig) -> int:
     return 0
 
 
-def _scores(scorer: Scorer, pattern: str, flag: str, has_labels: bool) -> Scores:
-    """The sums of the scores of the videos that the flag names, with their labels if they count."""
+def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> Scores:
+    """The sums of the scores of the videos that the flag names, with their labels if they count.
+
+    The ids of labelled videos are added to `ids_of_labelled`. Other videos must not be among them: the intervals assume
+    that the sample is independent of the videos that are counted, and would be too narrow.
+    """
     sums, records = Scores(scorer.num_classes), scorer.records(pattern)
     scorer.check(records)
     for batch in progress_bar.with_bar(iter(records), flag):
-        _, scores = scorer.scores(scorer.takes.arranged(batch))
+        ids, scores = scorer.scores(scorer.takes.arranged(batch))
+        if has_labels:
+            ids_of_labelled.update(ids)
+        elif shared := ids_of_labelled.intersection(ids):
+            raise RunError(
+                f"--data={pattern}: the video {min(shared)} is in --labelled too. The videos to count must not be "
+                "among the labelled ones; leave them out of --data, and add their labels to the counts."
+            )
         sums.add(scores, batch.labels if has_labels else None)
     if not sums.videos:
         raise RunError(f"--{flag}={pattern}: there is no record.")
