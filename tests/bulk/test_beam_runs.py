@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from bulk_data import VIDEO, lines_of, predictions, same_rows, trained, video_shards
+from bulk_data import lines_of, predictions, same_rows, trained_on_videos
 from bulk_jobs import finish, is_worker, start, workers_of
 
 SIZES = (5, 9, 2, 7) * 10
@@ -23,9 +23,7 @@ def beam() -> None:
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A run, and the pattern of its shards."""
-    folder = tmp_path_factory.mktemp("video")
-    pattern = video_shards(folder, SIZES)
-    return trained(folder, pattern, "MoeModel", *VIDEO), pattern
+    return trained_on_videos(tmp_path_factory.mktemp("video"), SIZES)
 
 
 def wait_for_predictions(job: subprocess.Popen[str], output: pathlib.Path) -> None:

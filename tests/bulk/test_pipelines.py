@@ -10,7 +10,7 @@ import re
 import sys
 
 import pytest
-from bulk_data import FRAME, VIDEO, frame_shards, lines_of, predictions, same_rows, trained, video_shards
+from bulk_data import FRAME, frame_shards, lines_of, predictions, same_rows, trained, trained_on_videos
 from bulk_jobs import finish, start
 from terminal import on_a_terminal
 
@@ -29,9 +29,7 @@ def beam() -> None:
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A run, and the pattern of its shards."""
-    folder = tmp_path_factory.mktemp("video")
-    pattern = video_shards(folder, SIZES)
-    return trained(folder, pattern, "MoeModel", *VIDEO), pattern
+    return trained_on_videos(tmp_path_factory.mktemp("video"), SIZES)
 
 
 def test_predictions_are_those_of_inference_and_a_used_folder_is_refused(

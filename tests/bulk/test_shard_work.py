@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bulk_data import FRAME, VIDEO, frame_shards, same_rows, trained, video_shards
+from bulk_data import FRAME, frame_shards, same_rows, trained, trained_on_videos
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +29,7 @@ from yt8m.scoring.model_input import padded
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A run, and the pattern of its shards."""
-    folder = tmp_path_factory.mktemp("video")
-    pattern = video_shards(folder, (5, 9, 2))
-    return trained(folder, pattern, "MoeModel", *VIDEO), pattern
+    return trained_on_videos(tmp_path_factory.mktemp("video"), (5, 9, 2))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,11 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m.command_line import cli
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.eval_util.score_calibration import Calibration, PlattScaling
+from yt8m.export import derived_runs
 from yt8m.records import vocabulary
+from yt8m.records.thresholds import OperatingPoints
+from yt8m.runs.opened_run import open_run
 from yt8m.training.checkpoint_import import write_run
 
 CLASSES, SIZE, VIDEOS, SLOPE, INTERCEPT = 5, 8, 1500, 0.25, -1.0
@@ -135,3 +139,17 @@ def test_other_models_and_scores_that_cannot_be_calibrated_are_refused(
         assert evaluate(folder, "zero", *words, data="other") == 1
         assert problem in capsys.readouterr().err
         assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.2, 0.3), (0.3, 0.2)])
+def test_a_scaling_that_makes_other_videos_worse_is_called_so(
+    folder: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, before: float, after: float
+) -> None:
+    run = open_run(f"{folder}/zero")
+    ones = np.ones(CLASSES)
+    points = OperatingPoints(0.5 * ones, ones > 0, ones.astype(np.int64), ones, ones, ones)
+    calibration = Calibration(PlattScaling(0.5, 1.0), 24, 120, 0.1, 0.1, before, after)
+    names = vocabulary.of_names(NAMES)
+    derived_runs.write_calibrated(f"{tmp_path}/out", run, run.newest_checkpoint(), calibration, points, names)
+    assert (tmp_path / "out/config.json").exists()
+    assert ("makes the scores worse (log loss 0.3, before 0.2)" in caplog.text) == (after > before)

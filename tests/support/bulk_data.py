@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from reader_records import frame_record, video_record, write_shard
@@ -92,3 +93,9 @@ def trained(folder: pathlib.Path, pattern: str, model: str, *features: str) -> s
     words = [f"--train_data_pattern={pattern}", f"--train_dir={run}", f"--model={model}", "--max_steps=6"]
     assert train.main([*words, "--batch_size=8", "--base_learning_rate=0.3", *features]) == 0
     return run
+
+
+def trained_on_videos(folder: pathlib.Path, sizes: Sequence[int]) -> tuple[str, str]:
+    """A run of a MoeModel, and the pattern of its shards of so many videos."""
+    pattern = video_shards(folder, sizes)
+    return trained(folder, pattern, "MoeModel", *VIDEO), pattern

@@ -210,6 +210,14 @@ def write_calibrated(
             f"{out} is not written: on these videos higher scores are no likelier to be right (slope "
             f"{scaling.slope:.3g}), so no scaling makes probabilities of them."
         )
+    if calibration.log_loss_scaled > calibration.log_loss:
+        logging.warning(
+            "on videos that it was not fitted to, such a scaling makes the scores worse (log loss %.4g, before %.4g): "
+            "evaluate more videos with labels before you use %s",
+            calibration.log_loss_scaled,
+            calibration.log_loss,
+            out,
+        )
     reader, step = tf.train.load_checkpoint(copies.copy_of(checkpoint)), checkpoints.step_of(checkpoint)
     origin = f"{run.folder} at step {step}, with its logits times {scaling.slope:.6g} plus {scaling.intercept:.6g}"
     scaled = scaled_points(points, scaling)
