@@ -225,10 +225,11 @@ class DecoderOptions:
         """The decoder, of the model's own sizes."""
         return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
 
-    def decoded(self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> ModelOutput:
+    def decoded(self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int) -> ModelOutput:
         """The output from `logits(net, inputs, mask)`, in training by pieces of the batch."""
         if net.is_training and self.decoder_videos_at_once:
             values = by_pieces(logits, net, inputs, mask, self.decoder_videos_at_once)
+            values = tf.ensure_shape(values, [None, vocab_size])  # a loop does not tell how many columns it gives
         else:
             values = logits(net, inputs, mask)
         return ModelOutput(predictions=whole_blocks.sigmoid(values), logits=values)
@@ -268,7 +269,7 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
             def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
                 return decoder.logits(net, net.layer_norm(inputs, "input_ln"), mask, vocab_size, self.l2_penalty)
 
-            return self.decoded(decode, net, inputs, mask)
+            return self.decoded(decode, net, inputs, mask, vocab_size)
         states = net.layer_norm(inputs, "input_ln")
         projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
         queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
@@ -328,7 +329,7 @@ class TransformerModel(DecoderOptions, ClassifiedModel):
             def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
                 return decoder.logits(net, self._states(net, inputs, mask), mask, vocab_size)
 
-            return self.decoded(decode, net, inputs, mask)
+            return self.decoded(decode, net, inputs, mask, vocab_size)
         return self.classify(net, frames.mean(self._states(net, inputs, mask), num_frames), vocab_size)
 
     def _states(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
