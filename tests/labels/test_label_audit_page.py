@@ -6,9 +6,11 @@ import pathlib
 
 import browser
 import pytest
-from browser import SPACE, TAB
+from browser import CONTRAST, SPACE, TAB
 
 from yt8m.labels import label_audit
+
+END = "\ue010"
 
 
 def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +24,7 @@ def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatc
     page = (tmp_path / "audit.html").read_text()
     assert '<a href="https://example.org/1" rel="noreferrer">v1</a>' in page
     assert "&lt;b&gt;cat&lt;/b&gt;" in page
-    assert "<td>=v2</td>" in page  # as the id is, and without its link
+    assert '<td class="text">=v2</td>' in page  # as the id is, and without its link
     assert "javascript:" not in page
     assert "issues.csv has all 3 rows; these are the first 2." in page
     assert "v3" not in page
@@ -52,6 +54,59 @@ def test_rows_are_searched_by_class_and_sorted_by_keyboard(tmp_path: pathlib.Pat
         page.run("document.querySelectorAll('#classes button')[5].click()")
         assert shown(page, "classes", 0) == ["not told apart", "too few videos"]  # a row without a value comes last
         assert page.console() == []
+
+
+LONG = "a_long_name_of_a_folder/without_any_space_" * 3
+ROWS = ["1,5,Call of Duty 4: Modern Warfare,wrong,0.9", f"2,{LONG},5,missing,0.85", "3,1,2,wrong,0.5"]
+
+
+def write_numbered(folder: pathlib.Path) -> None:
+    """An audit whose ids and classes are numbers too, with names that are longer than a phone is wide."""
+    (folder / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *ROWS]) + "\n")
+    (folder / "copies.csv").write_text(f"video,other,split,other_split,similarity\n5,{LONG},train,validate,0.99\n")
+    (folder / "classes.csv").write_text("finding,class,other,split,videos,value\nalways together,1,5,,120,1\n")
+    (folder / "media.csv").write_text("id,address\n1,https://example.org/1\n5,videos/5.mp4\n")
+    summary = {"videos": 3, "effect in words": "GAP without the copies that training has seen: 0.691 instead of 0.697"}
+    tables = {"Labels": "issues.csv", "Copies": "copies.csv", "Classes": "classes.csv"}
+    label_audit.write_page(str(folder), summary, tables, str(folder / "media.csv"))
+
+
+@pytest.mark.heavy
+def test_on_a_phone_and_in_the_dark_nothing_is_cut_off_or_loaded(tmp_path: pathlib.Path) -> None:
+    write_numbered(tmp_path)
+    links = "return [...document.querySelectorAll('a')].map((link) => [link.textContent, link.getAttribute('href')])"
+    cut_off = "return [...document.querySelectorAll('td, th')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    hidden = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    with browser.driven(tmp_path) as page, browser.served(tmp_path) as (address, asked):
+        for width, scheme in ((360, "light"), (360, "dark"), (1280, "light"), (1280, "dark")):
+            page.open(f"{address}/audit.html", width, scheme)
+            ratio, text = page.run(CONTRAST)
+            assert ratio >= 4.5, text
+            assert page.run("return innerWidth") == width
+            assert (page.run(hidden), page.run(cut_off)) == (0, 0)
+        paper = page.run("return getComputedStyle(document.body).backgroundColor")
+        assert paper == "rgb(20, 23, 28)"
+        # Ranks and classes that are numbers are no ids.
+        assert page.run(links) == [["5", "videos/5.mp4"], ["1", "https://example.org/1"], ["5", "videos/5.mp4"]]
+        assert page.run("return performance.getEntriesByType('resource').length") == 0
+        assert set(asked) - {"/favicon.ico"} == {"/audit.html"}
+        assert [line for line in page.console() if "favicon" not in line] == []
+
+
+@pytest.mark.heavy
+def test_more_rows_are_laid_out_when_the_reader_scrolls_with_the_keys(tmp_path: pathlib.Path) -> None:
+    rows = [f"{rank},v{rank},cat,wrong,0.9" for rank in range(1, 1001)]
+    (tmp_path / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *rows]) + "\n")
+    label_audit.write_page(str(tmp_path), {"videos": 1000}, {"Labels": "issues.csv"}, "")
+    with browser.driven(tmp_path) as page:
+        page.open(tmp_path / "audit.html", 360)
+        assert len(shown(page, "labels", 0)) == 300
+        page.press(TAB, TAB)
+        assert page.run("return document.activeElement.getAttribute('aria-label')") == "Labels"
+        page.press(END)
+        page.wait_for("return [...document.querySelectorAll('tbody tr')].filter((row) => !row.hidden).length > 300")
+        page.press(TAB, SPACE)
+        assert shown(page, "labels", 0)[:2] == ["1000", "999"]
 
 
 def shown(page: browser.Page, table: str, column: int) -> list[str]:

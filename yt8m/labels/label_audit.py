@@ -20,7 +20,7 @@ import hashlib
 import importlib.util
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,20 +270,25 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
     path = storage.join(folder, PAGE)
     rows = {heading: read_rows(storage.join(folder, name)) for heading, name in tables.items()}
     shown = {heading: table[:_MOST] for heading, table in rows.items()}
-    ids = {
-        row[name] for heading in shown if heading != "Classes" for row in shown[heading] for name in _IDS if name in row
-    }
+    id_columns = {heading: _id_columns(table) for heading, table in shown.items()}
+    ids = {row[name] for heading, table in shown.items() for row in table for name in id_columns[heading]}
     figures = {name: value for name, value in summary.items() if not isinstance(value, dict)}
     text = templates.render(
         "audit.html.jinja",
         figures=figures,
         numbers=_NUMBERS,
+        id_columns=id_columns,
         tables=shown,
         files=tables,
         totals={heading: len(table) for heading, table in rows.items()},
         media=media_links.read(media, path, ids),
     )
     storage.write(path, text)
+
+
+def _id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The columns that name videos; a table of classes has none, and its column `other` is a class."""
+    return [name for name in _IDS if name in rows[0]] if rows and _IDS[0] in rows[0] else []
 
 
 def read_rows(path: str) -> list[dict[str, str]]:
