@@ -106,8 +106,8 @@ def test_balance_takes_the_same_counts(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--focal_gamma=3"], r"^--focal_gamma=3\.0: CrossEntropyLoss has no such .*; FocalLoss has it\."),
-        ([FOCAL[0], "--hinge_margin=2"], r"FocalLoss has no such .*; HingeLoss has"),
+        (["--focal_gamma=3"], r"^--focal_gamma=3\.0: CrossEntropyLoss has no such .*; only FocalLoss has\."),
+        ([FOCAL[0], "--hinge_margin=2"], r"FocalLoss has no such .*; only HingeLoss has"),
         ([FOCAL[0], "--focal_gamma=-1"], r"^--focal_gamma must be at least 0; it is -1\.0"),
         ([FOCAL[0], "--focal_gama=1"], "did you mean --focal_gamma"),
         (["--label_loss=LabelSmoothingLoss", "--label_smoothing=1.5"], "label_smoothing must be at most 1"),
@@ -125,7 +125,7 @@ def test_a_users_own_loss_brings_its_flags_along(own):
     assert model.loss_hyper_parameters == {"own_scale": 7.0, "own_power": 0.25}
     plain = ["--label_loss=a_users_losses:PlainLoss"]
     assert flags.train_config(plain).model.loss_hyper_parameters == {}
-    with pytest.raises(UsageError, match="a_users_losses:PlainLoss has no such hyper-parameter; FocalLoss has"):
+    with pytest.raises(UsageError, match="a_users_losses:PlainLoss has no such hyper-parameter; only FocalLoss has"):
         flags.train_config([*plain, "--focal_gamma=1"])
 
 

@@ -127,7 +127,7 @@ def test_the_reason_why_predictions_were_not_written_is_told_once(
         signal.signal(signal.SIGXFSZ, ignored)
     said = capfd.readouterr().err
     assert f"inference.py: error: {tmp_path}/o.csv was not written: the error above ended it\n" in said
-    assert said.count("no room to write: File too large\n") == 1
+    assert said.count("no room to write: File too large. Make room there, or write elsewhere, and start again.\n") == 1
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["test.tfrecord"]
 

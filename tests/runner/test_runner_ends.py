@@ -58,7 +58,8 @@ def test_one_line_and_a_status(
 def test_a_full_disk_is_not_taken_for_memory(kind: type[tf.errors.OpError], number: int) -> None:
     message = f"Graph execution error:\n\nrun/export/12.partial/variables; {os.strerror(number)}\n\t [[node"
     said = explain(kind(None, None, message))
-    assert said == f"no room to write: run/export/12.partial/variables; {os.strerror(number)}"
+    remedy = "Make room there, or write elsewhere, and start again."
+    assert said == f"no room to write: run/export/12.partial/variables; {os.strerror(number)}. {remedy}"
 
 
 @pytest.mark.promise("P7")

@@ -74,8 +74,8 @@ def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str
     """Refuses hyper-parameters that the model or loss does not have, and names the classes that have them."""
     for name, value in foreign.items():
         having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
-        none = f"no {flag.replace('_', ' ')}"
+        others = f"only {', '.join(having)} has" if having else f"no {flag.replace('_', ' ')} has"
         raise UsageError(
-            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has it. "
+            f"--{name}={value}: {chosen} has no such hyper-parameter; {others}. "
             f"Leave the flag out or choose another --{flag}."
         )

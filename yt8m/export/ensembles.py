@@ -132,8 +132,8 @@ def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
     fitted = held_out.gap(weights, config.top_k)
     print(f"GAP with equal weights: {equal:.5f}")
-    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+.5f}, over the best")
-    print(f"  single file {fitted - max(alone):+.5f}), on {len(held_out.hits)} videos that were not fitted on")
+    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+z.5f}, over the best")
+    print(f"  single file {fitted - max(alone):+z.5f}), on {len(held_out.hits)} videos that were not fitted on")
     print(f"--weights={','.join(words)}")
     return weights
 

@@ -178,7 +178,7 @@ def _gaps(before: float, after: float) -> dict[str, float]:
 
 def _print_gaps(figures: Mapping[str, float]) -> None:
     if figures:
-        print("GAP: {:.6f} before, {:.6f} as exported, {:.6f} lost".format(*figures.values()))
+        print("GAP: {:.6f} before, {:.6f} as exported, {:z.6f} lost".format(*figures.values()))
 
 
 def _report(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:

@@ -242,6 +242,7 @@ def outcome_of(context: Context, signals: StopSignals) -> Outcome:
 
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator")
 _NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+_MAKE_ROOM = "Make room there, or write elsewhere, and start again."
 
 
 def explain(error: Exception) -> str:
@@ -254,13 +255,13 @@ def explain(error: Exception) -> str:
     if isinstance(error, tf.errors.OpError):
         # TensorFlow reports a full disk as an exhausted resource, and a file that grows too large as out of range.
         if any(text in str(error.message) for text in _NO_ROOM.values()):
-            return f"no room to write: {first_line(error)}"
+            return f"no room to write: {first_line(error)}. {_MAKE_ROOM}"
         if isinstance(error, tf.errors.ResourceExhaustedError):
             return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers a device."
         where = f" in {error.op.name}" if error.op is not None else ""
         return f"{type(error).__name__}{where}: {first_line(error)}"
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        return f"no room to write: {error.strerror}"
+        return f"no room to write: {error.strerror}. {_MAKE_ROOM}"
     logging.error("the run failed", exc_info=error)
     return f"{type(error).__name__}: {first_line(error)}"
 

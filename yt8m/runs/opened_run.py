@@ -194,7 +194,8 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
     saved = run_dir.read(folder, trust_code=trust_code)
     if saved is None:
         raise RunError(
-            f"{folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
+            f"{folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run. "
+            "Name the folder that was the --train_dir of a training."
         )
     config = saved.config
     if flags.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it

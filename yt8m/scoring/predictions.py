@@ -40,7 +40,9 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
     of_videos = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
     for name, value in (*of_videos, *settings.items()):
         if value:
-            raise UsageError(f"--{name} is for video files; these are records.")
+            raise UsageError(
+                f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
+            )
     return _show_records(config, files, ", ".join(patterns))
 
 

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _BLOCK = 1 << 20
+_CAUSE = re.compile(r"Caused by \w+\(.*?: (.*?)[\"']?\)+$")
 _REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")
 
 
@@ -160,6 +161,8 @@ def _short(error: BaseException) -> str:
         said = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
+    elif cause := _CAUSE.search(text):  # of a connection that failed; the library's text begins with its own objects
+        text = cause[1]
     return (text.splitlines() or [type(error).__name__])[0][:300]
 
 

@@ -26,7 +26,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.storage import unfinished
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_ROOM = _FULL | {errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
 
 
@@ -38,7 +39,12 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise NotFoundError(f"cannot {action} {path}: there is no {error.filename or path}") from error
     except OSError as error:
-        raise RunError(f"cannot {action} {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot {action} {path}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    remedy = ". Make room there, and start again" if error.errno in _FULL else ""
+    return f"{error.strerror or error}{remedy}"
 
 
 class LocalStore:
@@ -277,7 +283,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             file.close()
     except OSError as error:
         if error.errno in _NO_ROOM:
-            raise RunError(f"cannot write {path}: {error.strerror}") from error
+            raise RunError(f"cannot write {path}: {_reason(error)}") from error
         raise
     finally:
         with contextlib.suppress(OSError):  # `close` flushes again, which fails again if the flush above failed

@@ -69,7 +69,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
             return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
     raise UsageError(
         f"--teacher={folder} holds no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
-        "(eval.py --train_dir), or name the folder of an export."
+        f"(yt8m eval --train_dir={folder}), or name the folder of an export."
     )
 
 

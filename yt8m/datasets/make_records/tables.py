@@ -27,6 +27,7 @@ from yt8m.storage import copies
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
+_NO_FEATURES = " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
 
 
@@ -89,7 +90,8 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
     if missing:
         columns = ", ".join(table.columns) or "none"
         expected = f"Expected {', '.join(needed)}" + (", separated by commas" if path.endswith(".csv") else "")
-        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {columns}. {expected}.")
+        remedy = _NO_FEATURES if missing[0] == "path" else ""
+        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {columns}. {expected}.{remedy}")
     return table
 
 
