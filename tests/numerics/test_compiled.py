@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.numerics.compiled import fused, is_worth_it, softplus
+from yt8m.numerics.compiled import add_biases, fused, is_worth_it, softplus
 
 WIDE, NARROW = 600, 60
 
@@ -109,3 +109,35 @@ def test_the_gradient_where_a_kink_would_be_and_at_the_ends(given: float, expect
 def test_nan_stays() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         assert np.isnan(session.run(softplus(tf.constant(np.nan))))
+
+
+def test_a_sum_of_rounded_products_and_biases_is_computed_in_the_pass_that_reads_it_bit_for_bit() -> None:
+    labels, slopes = values(WIDE) > 0, values(WIDE)[::-1]
+    with tf.Graph().as_default(), tf.Session() as session:
+        products, biases = tf.constant(values(WIDE), tf.bfloat16), tf.constant(values(WIDE)[0])
+        total = add_biases(tf.cast(products, tf.float32), biases)
+        plain = tf.cast(products, tf.float32) + biases
+        found, expected = (
+            (fused(lambda logits, labels: tf.sigmoid(logits) - labels, logits, tf.constant(labels, tf.float32)), logits)
+            + tuple(tf.gradients(logits, [products, biases], tf.constant(slopes)))
+            for logits in (total, plain)
+        )
+        for ours, theirs in zip(session.run(found), session.run(expected), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        needed = {name.split("/")[0] for name in ancestors(found[0])}
+    assert total.op.name not in needed
+
+
+def ancestors(tensor: tf.Tensor) -> set[str]:
+    """The names of all operations that compute a tensor."""
+    names = {tensor.op.name}
+    for source in tensor.op.inputs:
+        names |= ancestors(source)
+    return names
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
+def test_other_sums_are_additions(dtype: tf.DType) -> None:
+    with tf.Graph().as_default():
+        products, biases = tf.cast(tf.constant(values(NARROW), dtype), tf.float32), tf.zeros([NARROW])
+        assert add_biases(products, biases).op.type == "AddV2"

@@ -9,6 +9,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers, precision, random_keys, whole_blocks
+from yt8m.numerics.compiled import add_biases
 from yt8m.types import ModelOutput
 
 BATCH_NORM_EPSILON = 1e-3
@@ -115,7 +116,7 @@ class Net:
             if bias:
                 of_biases = l2_penalty if l2_biases else 0.0
                 biases = self.variable("biases", [units], biases_start, l2_penalty=of_biases)
-                outputs += whole_blocks.extend_columns(biases)
+                outputs = add_biases(outputs, whole_blocks.extend_columns(biases))
         return whole_blocks.cut(outputs, units)
 
     def batch_norm(

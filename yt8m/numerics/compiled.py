@@ -30,10 +30,15 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
 
     Args:
       function: maps tensors to a tensor or a tuple of tensors; stateless, and without variables.
-      *tensors: its arguments, the first of them [B, C]; None is passed on as None.
+      *tensors: its arguments, the first of them [B, C]; None is passed on as None. If the first one is a sum of
+          `add_biases`, it is computed in the same pass.
     """
     if not is_worth_it(tensors[0]):
         return function(*tensors)
+    if addends := getattr(tensors[0].graph, _SUMS, {}).get(tensors[0].name):
+        return fused(
+            lambda products, biases, *others: function(_sum(products, biases), *others), *addends, *tensors[1:]
+        )
     present = [tensor for tensor in tensors if tensor is not None]
 
     def compiled(*arguments: tf.Tensor) -> Any:
@@ -96,6 +101,33 @@ def _gradient(op: tf.Operation, *slopes: tf.Tensor) -> list[tf.Tensor | None]:
     return [None] * count + (
         list(slopes_of_inputs) if isinstance(slopes_of_inputs, list | tuple) else [slopes_of_inputs]
     )
+
+
+_SUMS = "_yt8m_sums"  # attribute of a graph: {name of a sum of `add_biases`: (bfloat16 products, biases)}
+
+
+def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
+    """products [..., U] + biases [U], both float32.
+
+    For a matrix of products that were cast from bfloat16, a step of training need not compute this sum: `fused` casts
+    and adds in its own pass, and the gradient, which has the same bits, does without the shape of the cast products.
+    """
+    rounded = products.op.inputs[0] if products.op.type == "Cast" else products
+    if rounded.dtype != tf.bfloat16 or rounded.shape.rank != 2:
+        return products + biases
+
+    def add(products: tf.Tensor, biases: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+        return _sum(products, biases), lambda slope: [tf.cast(slope, products.dtype), tf.reduce_sum(slope, 0)]
+
+    result: tf.Tensor = custom_gradient(add)(rounded, biases)
+    if not hasattr(result.graph, _SUMS):
+        setattr(result.graph, _SUMS, {})
+    getattr(result.graph, _SUMS)[result.name] = (rounded, biases)
+    return result
+
+
+def _sum(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
+    return tf.cast(products, biases.dtype) + biases
 
 
 # The last power of s in the series of `softplus`. The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.

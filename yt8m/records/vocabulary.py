@@ -348,7 +348,7 @@ def _refuse_index(row: _Row, expected: int) -> NoReturn:
 
 def has_control_character(name: str) -> bool:
     """Whether a name holds a line break or another character that no line of a table can show; none may."""
-    return any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
+    return not name.isprintable() and any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
 
 
 def _name(row: _Row) -> str:
