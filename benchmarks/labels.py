@@ -23,7 +23,6 @@ from yt8m.eval_util.average_precision import AveragePrecisionCalculator
 from yt8m.labels import fold_scores, fold_sets, label_issues
 from yt8m.labels.fold_scores import FoldScores, joined, read_scores
 from yt8m.labels.label_audit import LabelAudit
-from yt8m.labels.label_noise import estimate
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat, quantized
 from yt8m.reports.worst_videos import HARDLY, SURELY
@@ -32,6 +31,7 @@ VIDEOS, CLASSES, COPIES = 20_000, 200, 500
 WRONG, MISSING = 0.05, 0.2
 _FRAME_NOISE, _RANGE = 0.5, (-4.0, 4.0)
 _SHARDS = 10
+_BEST = fold_scores.BEST
 _CLEANLAB = """
 import sys, numpy as np
 from cleanlab.rank import get_label_quality_scores
@@ -124,8 +124,7 @@ def audit(pattern: str, folder: pathlib.Path, model: str) -> tuple[FoldScores, n
 
 def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab: str) -> dict[str, np.ndarray]:
     """{name: [N, C], larger for pairs that are more likely in error}."""
-    kept = scores._replace(best=scores.best[:, :20], best_scores=scores.best_scores[:, :20])
-    issues = label_issues.find_issues(kept, estimate(scores.counts))
+    issues = label_issues.find_issues(scores, label_issues.noise_of(scores))
     ours = np.zeros(labels.shape)
     ours[issues.videos, issues.classes] = np.arange(len(issues.videos), 0, -1)
     chances = 1 / (1 + np.exp(-dense.astype(np.float64)))
@@ -150,7 +149,7 @@ def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, rank
         for name, ranking in ranked.items():
             figures = precision(ranking[pairs], errors[pairs]), average_precision(ranking[pairs], errors[pairs])
             print(f"  {name:28s} precision at the number planted {figures[0]:.3f}, AP {figures[1]:.3f}")
-    issues = label_issues.find_issues(scores, estimate(scores.counts), 0.1)
+    issues = label_issues.find_issues(scores, label_issues.noise_of(scores), 0.1)
     right = errors[issues.videos, issues.classes]
     print("estimated chance and share of errors, in ten equal groups of the listed labels:")
     groups = np.array_split(np.arange(len(right)), 10)
@@ -182,8 +181,9 @@ def main() -> None:
         in_order = Planted(planted.features[order], planted.truth[order], planted.labels[order])
         dense = np.empty(planted.labels.shape, np.float32)
         np.put_along_axis(dense, scores.best.astype(np.int64), scores.best_scores, 1)
-        ranked = rankings(scores, dense, in_order.labels, arguments.cleanlab)
-        print_figures(in_order, in_order.labels, scores, ranked)
+        kept = scores._replace(best=scores.best[:, :_BEST], best_scores=scores.best_scores[:, :_BEST])
+        ranked = rankings(kept, dense, in_order.labels, arguments.cleanlab)
+        print_figures(in_order, in_order.labels, kept, ranked)
         print_copies(folder / "audit" / "copies.csv")
 
 

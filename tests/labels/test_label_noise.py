@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from yt8m.labels.label_noise import BINS, ScoreCounts, estimate, log_odds
+from yt8m.labels.label_noise import BINS, LabelNoise, PairCounts, ScoreCounts, estimate, log_odds
 
 VIDEOS, CLASSES = 6000, 30
 WRONG, MISSING = 0.06, 0.2
@@ -44,6 +44,19 @@ def counted(planted: Planted) -> ScoreCounts:
     return counts
 
 
+def estimate_all(counts: ScoreCounts) -> LabelNoise:
+    """The estimate if all classes of each video are listed."""
+    return estimate(counts, PairCounts(counts.labelled, counts.others))
+
+
+def test_pairs_are_counted_as_whole_videos_are() -> None:
+    planted = plant()
+    classes = np.broadcast_to(np.arange(CLASSES, dtype=np.int32), planted.scores.shape)
+    pairs = PairCounts.of_pairs(CLASSES, classes, planted.scores, planted.labels)
+    assert (pairs.labelled == counted(planted).labelled).all()
+    assert (pairs.others == counted(planted).others).all()
+
+
 def test_scores_are_counted_by_class_bin_and_label() -> None:
     planted = plant()
     counts = counted(planted)
@@ -75,7 +88,7 @@ def test_wrong_labels_may_fall_on_videos_with_many_labels() -> None:
     labels[rows[moved], classes[moved]] = False
     frequencies = planted.truth.sum(0) / planted.truth.sum()
     labels[rows[moved], rng.choice(CLASSES, moved.sum(), p=frequencies)] = True
-    noise = estimate(counted(Planted(scores, planted.truth, labels)))
+    noise = estimate_all(counted(Planted(scores, planted.truth, labels)))
     assert noise.wrong == pytest.approx((labels & ~planted.truth).sum() / labels.sum(), abs=0.008)
 
 
@@ -85,19 +98,19 @@ def test_scores_that_say_nothing_accuse_no_label() -> None:
     labels = rng.random((60, 3)) < 0.4
     counts = ScoreCounts.of_classes(3)
     counts.add(rng.normal(size=labels.shape).astype(np.float32), labels)
-    noise = estimate(counts)
+    noise = estimate_all(counts)
     assert max(noise.wrong, noise.missing) < 0.001
 
 
 def test_the_shares_of_errors_are_found() -> None:
-    noise = estimate(counted(plant()))
+    noise = estimate_all(counted(plant()))
     assert noise.wrong == pytest.approx(WRONG, abs=0.012)
     assert noise.missing == pytest.approx(MISSING, abs=0.03)
 
 
 def test_labels_without_errors_are_not_accused() -> None:
     planted = plant(0, 0)
-    noise = estimate(counted(planted))
+    noise = estimate_all(counted(planted))
     assert noise.wrong < 0.005
     assert noise.missing < 0.01
     rows, classes = np.nonzero(planted.labels)
@@ -109,13 +122,13 @@ def test_a_class_with_more_errors_than_others_is_found() -> None:
     rng = np.random.default_rng(1)
     clean = np.flatnonzero(~planted.truth[:, -1] & ~planted.labels[:, -1])
     planted.labels[rng.choice(clean, planted.labels[:, -1].sum()), -1] = True
-    noise = estimate(counted(planted))
+    noise = estimate_all(counted(planted))
     assert noise.class_wrong[-1] > 1.2 * noise.class_wrong[:-1].max()
 
 
 def chances_and_errors(planted: Planted) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The chances, the planted errors and the scores, first of labels and then of other pairs."""
-    noise = estimate(counted(planted))
+    noise = estimate_all(counted(planted))
     made = []
     for is_label, chances in ((True, noise.wrong_chances), (False, noise.missing_chances)):
         rows, classes = np.nonzero(planted.labels == is_label)
@@ -150,7 +163,7 @@ def test_chances_rank_better_than_scores() -> None:
 def test_classes_without_a_label_or_with_all_labels_do_no_harm() -> None:
     planted = plant()
     planted.labels[:, 0], planted.labels[:, 1] = False, True
-    noise = estimate(counted(planted))
+    noise = estimate_all(counted(planted))
     classes = np.repeat(np.arange(CLASSES), 50)
     scores = np.tile(np.linspace(-16, 16, 50), CLASSES)
     for chances in (noise.wrong_chances(classes, scores), noise.missing_chances(classes, scores)):

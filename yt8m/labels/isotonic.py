@@ -8,6 +8,8 @@ import numpy as np
 
 from yt8m.eval_util.arrays import Floats64
 
+_LEAST_VARIANCE = 1e-30
+
 
 class RisingCurve(NamedTuple):
     """A function that rises from knot to knot, is linear between two, and is constant outside.
@@ -32,12 +34,14 @@ class RisingSteps(NamedTuple):
       first, last: the first and the last place of each step.
       middle: the weighted mean of its places.
       values: ascending.
+      weights: the sum of the weights of its places.
     """
 
     first: Floats64
     last: Floats64
     middle: Floats64
     values: Floats64
+    weights: Floats64
 
     def through_middles(self) -> RisingCurve:
         """A curve that is linear from the middle of a step to that of the next one, so that it is flat nowhere."""
@@ -46,6 +50,34 @@ class RisingSteps(NamedTuple):
     def over_steps(self) -> RisingCurve:
         """A curve that keeps its value over each step, and is linear between two."""
         return RisingCurve(np.stack([self.first, self.last], axis=1).ravel(), np.repeat(self.values, 2))
+
+    def merged(self, deviations: float) -> RisingSteps:
+        """Fewer steps, if the values are shares of so many trials as the weights say.
+
+        The two neighbours that differ by the fewest standard deviations become one step, until all neighbours differ by
+        so many at least. Without this, a flat piece of the function rises from its lowest to its highest sample.
+
+        Source: M. J. Schell and B. Singh, The Reduced Monotonic Regression Method, Journal of the American Statistical
+        Association 92 (1997).
+        """
+        steps = np.stack(self, axis=1)
+        while len(steps) > 1:
+            lower, upper = steps[:-1], steps[1:]
+            both = np.stack([lower[:, 0], upper[:, 1], *_weighted_means(lower, upper)], axis=1)
+            variance = both[:, 3] * (1 - both[:, 3]) * (1 / lower[:, 4] + 1 / upper[:, 4])
+            differences = (upper[:, 3] - lower[:, 3]) / np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+            place = int(np.argmin(differences))
+            if differences[place] >= deviations:
+                break
+            steps = np.concatenate([steps[:place], both[place : place + 1], steps[place + 2 :]])
+        return RisingSteps(*steps.T)
+
+
+def _weighted_means(lower: Floats64, upper: Floats64) -> tuple[Floats64, Floats64, Floats64]:
+    """The middles, values and weights of pairs of steps, from the rows of both."""
+    weights = lower[:, 4] + upper[:, 4]
+    middle, value = ((lower[:, n] * lower[:, 4] + upper[:, n] * upper[:, 4]) / weights for n in (2, 3))
+    return middle, value, weights
 
 
 def rising_steps(places: Floats64, values: Floats64, weights: Floats64) -> RisingSteps:
@@ -67,4 +99,4 @@ def rising_steps(places: Floats64, values: Floats64, weights: Floats64) -> Risin
             total = before[2] + last[2]
             middle, mean = ((before[n] * before[2] + last[n] * last[2]) / total for n in (0, 1))
             steps.append([start, end, middle, mean, total])
-    return RisingSteps(*np.array(steps).T[:4])
+    return RisingSteps(*np.array(steps).T)

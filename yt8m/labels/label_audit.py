@@ -36,7 +36,7 @@ from yt8m.labels import class_findings, fold_sets, label_issues, video_copies
 from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
 from yt8m.labels.fold_sets import AuditedVideos, FoldSets
-from yt8m.labels.label_noise import LabelNoise, estimate
+from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.leaks import LeakEffect, effect_of
 from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors
 from yt8m.records import manifest, vocabulary
@@ -96,7 +96,7 @@ class LabelAudit:
         names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
         findings = class_findings.find(scores, videos, names)
         class_findings.write(self._path(CLASSES), findings)
-        summary = self._write_issues(videos, scores, estimate(scores.counts), names)
+        summary = self._write_issues(videos, scores, label_issues.noise_of(scores), names)
         summary |= self._summary_of_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
         summary |= {"findings on classes": len(findings)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")

@@ -12,7 +12,7 @@ from yt8m import storage
 from yt8m.datasets.make_records.corrections import MISSING, WRONG, read_decisions
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels.fold_scores import FoldScores
-from yt8m.labels.label_noise import LabelNoise
+from yt8m.labels.label_noise import LabelNoise, PairCounts, estimate
 from yt8m.records import shards
 from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.vocabulary import Vocabulary
@@ -39,6 +39,12 @@ class LabelIssues(NamedTuple):
     def first(self, count: int) -> LabelIssues:
         """The first `count` issues."""
         return LabelIssues(self.videos[:count], self.classes[:count], self.is_missing[:count], self.chances[:count])
+
+
+def noise_of(scores: FoldScores) -> LabelNoise:
+    """What the scores of an audit say about wrong and missing labels."""
+    listed = PairCounts.of_pairs(len(scores.counts.labelled), scores.best, scores.best_scores, are_labels(scores))
+    return estimate(scores.counts, listed)
 
 
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:

@@ -17,7 +17,12 @@ A score is the log-odds that a model gives to a class. Four steps lead from scor
    little, and the share counts as 0.
 4. *Calibration.* A curve through the middles of its steps ranks best, since it is flat nowhere. But between the middle
    of a wide step and its end it is nearer to the next step than it should be. So labels are ranked by these curves, and
-   the chance at each rank is the mean chance by curves that keep their value over each step.
+   the chance at each rank is the mean chance by curves that keep their value over each step. Steps of the second curve
+   that do not differ significantly are merged, because a few hundredths more or less at its flat top change the chance
+   that a label is missing by several times as much.
+
+The second curve and the chances of missing labels are those of the best classes of each video alone, since only these
+are listed. A class with the same margin is less likely there if the video has many classes with better scores.
 
 With w the share of wrong labels and r the likelihood ratio, the chance that a label is wrong is w / r. With a the share
 of missing labels, b how often a video without the class has its label, and g how often a video with such a score has
@@ -41,7 +46,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from absl import logging
 
-from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64
 from yt8m.labels.isotonic import RisingCurve, RisingSteps, rising_steps
 
 BINS = 256  # of scores, per class
@@ -51,6 +56,7 @@ _FEW_LABELS = 100.0  # labels of a class whose share of errors counts as much as
 _PLACES = 10.0  # of a curve, per unit of the margin or the log-odds
 _DEVIATIONS = 5.0  # of the bounds from which the shares of errors follow
 _RANKS = 1000.0  # steps in which ranks within a class are pooled
+_DIFFERENT = 4.0  # standard deviations between the steps of the second curve
 _LARGEST_SHARE = 0.5  # of wrong or of missing labels
 _LEAST_SHARE = 1e-4
 _LEAST = 1e-9  # odds stay finite
@@ -84,8 +90,7 @@ class ScoreCounts:
 
     def add(self, scores: Floats32, labels: Bools) -> None:
         """Adds the log-odds [B, C] of some videos, with their labels [B, C]."""
-        bins = np.minimum((scores + np.float32(_LIMIT)) * np.float32(BINS / 2 / _LIMIT), BINS - 1).astype(np.int32)
-        bins += np.arange(scores.shape[1], dtype=np.int32) * BINS
+        bins = _bins(np.arange(scores.shape[1], dtype=np.int32), scores)
         size, shape = self.others.size, self.others.shape
         every, labelled = np.bincount(bins.ravel(), minlength=size), np.bincount(bins[labels], minlength=size)
         num_labels = labels.sum(1)
@@ -98,6 +103,31 @@ class ScoreCounts:
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
         pairs = ((getattr(self, name), getattr(other, name)) for name in SCORE_COUNTS)
         return ScoreCounts(*itertools.starmap(operator.add, pairs))
+
+
+def _bins(classes: Ints32, scores: Floats32) -> Ints32:
+    """The place of each (class, score) pair in counts [C, BINS], int32 of their shape."""
+    bins = np.minimum((scores + np.float32(_LIMIT)) * np.float32(BINS / 2 / _LIMIT), BINS - 1).astype(np.int32)
+    return np.asarray(bins + classes * BINS)
+
+
+class PairCounts(NamedTuple):
+    """How often each score occurs among some pairs of videos and classes.
+
+    Attributes:
+      labelled: int64 [C, BINS], the pairs with the label.
+      others: int64 [C, BINS], the pairs without it.
+    """
+
+    labelled: Ints64
+    others: Ints64
+
+    @classmethod
+    def of_pairs(cls, num_classes: int, classes: Ints32, scores: Floats32, labels: Bools) -> Self:
+        """Counts the log-odds of pairs; classes, scores and labels have the same shape."""
+        bins, size = _bins(classes, scores), num_classes * BINS
+        counts = (np.bincount(bins[labels == is_label], minlength=size) for is_label in (True, False))
+        return cls(*(each.reshape(num_classes, BINS) for each in counts))
 
 
 SCORE_COUNTS = tuple(field.name for field in dataclasses.fields(ScoreCounts))
@@ -189,9 +219,9 @@ class LabelNoise:
         present = np.clip((share - false_label) / (1 - self.missing - false_label), 0, 1)
         return np.minimum(self.missing * present / (1 - share), 1)
 
-    def with_class_rates(self, counts: ScoreCounts) -> LabelNoise:
+    def with_class_rates(self, counts: PairCounts) -> LabelNoise:
         """The same with the share of errors of each class, which is shrunk towards that of all."""
-        classes, scores = _grid(counts)
+        classes, scores = _grid(counts.labelled)
         margins = self.margins.at(classes, scores)
         wrong = (counts.labelled * self._wrong(margins)).sum(1)
         missing = (counts.others * self._missing(margins, self.margins.prior[classes])).sum(1)
@@ -200,18 +230,18 @@ class LabelNoise:
         class_missing = (missing + _FEW_LABELS * self.missing) / (labels - wrong + missing + _FEW_LABELS)
         return dataclasses.replace(self, class_wrong=class_wrong, class_missing=class_missing)
 
-    def calibrated(self, counts: ScoreCounts, ratio: RisingCurve, share: RisingCurve) -> LabelNoise:
+    def calibrated(self, counts: PairCounts, ratio: RisingCurve, share: RisingCurve) -> LabelNoise:
         """The same ranking with the chances that follow from other curves."""
-        other, (classes, scores) = dataclasses.replace(self, ratio=ratio, share=share), _grid(counts)
+        other, (classes, scores) = dataclasses.replace(self, ratio=ratio, share=share), _grid(counts.labelled)
         wrong = _mean_chances(self.wrong_odds(classes, scores), other.wrong_odds(classes, scores), counts.labelled)
         missing = _mean_chances(self.missing_odds(classes, scores), other.missing_odds(classes, scores), counts.others)
         return dataclasses.replace(self, chance_wrong=wrong, chance_missing=missing)
 
 
-def _grid(counts: ScoreCounts) -> tuple[Ints64, Floats64]:
+def _grid(counts: Ints64) -> tuple[Ints64, Floats64]:
     """The class and the score of each bin, [C, BINS]."""
-    classes = np.arange(len(counts.labelled))[:, np.newaxis]
-    return np.broadcast_to(classes, counts.labelled.shape), np.broadcast_to(_SCORES, counts.labelled.shape)
+    classes = np.arange(len(counts))[:, np.newaxis]
+    return np.broadcast_to(classes, counts.shape), np.broadcast_to(_SCORES, counts.shape)
 
 
 def _shifted(chances: Floats64, rate: float, rates: Floats64) -> Floats64:
@@ -230,18 +260,24 @@ def _mean_chances(ranks: Floats64, odds: Floats64, weights: Ints64) -> RisingCur
     return rising_steps(steps, errors / every, every).over_steps()
 
 
-def estimate(counts: ScoreCounts) -> LabelNoise:
-    """What the scores of all videos say about their labels."""
-    margins, (classes, scores) = _margins(counts), _grid(counts)
+def estimate(counts: ScoreCounts, listed: PairCounts) -> LabelNoise:
+    """What the scores of all videos say about their labels.
+
+    Args:
+      counts: all videos and classes.
+      listed: those among which missing labels are looked for: the best classes of each video.
+    """
+    margins, (classes, scores) = _margins(counts), _grid(counts.labelled)
     places, of_wrong = margins.at(classes, scores), _scores_of_wrong(counts)
     places_of_share = places + margins.prior[classes]
-    ratio, share = _steps(places, counts.labelled, of_wrong), _steps(places_of_share, counts.labelled, counts.others)
-    wrong = _wrong_share(counts.labelled, of_wrong)
-    missing = _missing_share(places_of_share, counts.labelled, counts.others)
+    ratio, share = _steps(places, counts.labelled, of_wrong), _steps(places_of_share, *listed)
+    wrong, missing = _wrong_share(counts.labelled, of_wrong), _missing_share(places_of_share, *listed)
     class_wrong, class_missing = (np.full(len(counts.labelled), rate) for rate in (wrong, missing))
-    curves = ratio.through_middles(), share.through_middles()
+    curves = _in_log_odds(ratio).through_middles(), _in_log_odds(share).through_middles()
     noise = LabelNoise(wrong, missing, class_wrong, class_missing, margins, *curves, *curves)
-    return noise.with_class_rates(counts).calibrated(counts, ratio.over_steps(), share.over_steps())
+    judged = PairCounts(counts.labelled, listed.others)
+    flat = _in_log_odds(ratio).over_steps(), _in_log_odds(share.merged(_DIFFERENT)).over_steps()
+    return noise.with_class_rates(judged).calibrated(judged, *flat)
 
 
 def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
@@ -253,10 +289,14 @@ def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ..
 
 
 def _steps(places: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingSteps:
-    """The log-odds of a label at each place, rising; bounded by what so many videos can show."""
+    """The share of labels at each place, rising."""
     knots, yes, no = _pooled(places, labelled, others)
-    steps = rising_steps(knots, yes / (yes + no), yes + no)
-    least = 0.5 / (yes.sum() + no.sum() + 1)
+    return rising_steps(knots, yes / (yes + no), yes + no)
+
+
+def _in_log_odds(steps: RisingSteps) -> RisingSteps:
+    """Shares as log-odds, bounded by what so many videos can show."""
+    least = 0.5 / (steps.weights.sum() + 1)
     return steps._replace(values=_logits(np.clip(steps.values, least, 1 - least)))
 
 
