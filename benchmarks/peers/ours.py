@@ -62,8 +62,7 @@ def take_turns(turns: PipeTurns, row: Comparison, folder: pathlib.Path, _name: s
 
 def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
     """Trains on batches in memory; at first it stores these, the first weights and the first losses for the peers."""
-    inputter = Stored(_workload(row, "eval").inputter, draws_frames=row.network.draws_frames)
-    modeler = _workload(row, "train").modeler
+    inputter, modeler = stored_inputter(row), create_workload(row, "train").modeler
     deployment, _ = deploy.local(1, 0)
     with tf.Graph().as_default(), tf.Session(config=deployment.session_config()) as session:
         tf.set_random_seed(0)
@@ -75,6 +74,11 @@ def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
         losses = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(LOSSES)]
         np.save(losses_path(folder, OURS), losses)
         turns.take(lambda: session.run(ops.train_op), row.network.steps)
+
+
+def stored_inputter(row: Comparison) -> Stored:
+    """The first batches of a row's data, from memory."""
+    return Stored(create_workload(row, "eval").inputter, draws_frames=row.network.draws_frames)
 
 
 def _store(session: tf.Session, batch: Batch, folder: pathlib.Path) -> None:
@@ -89,7 +93,7 @@ def _store(session: tf.Session, batch: Batch, folder: pathlib.Path) -> None:
 def _run_from_files(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
     """Trains, evaluates or predicts by the runner, with its default callbacks."""
     mode = "train" if row.work == "files" else row.work
-    videos, settings = _workload(row, mode), {"turns": turns, "steps": row.network.steps, "finish": _finish}
+    videos, settings = create_workload(row, mode), {"turns": turns, "steps": row.network.steps, "finish": _finish}
     with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as new_folder:
         runs.train_one_step(_data(row), row.model, first_folder)
         _store_checkpoint(first_folder, folder)
@@ -141,5 +145,6 @@ def _data(row: Comparison) -> DataConfig:
     return runs.video_data(network.batch) if network.level == "video" else runs.frame_data(network.batch)
 
 
-def _workload(row: Comparison, mode: str) -> workload.Workload:
+def create_workload(row: Comparison, mode: str) -> workload.Workload:
+    """The data, network and options of a row."""
     return runs.create_workload(mode, _data(row), row.model, **row.network.options)
