@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -14,8 +16,10 @@ from docs.command_blocks import ROOT
 from docs import command_blocks
 from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.command_line import cli
 from yt8m.datasets.sample_data import SampleConfig, generate
 from yt8m.lazy import tf
+from yt8m.registry import TRUST_HELP
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
 
@@ -77,3 +81,20 @@ def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Pa
     assert len(lines) == 1 + 64
     assert lines[1].startswith("v0,")
     del sys.modules["my_reader"]
+
+
+def test_the_commands_that_run_the_model_of_a_run_are_those_with_the_flag_that_allows_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Apart from those that only take a `--config`, of which the page says so."""
+    section = (ROOT / "docs/users/extending.md").read_text().partition("## Runs from elsewhere")[2]
+    runs_a_model = section.partition("These are ")[2].partition(". They refuse")[0]
+    takes_a_config = section.partition("\n- ")[2].partition(" import only")[0]
+    listed = re.findall(r"`([\w-]+)`", runs_a_model + takes_a_config)
+    allowing = set()
+    for name in cli.COMMANDS:
+        with contextlib.suppress(SystemExit):
+            cli.main([name, *["infer"] * (name == "bulk"), "--help=all"])
+        if TRUST_HELP[:40] in capsys.readouterr().out:
+            allowing.add(name)
+    assert sorted(allowing) == sorted(listed)

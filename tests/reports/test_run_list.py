@@ -166,6 +166,14 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     assert run_list.find([str(validated)])[0].state == "damaged"
 
 
+def test_what_an_evaluation_wrote_elsewhere_is_no_run(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval/metrics.jsonl").write_text('{"step": 12, "mode": "eval", "GAP": 0.5}\n')
+    assert [run.folder for run in run_list.find([str(tmp_path)])] == [str(tmp_path / "eval")]
+    (tmp_path / "eval/report.json").write_text("{}")
+    assert not run_list.find([str(tmp_path)])
+
+
 def test_the_table_is_sorted_by_any_column(folder: pathlib.Path) -> None:
     def order(by: str) -> list[str]:
         return [os.path.relpath(one.folder, folder) for one in run_list.find([str(folder)], by)]
