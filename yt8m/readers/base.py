@@ -9,7 +9,8 @@ from __future__ import annotations
 import abc
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from google.protobuf import descriptor_pb2
@@ -163,11 +164,7 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     Fails on a record that has neither, and on bytes that are not such a proto, such as a record cut short. The ids are
     parsed before the features, so that errors of the second parse can name the video.
     """
-    # On the wire an Example is a SequenceExample with only a context. The parser of SequenceExamples says what is
-    # wrong; that of Examples quotes the damaged bytes, which Python then fails to decode.
-    fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
-    parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
-    ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
+    _, ids = _context_and_ids(serialized, {})
     have_ids = require(
         tf.not_equal(ids, ""),
         lambda row: message("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
@@ -177,14 +174,18 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
 
 def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
     """bool [N, C] from Examples or SequenceExamples, whose features are skipped; fails as `dense_labels` does."""
-    # On the wire an Example is a SequenceExample with only a context.
-    fields = {
-        "labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
-        **{name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")},
-    }
-    parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
-    ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
-    return dense_labels(parsed["labels"], ids, num_classes)
+    fields = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
+    context, ids = _context_and_ids(serialized, fields)
+    return dense_labels(context["labels"], ids, num_classes)
+
+
+def _context_and_ids(serialized: tf.Tensor, fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], tf.Tensor]:
+    """The context features of Examples or SequenceExamples, and string [B], `id` or `video_id`; empty without them."""
+    # On the wire an Example is a SequenceExample with only a context. The parser of SequenceExamples says what is
+    # wrong; that of Examples quotes the damaged bytes, which Python then fails to decode.
+    of_ids = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+    context, _, _ = tf.io.parse_sequence_example(serialized, {**fields, **of_ids}, {})
+    return context, tf.where_v2(tf.equal(context["id"], ""), context["video_id"], context["id"])
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:

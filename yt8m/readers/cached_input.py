@@ -17,11 +17,11 @@ from yt8m.lazy import tf
 from yt8m.readers import base
 from yt8m.readers.base import Reader
 from yt8m.readers.damage import Tolerance
-from yt8m.readers.flat_frames import CONTEXT, Frames
+from yt8m.readers.flat_frames import Frames
 from yt8m.records.cached_records import CachedRecords
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.shard_cache import ShardCache
-from yt8m.records.shards import DamagedError
+from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.types import Batch
 
 
@@ -75,7 +75,7 @@ class CachedInput:
         return tf.ensure_shape(labels, [None, self._reader.num_classes])
 
     def _segments(self, numbers: tf.Tensor, types: Sequence[tf.DType]) -> Batch:
-        lists = {"labels": "int64", **CONTEXT} if self._format.segment_labels else {}
+        lists = {"labels": "int64", **RATING_LISTS} if self._format.segment_labels else {}
         of_lists = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
         columns = self._call(self._flat_videos, numbers, [tf.string, tf.int64, *of_lists, *types])
         ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in columns[: 2 + len(of_lists)])
@@ -145,7 +145,7 @@ class CachedInput:
         """Ids, lengths, labels and ratings if they are read (each with its row splits), and frames without padding."""
         picked, lists = self._records.picked(numbers), []
         if self._format.segment_labels:
-            lists = [picked.lists(name) for name in ("labels", *CONTEXT)]
+            lists = [picked.lists(name) for name in ("labels", *RATING_LISTS)]
         arrays = [array for ragged in lists for array in ragged]
         return [picked.ids, picked.num_frames.astype(np.int64), *arrays, *picked.frames()]
 

@@ -18,7 +18,7 @@ from yt8m.lazy import tf
 from yt8m.readers import base
 from yt8m.readers.base import ZeroedCount
 from yt8m.records.data_format import PUBLISHED
-from yt8m.records.shards import LATEST_START
+from yt8m.records.shards import LATEST_START, RATING_LISTS
 
 
 def list_features(floats: Mapping[str, bool]) -> dict[str, Any]:
@@ -186,10 +186,6 @@ def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.cond(is_all, lambda: values, lambda: tf.gather(values, indices))
 
 
-# Lists of equal length in the context of a record, one entry per rating.
-CONTEXT = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
-
-
 class Segments(NamedTuple):
     """The R rated segments of N records.
 
@@ -208,7 +204,7 @@ class Segments(NamedTuple):
 
 def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
     """The segments, one for each distinct start of a record, in the order of first appearance."""
-    times, classes, scores = (context[name] for name in CONTEXT)
+    times, classes, scores = (context[name] for name in RATING_LISTS)
     checks = [
         _require_as_many(
             *(times.row_lengths(), " segment_start_times and ", other.row_lengths(), f" {name}"),

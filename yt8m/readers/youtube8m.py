@@ -22,6 +22,7 @@ from yt8m.readers import base, flat_frames
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
+from yt8m.records.shards import RATING_LISTS
 from yt8m.types import Batch
 
 
@@ -145,7 +146,7 @@ class YT8MFrameFeatureReader(Reader):
         return not (self.range_of(name) if self.feature_ranges else usual_range("frame", name))
 
     def _context_features(self) -> dict[str, Any]:
-        names = {"labels": "int64", **(flat_frames.CONTEXT if self.segment_labels else {})}
+        names = {"labels": "int64", **(RATING_LISTS if self.segment_labels else {})}
         return {
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
         }
@@ -171,9 +172,7 @@ class YT8MFrameFeatureReader(Reader):
           lengths: int64 [N], the frames of each video.
           ids: string [N].
         """
-        segments = flat_frames.find_segments(
-            {name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes
-        )
+        segments = flat_frames.find_segments({name: context[name] for name in RATING_LISTS}, ids, self.num_classes)
         of_videos = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, segments.rows)
         at, valid = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)

@@ -108,8 +108,7 @@ def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> 
         "bad_record": np.array([bad_record.record for bad_record in damage], np.int64),
         "bad_because": np.array([bad_record.what for bad_record in damage], np.str_),
     }
-    kinds = dict(zip(("ids", "labels", *RATING_LISTS), ("u1", "i8", "i8", "i8", "f4"), strict=True))
-    for name, kind in kinds.items():
+    for name, kind in {"ids": "uint8", "labels": "int64", **RATING_LISTS}.items():
         arrays[name] = np.concatenate([np.zeros(0, kind), *columns[name]]).astype(kind)
         arrays[f"{name} each"] = np.array(list(map(len, columns[name])), np.int64)
     content = io.BytesIO()

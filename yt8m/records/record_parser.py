@@ -125,8 +125,7 @@ class RecordParser:
         try:
             context = shards.parse(raw[0], with_lists=False)
             starts, classes, scores = (
-                np.array(context.values(name), kind)
-                for name, kind in zip(shards.RATING_LISTS, (np.int64, np.int64, np.float32), strict=True)
+                np.array(context.values(name), kind) for name, kind in shards.RATING_LISTS.items()
             )
             if len(starts) == len(classes) == len(scores):
                 limits = ((starts, shards.LATEST_START), (classes, self._classes - 1), (scores, 1))

@@ -27,7 +27,8 @@ from yt8m.errors import RunError
 
 Values = list[bytes] | list[int] | list[float]
 
-RATING_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
+# {list in the context of a record, with one entry for each rating of a segment: type of its entries}
+RATING_LISTS = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
 LATEST_START = (1 << 31) - 1  # later starts of segments are implausible; up to here (record, start) fits one int64
 # Entries of a record's context that are not features.
 NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
