@@ -76,8 +76,8 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
     fault_shards.write(tmp_path / "a.tfrecord", fault_shards.sound("video", 4, "c"))  # as long, but other ids
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 4, "c"))
     found = told(capfd, *words)
-    assert "records is 3, but" in found["b.tfrecord"]["problems"][0]
-    assert "crc32c is" in found["a.tfrecord"]["problems"][0]
+    assert "holds 3 records, but the manifest says" in found["b.tfrecord"]["problems"][0]
+    assert "has the checksum" in found["a.tfrecord"]["problems"][0]
     assert "does not name it" in found["c.tfrecord"]["problems"][0]
     (tmp_path / "a.tfrecord").unlink()
     assert told(capfd, *words)["a.tfrecord"]["problems"] == ["it is gone"]

@@ -26,7 +26,7 @@ from yt8m.eval_util.arrays import Keys
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.readers.cached_input import CachedInput, open_cache
-from yt8m.readers.damage import END, RecordCheck, sound_block
+from yt8m.readers.damage import RecordCheck, sound_blocks
 from yt8m.readers.pipeline import cpu_session
 from yt8m.records import manifest
 from yt8m.records.batches import read_records, refuse_other_count
@@ -302,11 +302,8 @@ class _SegmentModel:
 
 def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
     """The records of a shard before its first bad one, which is added to `bad`."""
-    offset = number = 0
-    while offset != END:
-        records, offset, damage = sound_block(check, path, offset, number)
+    for number, records, damage in sound_blocks(check, path):
         yield from zip(records, itertools.repeat(path), itertools.count(number))
-        number += len(records)
         if damage is not None:
             bad.append(damage)
 

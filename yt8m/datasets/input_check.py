@@ -163,7 +163,7 @@ def check_input(
         )
     different = _differences(files, counts, expected, bool(data.manifest)) + _gone(files, expected, data)
     if not is_training:
-        _refuse(different, "Fetch the shards again, or rewrite the manifest (yt8m verify --update).")
+        _refuse(different, manifest.REMEDY)
         inputter.count_reads()
     elif different:
         logging.warning("%s", shortened(different))
@@ -230,13 +230,10 @@ def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifes
     elif unnamed and expected.shards:
         logging.info("counts not checked: %s names no %s", ", ".join(expected.sources), unnamed[0])
     for path in files:
-        shard = expected.expected(path)
-        if shard is None:
-            continue
-        if counts.get(path, shard.records) != shard.records:
-            differences.append(f"{path} holds {counts[path]} records, but the manifest says {shard.records}")
-        elif (path in counts or storage.is_remote(path)) and storage.size(path) != shard.bytes:
-            differences.append(f"{path} has {storage.size(path)} bytes, but the manifest says {shard.bytes}")
+        content = {"records": counts[path]} if path in counts else {}
+        if expected.expected(path) is not None and (content or storage.is_remote(path)):
+            content["bytes"] = storage.size(path)
+        differences += [f"{path} {difference}" for difference in expected.differences(path, **content)[:1]]
     return differences
 
 

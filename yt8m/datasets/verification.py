@@ -177,14 +177,9 @@ def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) ->
     """The differences between an undamaged shard and the manifest."""
     if expected_manifest is None:
         return []
-    expected = expected_manifest.expected(path)
-    if expected is None:
+    if expected_manifest.expected(path) is None:
         return [f"{expected_manifest.sources[0]} does not name it; --update rewrites it"]
-    return [
-        f"{name} is {actual}, but {expected_manifest.sources[0]} says {wanted}"
-        for name, actual, wanted in zip(Shard._fields, shard, expected, strict=True)
-        if actual != wanted
-    ]
+    return expected_manifest.differences(path, **shard._asdict())
 
 
 class _ChecksumReader:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,17 +141,20 @@ def sound_block(
     return records[: bad[0]], END, DamagedError(path, number + bad[0], bad[1])
 
 
+def sound_blocks(check: RecordCheck, path: str) -> Iterator[tuple[int, list[bytes], DamagedError | None]]:
+    """Each `sound_block` of a shard: (number of its first record, records, damage after them or None)."""
+    offset = number = 0
+    while offset != END:
+        records, offset, damage = sound_block(check, path, offset, number)
+        yield number, records, damage
+        number += len(records)
+
+
 def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
     """The first damage in the files, or None; reads them until it finds one, then closes `check`."""
     try:
-        for path in paths:
-            offset = number = 0
-            while offset != END:
-                records, offset, damage = sound_block(check, path, offset, number)
-                if damage is not None:
-                    return damage
-                number += len(records)
-        return None
+        damages = (damage for path in paths for _, _, damage in sound_blocks(check, path))
+        return next(filter(None, damages), None)
     finally:
         check.close()
 

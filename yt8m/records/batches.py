@@ -124,12 +124,8 @@ def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None
     """
     if not count:
         raise DamagedError(path, 0, shards.EMPTY)
-    expected = expected_shards.expected(path)
-    if expected is not None and expected.records != count:
-        raise RunError(
-            f"{path} holds {count} records, but the manifest says {expected.records}. "
-            "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
-        )
+    for difference in expected_shards.differences(path, records=count):
+        raise RunError(f"{path} {difference}. {manifest.REMEDY}")
 
 
 def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:

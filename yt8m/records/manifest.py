@@ -43,6 +43,8 @@ AROUND = 16  # bytes of a record besides its content: length, checksum of the le
 _CHUNK, _HEADER = 1 << 18, 64
 _LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
 _THREADS = 8
+_HELD = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
+REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
 
 
 class Shard(NamedTuple):
@@ -82,6 +84,20 @@ class Manifest(NamedTuple):
     def expected(self, path: str) -> Shard | None:
         """The content that the shard must have; None if no manifest names the shard."""
         return self.shards.get(storage.absolute(path))
+
+    def differences(self, path: str, **content: Any) -> list[str]:
+        """How a shard differs from the content that it must have, each in a few words; empty if no manifest names it.
+
+        Args:
+          path: the shard.
+          content: what it holds, by the names of `Shard`.
+        """
+        expected = self.expected(path)
+        return [
+            f"{_HELD[name].format(value)}, but the manifest says {getattr(expected, name)}"
+            for name, value in content.items()
+            if expected is not None and value != getattr(expected, name)
+        ]
 
 
 def read(path: str) -> Manifest:

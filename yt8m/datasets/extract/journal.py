@@ -14,20 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import progress_bar, storage
-from yt8m.datasets.make_records.output import Output, RecordsProgress
-from yt8m.errors import RunError
+from yt8m.datasets.make_records.output import Noted, Output, RecordsProgress
 from yt8m.records.data_format import FeatureFormat
-from yt8m.storage import json_text
 
 _FOLDER = ".extract"
 
 
 @dataclass
-class Finished:
+class Finished(Noted):
     """What a finished shard holds.
 
     Attributes:
-      inputs: hash of all inputs that determine the records.
       written: the levels for which the videos were extracted.
       levels: {level: the values of a `WrittenShard`}; empty if no video was good.
       positives: {class: number of videos}.
@@ -36,7 +33,6 @@ class Finished:
       cut: number of videos that were cut to the limit of frames.
       videos: a line of extract.jsonl for each video that was left out or is unusual.
       bad: {number of a row: why it was left out}.
-      newest: the newest version of the video files, see `newest_version`; None if it was not noted.
     """
 
     inputs: str
@@ -68,12 +64,12 @@ class Journal:
 
         It is not if one of its video files was rewritten since; `newest` is their newest version.
         """
-        try:
-            finished = Finished(**json_text.parse(storage.read_text(self.path(shard))))
-        except (RunError, ValueError, TypeError):
-            return False
-        is_older = finished.newest is not None and finished.newest < newest
-        if finished.inputs != self.inputs or is_older or not set(self._levels) <= set(finished.written):
+        finished = Finished.read(self.path(shard))
+        if (
+            finished is None
+            or not finished.is_of(self.inputs, newest)
+            or not set(self._levels) <= set(finished.written)
+        ):
             return False
         self.finished[shard] = finished
         return True

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import google_crc32c
 import numpy as np
@@ -80,12 +80,35 @@ class WrittenShard(NamedTuple):
         return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
 
 
-@dataclass
-class RecordsProgress:
-    """How many of the records have been written: the content of .progress.json.
+class Noted:
+    """What a start has noted of its work in a JSON file, for the next start if it is interrupted. Base of dataclasses.
 
     Attributes:
       inputs: hash of all inputs that determine the records.
+      newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
+    """
+
+    inputs: str
+    newest: int | None
+
+    @classmethod
+    def read(cls, path: str) -> Self | None:
+        """What a file holds; None if there is none that can be read."""
+        try:
+            return cls(**json_text.parse(storage.read_text(path)))
+        except (RunError, ValueError, TypeError):
+            return None
+
+    def is_of(self, inputs: str, newest: int) -> bool:
+        """Whether the work was done for these inputs, and no file of a video was rewritten since."""
+        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
+
+
+@dataclass
+class RecordsProgress(Noted):
+    """How many of the records have been written: the content of .progress.json.
+
+    Attributes:
       features: the features and, for bytes, their ranges.
       rows: number of rows of the table that are done.
       begun: number of videos of each split that were begun; some of them may have been bad.
@@ -96,7 +119,6 @@ class RecordsProgress:
       cut: number of videos that were cut to the limit of frames.
       corrected: {split: number of labels that decisions have added, and removed}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
-      newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
     """
 
     inputs: str
@@ -112,10 +134,6 @@ class RecordsProgress:
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
     newest: int | None = None
-
-    def is_of(self, inputs: str, newest: int) -> bool:
-        """Whether these are the records of `inputs`, and no file of a video was rewritten since."""
-        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
     def damage(self, folder: str) -> str:
         """How the shards in `folder` differ from what was written; empty if they do not."""
@@ -169,7 +187,7 @@ class Output:
         Raises:
           UsageError: the folder holds other records, or damaged ones.
         """
-        finished, damage = _read_progress(self.final), ""
+        finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
         if finished is not None and finished.complete and finished.is_of(inputs, newest):
             if self._is_half_renamed():
                 storage.rename(self._whole, self.final)
@@ -187,7 +205,7 @@ class Output:
                 f"{self.final} is there already, and was made from another table, from other files or with other "
                 "flags; add --overwrite to replace it, or name another folder as --out."
             )
-        begun = _read_progress(self.making)
+        begun = RecordsProgress.read(storage.join(self.making, PROGRESS))
         if begun is not None and begun.is_of(inputs, newest):
             damage = begun.damage(self.making)
             if not damage:
@@ -422,14 +440,6 @@ class Output:
 def making_folder(out: str, level: str) -> str:
     """The folder whose name changes to that of the level when the records are complete."""
     return storage.join(out, f".{level}.making")
-
-
-def _read_progress(folder: str) -> RecordsProgress | None:
-    """The saved progress; None if there is none that can be read."""
-    try:
-        return RecordsProgress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
-    except (RunError, ValueError, TypeError):
-        return None
 
 
 def newest_version(stamps: Iterable[Stamp]) -> int:
