@@ -19,7 +19,7 @@ _reserved: dict[str, dict[str, str]] = {}  # {use of classes: {flag: its declara
 
 
 def reserve_flags(use: str, *configs: type) -> None:
-    """From now on no class of a catalogue of this use may have a field with the name of a flag of the configs."""
+    """Lets every catalogue with this `use` refuse classes with a field that has the name of a flag of these configs."""
     for config in configs:
         flags = {flag_of(field): f"{config.__name__}.{path}" for path, field in fields_of(config)}
         _reserved[use] = flags | _reserved.get(use, {})
@@ -30,7 +30,7 @@ class Catalogue(Registry[Any]):
 
     Args:
       kind: what the classes are, such as `model`.
-      use: what they are used for: the flags that `reserve_flags` got for this are no names of their fields.
+      use: what they are used for; a field may not have the name of a flag that `reserve_flags` reserved for this use.
       passed: the arguments that every class gets if its constructor takes them; they may have the names of flags.
       modules: see `Registry`.
     """

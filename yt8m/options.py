@@ -188,7 +188,7 @@ def changed(config: Any) -> dict[str, Any]:
 
 
 def shaping_values(config: Any) -> dict[str, Any]:
-    """{name: value} of the options of a config, without sections, that do not declare to shape nothing."""
+    """{name: value} of the options of a config, without sections, but for those declared with `shapes="nothing"`."""
     fields = dict(fields_of(config))
     return {name: getattr(config, name) for name in fields if fields[name].metadata["shapes"] != "nothing"}
 

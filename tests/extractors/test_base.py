@@ -67,7 +67,7 @@ def test_what_a_class_says_is_its_form() -> None:
     assert MeanColour().form == extractors.Pictures()
     assert Clips().form == extractors.Clips(16, 8, 1.0)
     assert extractors.create("vggish").form == extractors.Sound(16000, 15600, 16000)
-    with pytest.raises(UsageError, match="An extractor of clips says `frames` and `rate`"):
+    with pytest.raises(UsageError, match="An extractor of clips defines `frames` and `rate`"):
         ClipsOfNoFrames()
 
 

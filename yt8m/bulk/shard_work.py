@@ -140,7 +140,8 @@ class _Loaded:
         data, cached = self._segment_data, self.cached if self.config.cache else None
         if data.film_mean:
             raise UsageError(
-                "bulk rank cuts segments out of their videos, and a run with --film_mean sees both; use inference."
+                "bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the video "
+                "too; use `yt8m inference --segment_labels`."
             )
         reader = segment_inference.reader_for(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)

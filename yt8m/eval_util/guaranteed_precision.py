@@ -205,7 +205,10 @@ def _count_reaching(keys: Keys, thresholds: Floats64) -> tuple[Ints64, Ints64]:
 
 
 def _starts(counts: Ints64, hits: Ints64, ratio: float, target: PrecisionTarget) -> Ints64:
-    """[C], the place on the grid that promises the smallest tail if the testing part is like the planning part."""
+    """int64 [C], the threshold of each class at which testing is to start, as a place on the grid.
+
+    It is the one with the smallest tail probability, if the testing part is like the planning part.
+    """
     expected = np.floor(ratio * counts).astype(np.int64)
     tails = upper_tail(np.floor(ratio * hits).astype(np.int64), expected, target.precision)
     return np.asarray(tails.argmin(axis=1))

@@ -209,7 +209,11 @@ class _Resampler:
             self._by_third = _RepeatedLists(with_class(keys, self._third_of[class_of(keys)]), rows, len(self._thirds))
 
     def figures(self, counts: Ints64) -> tuple[dict[str, Floats64], Floats64]:
-        """The metrics [R], and the corrected AP of each class [R, C], of sets r with video n counts[r, n] times."""
+        """The metrics [R], and the corrected AP of each class [R, C], of R resamples.
+
+        Args:
+          counts: int64 [R, N], how often each resample has each video.
+        """
         label_counts = self._label_counts(counts)
         by_class = self._by_class.corrected(counts, label_counts)
         pooled = self._pooled.average_precisions(counts, label_counts.sum(-1, keepdims=True))

@@ -153,7 +153,7 @@ class Extractor(options.Checked, abc.ABC):
         return
 
     def files_of(self, path: str) -> list[str]:
-        """The files that hold the weights at `path`; more than one if that names others."""
+        """The files that hold the weights at `path`; more than one if that file names others."""
         return [path]
 
     def settings(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from yt8m.extractors.forms import Clips, Scaling, Sound
 from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
 _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
-_SEEK_BEFORE = (2.0, 15.0)  # seconds before the start that are sought, one after the other
+_SEEK_BEFORE = (2.0, 15.0)  # decoding begins so many seconds before the start; the second if the first fails
 _SEEK_FROM = 5.0  # an earlier start is not sought
 _PERHAPS_CUT = "perhaps cut: its container does not say how long it is"
 _USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")

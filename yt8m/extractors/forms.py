@@ -53,7 +53,7 @@ class Clips(NamedTuple):
         if self.frames < 1 or not 0 < self.rate <= 1000 or self.hop < 0.001:
             raise UsageError(
                 f"clips of {self.frames} pictures at {self.rate:g} a second, every {self.hop:g} seconds: expected at "
-                "least one picture, up to 1000 a second, and at least 0.001 seconds. An extractor of clips says "
+                "least one picture, up to 1000 a second, and at least 0.001 seconds. An extractor of clips defines "
                 "`frames` and `rate`."
             )
 

@@ -16,7 +16,7 @@ _TAKEN = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
 def import_transformers(name: str) -> Any:
-    """The library transformers, which logs errors alone.
+    """Imports the library transformers, and lets it log nothing but errors.
 
     Raises:
       UsageError: it or torch is not installed.

@@ -191,7 +191,14 @@ def _losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
 
 
 class _Applied(NamedTuple):
-    """The update of the weights in a step; the gradients `found` are those before clipping, `examples` those used."""
+    """The update of the weights in a step.
+
+    Attributes:
+      train_op: applies it.
+      found: the gradients before clipping.
+      averages: (variable, its moving average) by name.
+      examples: number of examples whose gradients were used.
+    """
 
     train_op: tf.Operation
     found: Gradients

@@ -92,7 +92,7 @@ class BaseModel:
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Computes predictions (and logits, side outputs) from `inputs` with the layers of `net`."""
-        raise NotImplementedError(f"{type(self).__name__} writes neither forward nor create_model")
+        raise NotImplementedError(f"{type(self).__name__} defines neither forward nor create_model")
 
 
 @dataclass(frozen=True)

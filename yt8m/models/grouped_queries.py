@@ -76,7 +76,7 @@ class Decoder(NamedTuple):
         values = tf.reshape(net.dense(memory, self.size, "value"), [rows, time, heads, depth])
         shares = tf.reshape(shares, [rows, heads, self.queries, time])
         mixed = tf.transpose(precision.matmul(shares, tf.transpose(values, [0, 2, 1, 3])), [0, 2, 1, 3])
-        # A video without a frame has seen nothing; its shares are those of padding.
+        # In a video without frames the shares are those of its padding, so its result is set to 0.
         mixed *= tf.reshape(tf.reduce_max(mask, axis=1), [-1, 1, 1, 1])
         return net.dense(tf.reshape(mixed, [rows, self.queries, self.size]), self.size, "output")
 

@@ -45,7 +45,7 @@ class EvalSamples(NamedTuple):
     points: OperatingPoints
 
     def descriptions(self) -> list[Description]:
-        """The metrics of `figures`."""
+        """The name, the key and the format of each metric in `figures`."""
         return [Description(**row) for row in self.figures["metrics"]]
 
 

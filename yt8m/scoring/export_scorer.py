@@ -162,7 +162,7 @@ class ExportScorer(ArrayScorer):
             try:
                 self._session.run(self._outputs, {self._records: _payloads([raw])})
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-                reason = plain_reason(str(error.message)).partition("; check --")[0]  # there are no such flags here
+                reason = plain_reason(str(error.message)).partition("; check --")[0]  # an export has no such flags
                 raise DamagedError(raw[1], raw[2], f"{reason}{_description(raw[0])}") from error
 
     def reads(self, data: Records) -> bool:

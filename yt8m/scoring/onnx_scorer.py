@@ -52,9 +52,11 @@ class OnnxScorer(ArrayScorer):
         return tagger
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos, with those of NaN."""
+        """The ids and scores of videos; a score may be NaN."""
         if isinstance(videos, np.ndarray):
-            raise UsageError(f"{self.path} is an ONNX file, which cannot read a cache: name its run.")
+            raise UsageError(
+                f"{self.path} is an ONNX file, which cannot read a cache: name its run, or leave out --cache."
+            )
         if not isinstance(videos, NumpyBatch):  # records of a service; their bytes have the ranges of the training data
             videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]

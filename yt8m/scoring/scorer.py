@@ -195,7 +195,7 @@ class ArrayScorer(Scorer):
         from yt8m.video.modeler import VideoModeler  # slow to import, and predictions do not need it
 
         if settings.segment_labels:
-            raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
+            raise UsageError("an export cannot be evaluated on rated segments: load the run instead.")
         if not isinstance(videos, NumpyBatch):
             raise UsageError("an export with a reader of your own has no labels: evaluate its run.")
         reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}

@@ -29,8 +29,8 @@ from yt8m.training import trial_steps
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
 # Instructions that TensorFlow's kernels use if the processor has them.
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
-# Largest permitted difference of an update, relative to its largest number. Products of float32 on a GPU have the 10
-# bits of TF32, and those of bfloat16 have 8, over some ten of which the error grows.
+# Largest permitted difference of an update, relative to its largest number. A product of matrices is exact to 10 bits
+# in float32 on a GPU (TF32), and to 8 in bfloat16; the errors of about ten products in a row add up.
 _TOLERANCES = {"float32": 5e-3, "bfloat16": 5e-2}
 
 

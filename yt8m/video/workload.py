@@ -62,8 +62,9 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
     Args:
       model: the config, which names the loss.
-      data: those of a training. If the loss has the hyper-parameter `class_counts`, and it is not set, it is set to
-        their counts. None to leave it unset: an evaluation needs no counts, because predictions are not adjusted.
+      data: the training data. If the loss has the hyper-parameter `class_counts`, and that is not set, it is set to the
+        numbers of their videos of each class. None for an evaluation, which needs no counts: it does not adjust
+        predictions.
 
     Raises:
       UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.

@@ -122,7 +122,8 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     """Makes the records; returns the content of summary.json.
 
     Raises:
-      UsageError, RunError: see `main`.
+      UsageError: a flag is wrong, or `out` has other records and `overwrite` is not set; nothing was written.
+      RunError: more rows are bad than are allowed, or the records cannot be written.
       Locked: another process is making records in the same folder. It may append classes to the vocabulary.
     """
     work = _Work(config)

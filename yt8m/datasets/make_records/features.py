@@ -72,7 +72,7 @@ class FeatureReader:
         names = tuple(names)
         if names == (NAMELESS,):
             if len(self._names) > 1:
-                raise UsageError(f"{where} holds one array; --feature_names names {len(self._names)}.")
+                raise UsageError(f"{where} holds one array; --feature_names names {len(self._names)}; give one name.")
             return names
         missing = set(self._names) - set(names)
         if missing:
