@@ -82,12 +82,12 @@ def test_damage_is_listed_and_ends_with_status_1(tmp_path: pathlib.Path, capsys:
     (found,) = told(capsys, path, status=1)
     said = "\n".join(found["damage"])
     for words in (
-        "record 0 (a): unequal numbers of frames: 3 of audio, 4 of rgb",
+        "record 0: video a: unequal numbers of frames: ",
         "record 2: it has no id",
         "record 3: ",
-        "record 4 (b): 1 segment starts, 2 classes, 0 scores",
+        "record 4: video b: 1 segment_start_times; 2 segment_labels; 0 segment_scores",
         "record 5: it is cut short",
-        "the id b is there 2 times",
+        "record 4: video b: its id is that of record 1 too",
     ):
         assert words in said, words
     assert found["features"]["mean_rgb"]["not_finite"] == 1

@@ -20,7 +20,8 @@ from yt8m.config import data_fit
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import discovery, manifest, shards, vocabulary
-from yt8m.records.data_format import Range
+from yt8m.records.data_format import DataFormat, Range
+from yt8m.records.deep_check import DeepCheck
 from yt8m.records.discovery import Found
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
@@ -61,13 +62,16 @@ class FeatureSummary:
 
 
 class ShardSummary:
-    """Summary of one shard: level, features, ids, labels, frames, ratings and damage.
+    """Summary of one shard: level, features, ids, labels, frames, ratings and damage, as `DeepCheck` finds it.
 
     Args:
       path: path of the shard.
+      said: the format of the records in its manifest; None if there is none.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, said: DataFormat | None = None) -> None:
+        self._check = DeepCheck({})
+        self._check.begin_shard(said)
         self.path, self.size, self.records = path, storage.size(path), 0
         self.features: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
         self.levels: Counter[str] = Counter()
@@ -90,38 +94,28 @@ class ShardSummary:
                     self.damage.append(f"record {number}: {error}")
         except RunError as error:
             self.damage.append(str(error).removeprefix(f"{self.path}: "))
-        twice = [name for name, count in Counter(self.ids).items() if count > 1]
-        self.damage += [f"the id {name} is there {self.ids.count(name)} times" for name in twice]
         return self
 
     def _add(self, record: Record, number: int) -> None:
-        name = id_text(record.id())
-        self.ids.append(name)
-        if not name:
-            self.damage.append(f"record {number}: it has no id")
+        where = f"record {number}"
+        self.damage += [f"{where}: {problem}" for problem in self._check.problems_of(record, where)]
+        self.ids.append(id_text(record.id()))
         self._add_labels(record)
-        self._add_ratings(record, f"record {number} ({name})")
+        self._add_ratings(record)
         rated = "segment_labels" in record.context
         self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
         for key, frames in record.features().items():
             self.features[key].add(frames)
-        lengths = {key: len(frames) for key, frames in record.lists.items()}
-        if len(set(lengths.values())) > 1:
-            counts = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
-            self.damage.append(f"record {number} ({name}): unequal numbers of frames: {counts}")
-        if lengths:
-            self.frames.append(max(lengths.values()))
+        if record.lists:
+            self.frames.append(max(map(len, record.lists.values())))
 
     def _add_labels(self, record: Record) -> None:
         values = record.values("labels")
         self.labels.update(int(value) for value in values)
         self.unlabelled += not values
 
-    def _add_ratings(self, record: Record, where: str) -> None:
+    def _add_ratings(self, record: Record) -> None:
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
-        if not len(starts) == len(classes) == len(scores):
-            self.damage.append(f"{where}: {len(starts)} segment starts, {len(classes)} classes, {len(scores)} scores")
-            return
         self.ratings.update(int(value) for value in classes)
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
@@ -201,7 +195,9 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     summaries = []
     for path in paths:
         folder = os.path.dirname(path)
-        summaries.append(ShardSummary(path).read().as_json(names[folder], _ranges(data[folder])))
+        discovered = data[folder]
+        said = discovered.format if discovered and discovered.is_declared else None
+        summaries.append(ShardSummary(path, said).read().as_json(names[folder], _ranges(discovered)))
     if config.json:
         print(json.dumps(summaries, indent=2, ensure_ascii=False))
     else:

@@ -49,9 +49,13 @@ class DeepCheck:
         """
         try:
             record = shards.parse(payload)
-            problems = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
         except ValueError as error:
             return [f"{shards.NO_PROTO}: {error}"]
+        return self.problems_of(record, where)
+
+    def problems_of(self, record: Record, where: str) -> list[str]:
+        """The same of a parsed record."""
+        problems = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
         name = id_text(record.id())
         return [f"video {name}: {problem}" if name else problem for problem in problems]
 
