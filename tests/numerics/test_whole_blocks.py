@@ -23,7 +23,10 @@ def scores(classes: np.ndarray, rows: int) -> np.ndarray:
         predictions = whole_blocks.sigmoid(logits)
         session.run(tf.global_variables_initializer())
         whole_blocks.fill(session)
-        return session.run(predictions)
+        wide, cut = session.run([whole_blocks.uncut(predictions), predictions])
+        assert wide.shape[1] % whole_blocks.BLOCK == 0
+        np.testing.assert_array_equal(wide[:, : len(classes)], cut)
+        return cut
 
 
 @pytest.mark.parametrize("rows", [1, 16, 512])

@@ -42,8 +42,7 @@ def top_k(scores: Floats32, k: int) -> TopK:
     classes = np.empty((rows, min(k, num_classes)), np.int32)
     step = max(1, _CHUNK // num_classes)
     for start in range(0, rows, step):
-        chunk = np.ascontiguousarray(scores[start : start + step])
-        classes[start : start + step] = _best_classes(chunk, classes.shape[1])
+        classes[start : start + step] = _best_classes(scores[start : start + step], classes.shape[1])
     return TopK(np.take_along_axis(scores, classes, axis=1), classes)
 
 
@@ -69,7 +68,7 @@ def _keys(scores: Floats32, k: int) -> Keys:
     rows, classes = np.divmod(flat, num_classes)
     counts = np.bincount(rows, minlength=len(scores))
     keys = np.full((len(scores), counts.max()), np.iinfo(np.uint64).max, np.uint64)
-    keys[rows, arrays.places_within(counts)] = arrays.numbered(scores.ravel()[flat], classes)
+    keys[rows, arrays.places_within(counts)] = arrays.numbered(scores[rows, classes], classes)
     return keys
 
 

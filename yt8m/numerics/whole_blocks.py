@@ -18,21 +18,22 @@ from yt8m.numerics import within
 
 BLOCK = 16
 
-# The arrays from which others were cut, by the names of these; None outside of the scope.
-_whole: ContextVar[dict[str, tf.Tensor] | None] = ContextVar("whole_blocks", default=None)
-# The names of the ops that extend the variables of a graph. The ops themselves would keep the graph in memory.
+_is_on: ContextVar[bool] = ContextVar("whole_blocks", default=False)
+# The names of a graph's ops and tensors, because these themselves would keep the graph in memory: ops that extend
+# variables, and arrays of whole blocks by what was cut from them.
 _fills: weakref.WeakKeyDictionary[tf.Graph, list[str]] = weakref.WeakKeyDictionary()
+_wholes: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 def scope(is_on: bool = True) -> AbstractContextManager[None]:
     """A context in which arrays are extended to whole blocks."""
-    return within(_whole, {} if is_on else None)
+    return within(_is_on, is_on)
 
 
 def extend_columns(values: tf.Tensor) -> tf.Tensor:
     """Weights [..., U] with as many columns of zeros as the last block lacks, if the scope is on."""
     missing = -int(values.shape[-1]) % BLOCK
-    if _whole.get() is None or not missing:
+    if not _is_on.get() or not missing:
         return values
     paddings = [[0, 0]] * (values.shape.rank - 1) + [[0, missing]]
     if isinstance(values, tf.Tensor):
@@ -50,20 +51,29 @@ def fill(session: tf.Session) -> None:
 
 def cut(values: tf.Tensor, columns: int) -> tf.Tensor:
     """The first columns of values [..., U]."""
-    remaining, wholes = values if values.shape[-1] == columns else values[..., :columns], _whole.get()
-    if wholes is not None:
-        wholes[remaining.name] = values
+    remaining = values if values.shape[-1] == columns else values[..., :columns]
+    if _is_on.get():
+        _wholes.setdefault(remaining.graph, {})[remaining.name] = values.name
     return remaining
+
+
+def uncut(values: tf.Tensor) -> tf.Tensor:
+    """The array [..., U] whose first columns are `values`, where those were cut; else `values`.
+
+    Whoever fetches it cuts it without a copy.
+    """
+    name = _wholes.get(values.graph, {}).get(values.name)
+    return values if name is None else values.graph.get_tensor_by_name(name)
 
 
 def extended(count: tf.Tensor) -> tf.Tensor:
     """int32 scalar: the number of columns with those that the last block lacks, if the scope is on."""
-    return count + tf.math.floormod(-count, BLOCK) if _whole.get() is not None else count
+    return count + tf.math.floormod(-count, BLOCK) if _is_on.get() else count
 
 
 def apply_to_rows(function: Callable[..., tf.Tensor], *arrays: tf.Tensor) -> tf.Tensor:
     """`function` of arrays [N, ...], which treats each row by itself."""
-    if _whole.get() is None:
+    if not _is_on.get():
         return function(*arrays)
     rows = tf.shape(arrays[0])[0]
     missing = tf.math.floormod(-rows, BLOCK)
@@ -73,10 +83,9 @@ def apply_to_rows(function: Callable[..., tf.Tensor], *arrays: tf.Tensor) -> tf.
 
 def sigmoid(logits: tf.Tensor) -> tf.Tensor:
     """The sigmoid of logits [B, C]."""
-    wholes = _whole.get()
-    if wholes is None:
+    if not _is_on.get():
         return tf.sigmoid(logits)
-    if logits.name in wholes:  # the sigmoid is computed within the product, and cut together with it
-        return cut(tf.sigmoid(wholes[logits.name]), int(logits.shape[-1]))
+    if logits.name in _wholes.get(logits.graph, {}):  # the sigmoid is computed in the product, and cut together with it
+        return cut(tf.sigmoid(uncut(logits)), int(logits.shape[-1]))
     flat = apply_to_rows(tf.sigmoid, tf.reshape(logits, [-1]))
     return tf.ensure_shape(tf.reshape(flat, tf.shape(logits)), logits.shape)

@@ -154,7 +154,7 @@ class VideoModeler(Modeler):
             listed = select_classes(output.predictions, tf.constant(self.listed_classes))
             return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
         if not is_on_gpu(output.predictions):
-            return {"video_ids": Report(batch.video_ids), "all_scores": Report(output.predictions)}
+            return {"video_ids": Report(batch.video_ids), "all_scores": Report(whole_blocks.uncut(output.predictions))}
         values, classes = tf.nn.top_k(output.predictions, self.top_k)
         return {"video_ids": Report(batch.video_ids), "scores": Report(values), "classes": Report(classes)}
 
@@ -180,6 +180,8 @@ class VideoModeler(Modeler):
         Raises:
           RunError: a score is NaN.
         """
+        if "all_scores" in reports:
+            reports = {**reports, "all_scores": reports["all_scores"][:, : self.num_classes]}
         for name in ("all_scores", "class_scores", "scores", "pair_scores"):
             if name in reports:
                 refuse_nan(reports[name])
