@@ -21,6 +21,7 @@ from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
 from yt8m.registry import TRUST_HELP
+from yt8m.storage import own_runs
 
 RECORDS = golden("checkpoint_logistic/test.tfrecord")
 DATA = f"--eval_data_pattern={RECORDS}"
@@ -268,7 +269,7 @@ def test_a_saved_model_is_called_a_program_whatever_lies_beside_it(
 def test_every_meta_graph_is_called_a_program(
     trained: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An inference model alone, and as a teacher, unless its graph is one's own; a graph in which training goes on."""
+    """An inference model alone, and as a teacher, and a graph in which training goes on, unless they are one's own."""
     run = tmp_path / "run"
     shutil.copytree(trained / "inference_model", run / "inference_model")
     shutil.copy(trained / "config.json", run)
@@ -289,13 +290,17 @@ def test_every_meta_graph_is_called_a_program(
             shutil.rmtree(copy)
             shutil.copytree(trained, copy)
             config.write_text(config.read_text() + " ")
+            outer = copy / "model.ckpt-2.meta"
+            outer.write_bytes(outer.read_bytes() + b"\x78\x01")
             shutil.rmtree(tmp_path / "student")
         assert cli.main(infer) == 0
         assert train.main(learn) == 0
         assert train.main(resume) == 0
         assert "with the graph saved there" in caplog.text
         warned = [line.partition(": ")[0] for line in caplog.messages if WARNING in line]
-        assert warned == [*([] if is_own else [str(inner)] * 2), f"{copy}/model.ckpt-2.meta"]
+        going_on = copy / "model.ckpt-3.meta"
+        assert own_runs.is_noted(going_on.read_bytes()) == is_own
+        assert warned == ([] if is_own else [str(inner), str(inner), str(outer)])
 
 
 @pytest.mark.promise("X3")

@@ -43,13 +43,16 @@ def warn_of_program(path: str) -> None:
     logging.warning("%s: a model is a program that runs on this machine; use only models whose origin you trust", path)
 
 
-def restore_train(meta_path: str) -> TrainOps:
+def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
+
+    The log warns that it is a program, unless it `is_own`: this user wrote exactly this graph here.
 
     Raises:
       RunError: the file has no training graph of this project.
     """
-    warn_of_program(meta_path)
+    if not is_own:
+        warn_of_program(meta_path)
     tf.train.import_meta_graph(read_meta_graph(meta_path))
     return collections.recover_train()
 

@@ -23,7 +23,7 @@ from yt8m.lazy import tf
 from yt8m.numerics import precision
 from yt8m.runner import checkpoints
 from yt8m.runner.run_config import RunnerConfig
-from yt8m.storage import copies
+from yt8m.storage import copies, own_runs
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class CreatedGraph:
       checkpoint: path of the checkpoint to restore; None for a new run.
       restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
       reason: why the graph was built by code although a checkpoint exists.
+      is_own: whether this user built the graph here; False if it was loaded from a file of unknown origin.
     """
 
     ops: TrainOps | EvalOps
@@ -43,6 +44,7 @@ class CreatedGraph:
     checkpoint: str | None
     restorer: graph.Restorer | None
     reason: str = ""
+    is_own: bool = True
 
 
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
@@ -204,11 +206,12 @@ def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str
 def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     logging.info("resuming from %s with the graph saved there", checkpoint)
     meta = f"{checkpoint}.meta"
-    ops = graph.restore_train(meta)
+    is_own = own_runs.is_noted(storage.read_bytes(meta))
+    ops = graph.restore_train(meta, is_own)
     # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
     saver_def = read_meta_graph(meta).saver_def
     saver_def.max_to_keep = 0
-    return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
+    return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None, is_own=is_own)
 
 
 def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:

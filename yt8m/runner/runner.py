@@ -132,7 +132,7 @@ class Runner:
         config = self.config
         saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
         keep = config.checkpoints.keep_checkpoints
-        return RunSaver(config.model_dir, created.saver, keep, saved_step=saved, position=position)
+        return RunSaver(config.model_dir, created.saver, keep, saved, position, created.is_own)
 
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
         """The position in the data that is saved with each checkpoint; None if none is saved."""

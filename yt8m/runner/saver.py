@@ -6,6 +6,7 @@ with the number of shards that were begun; `Position` (exact_resume) holds the i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from yt8m.graph import InputOps
 from yt8m.graph.inputs import input_saver
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.storage import copies, json_text, sending
+from yt8m.storage import copies, json_text, own_runs, sending
 
 # Bytes of variables that are read together to check them. The first read of each group takes 30 ms, which count at the
 # start of a run; later the memory is scarcer, because batches take it too.
@@ -38,6 +39,7 @@ class RunSaver:
       keep: number of newest checkpoints that stay.
       saved_step: the step of the newest checkpoint; None for none.
       position: the position in the data, saved with each checkpoint; None for none.
+      notes_graph: whether the graph is this user's, so that it is noted as such and a resume does not warn of it.
     """
 
     def __init__(
@@ -47,8 +49,9 @@ class RunSaver:
         keep: int,
         saved_step: int | None = None,
         position: SavedPosition | None = None,
+        notes_graph: bool = True,
     ) -> None:
-        self._model_dir, self._saver, self._keep = model_dir, saver, keep
+        self._model_dir, self._saver, self._keep, self._notes_graph = model_dir, saver, keep, notes_graph
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
         self._saved_at: float | None = None  # time of the monotonic clock
@@ -109,7 +112,11 @@ class RunSaver:
         hidden = [file for file in os.listdir(folder) if file.startswith(f".{name}.")]
         for file in sorted(hidden, key=lambda file: file.endswith(".index")):
             storage.rename(os.path.join(folder, file), os.path.join(folder, file[1:]))
-        storage.write(os.path.join(folder, f"{name}.meta"), self._saver.export_meta_graph().SerializeToString())
+        meta_graph = self._saver.export_meta_graph().SerializeToString()
+        storage.write(os.path.join(folder, f"{name}.meta"), meta_graph)
+        if self._notes_graph and not own_runs.is_noted(meta_graph):
+            with contextlib.suppress(RunError):  # without a home folder the log warns of the graph when it is resumed
+                own_runs.note(meta_graph)
 
     def _send(self, folder: str, step: int) -> None:
         """Uploads a checkpoint to a bucket, in this order: position, data, index, meta-graph.

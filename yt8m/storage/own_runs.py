@@ -1,6 +1,6 @@
 """Remembers the runs that this user trained on this machine, and the exports of these runs, outside of their folders.
 
-A run is known by a hash of its config, an export by a hash of its graph.
+A run is known by a hash of its config; the graph in which its training goes on, or which was exported, by a hash of it.
 
 A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
 one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
