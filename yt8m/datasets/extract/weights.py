@@ -63,20 +63,19 @@ def sha256_of(path: str) -> str:
     """The sha256 of a file; that of a folder is the sha256 of the names and sums of the files in it."""
     if not storage.is_dir(path):
         return _digest(path, "sha256")
-    whole = hashlib.sha256()
-    for name in storage.names_in(path):
-        whole.update(f"{name}\0{sha256_of(storage.join(path, name))}\n".encode())
-    return whole.hexdigest()
+    return _sha256_of_all([storage.join(path, name) for name in storage.names_in(path)])
+
+
+def _sha256_of_all(paths: Sequence[str]) -> str:
+    lines = [f"{os.path.basename(path)}\0{sha256_of(path)}\n" for path in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _sha256_with(files: Sequence[str], name: str) -> str:
     """The sha256 of a file; that of several files is the sha256 of their names and sums."""
     for missing in (other for other in files if not storage.exists(other)):
         raise UsageError(f"extractor {name}: {files[0]} has weights in {missing}, and there is no such file.")
-    if len(files) == 1:
-        return sha256_of(files[0])
-    lines = [f"{os.path.basename(file)}\0{sha256_of(file)}\n" for file in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return sha256_of(files[0]) if len(files) == 1 else _sha256_of_all(files)
 
 
 def _digest(path: str, kind: str) -> str:
