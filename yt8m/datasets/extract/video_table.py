@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
+from yt8m.datasets.make_records import tables
 from yt8m.datasets.make_records.rows import CONTROL
-from yt8m.datasets.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows
+from yt8m.datasets.make_records.tables import COLUMNS, Rows, Table
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
 
 _UNUSABLE = "its path holds a line break or another control character"
-_TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
 
 
 def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTable | _OfFiles:
@@ -30,11 +30,9 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTa
     Raises:
       UsageError: there are no videos, or a column is missing.
     """
-    ending = os.path.splitext(videos)[1].lower()
-    if ending in _TABLES:
-        if not storage.exists(videos):
-            raise UsageError(f"--videos={videos}: there is no such file.")
-        return _OfTable(_TABLES[ending](videos, extra_columns), labels == "folder", extra_columns)
+    if videos.lower().endswith(tables.ENDINGS):
+        table = tables.open_columns("--videos", videos, ["path", *extra_columns])
+        return _OfTable(table, labels == "folder", extra_columns)
     return _OfFiles(videos, labels == "folder", extra_columns)
 
 
@@ -47,12 +45,8 @@ class _OfTable:
 
     columns: Sequence[str]
 
-    def __init__(self, table: CsvTable | ParquetTable, has_folders: bool, extra_columns: Sequence[str]) -> None:
+    def __init__(self, table: Table, has_folders: bool, extra_columns: Sequence[str]) -> None:
         self.path, self._table, self._has_folders = table.path, table, has_folders
-        for name in ("path", *extra_columns):
-            if name not in table.columns:
-                columns = ", ".join(table.columns)
-                raise UsageError(f"--videos={table.path} has no column {name!r}; it has: {columns}. Add the column.")
         self.columns = list(
             dict.fromkeys(
                 ("id", "labels", *(column for column in table.columns if column in (*COLUMNS, *extra_columns)))

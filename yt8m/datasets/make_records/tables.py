@@ -27,6 +27,7 @@ from yt8m.storage import copies
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
+ENDINGS = (".csv", ".parquet")  # of tables without features of their own
 _NO_FEATURES = " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
 
@@ -75,23 +76,12 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
       UsageError: the ending is unknown, the file or a column is missing.
       RunError: the file cannot be read.
     """
-    kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in kinds:
-        raise UsageError(f"--table={path}: expected a file that ends in {', '.join(kinds)}.")
-    _check_file("--table", path)
+    table = _table_at("--table", path, extra_columns, (*ENDINGS, ".npz"))
     if array:
         _check_file("--array", array)
-    table: Table = kinds[ending](path, extra_columns)
-    if array:
         table = WithArray(table, array)
     needed = ["id", "labels", *extra_columns, *([] if table.features else ["path"])]
-    missing = [name for name in needed if name not in table.columns]
-    if missing:
-        columns = ", ".join(table.columns) or "none"
-        expected = f"Expected {', '.join(needed)}" + (", separated by commas" if path.endswith(".csv") else "")
-        remedy = _NO_FEATURES if missing[0] == "path" else ""
-        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {columns}. {expected}.{remedy}")
+    _refuse_missing_columns("--table", table, needed)
     return table
 
 
@@ -108,19 +98,29 @@ def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequenc
       UsageError: the ending is unknown, the file or a column is missing.
       RunError: the file cannot be read.
     """
-    kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable}
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in kinds:
-        raise UsageError(f"{flag}={path}: expected a file that ends in {' or '.join(kinds)}.")
-    _check_file(flag, path)
-    table: Table = kinds[ending](path, [*columns, *optional])
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        columns_text = ", ".join(table.columns) or "none"
-        raise UsageError(
-            f"{flag}={path} has no column {missing[0]!r}; it has: {columns_text}. Expected {', '.join(columns)}."
-        )
+    table = _table_at(flag, path, [*columns, *optional], ENDINGS)
+    _refuse_missing_columns(flag, table, columns)
     return table
+
+
+def _table_at(flag: str, path: str, extra_columns: Sequence[str], endings: Sequence[str]) -> Table:
+    """The table in a file, which must have one of the endings; its columns are not checked."""
+    kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in endings:
+        raise UsageError(f"{flag}={path}: expected a file that ends in {', '.join(endings)}.")
+    _check_file(flag, path)
+    table: Table = kinds[ending](path, extra_columns)
+    return table
+
+
+def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        columns = ", ".join(table.columns) or "none"
+        expected = f"Expected {', '.join(needed)}" + (", separated by commas" if table.path.endswith(".csv") else "")
+        remedy = _NO_FEATURES if flag == "--table" and missing[0] == "path" else ""
+        raise UsageError(f"{flag}={table.path} has no column {missing[0]!r}; it has: {columns}. {expected}.{remedy}")
 
 
 def _check_file(flag: str, path: str) -> None:
@@ -213,7 +213,7 @@ class ParquetTable:
         with self._opened() as file:
             schema = file.schema_arrow
         self.columns = schema.names
-        self._kept = [name for name in (*COLUMNS, *extra_columns) if name in self.columns]
+        self._kept = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
         self.features = [
             field.name for field in schema if field.name not in self._kept and _is_list_of_numbers(pyarrow, field.type)
         ]
