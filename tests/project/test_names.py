@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "yt8m"
@@ -47,3 +48,24 @@ def test_a_vague_name_is_seen(tmp_path: pathlib.Path) -> None:
         "def read(path):\n    found = [one for one in path]\n    return found\n\ndef _told(x):\n    pass\n"
     )
     assert list(vague_names(source)) == ["found in read", "one in read", "the function _told"]
+
+
+def unknown_arguments(path: pathlib.Path) -> Iterator[str]:
+    """The names that a section `Args` describes, but that the function, or the constructor of the class, lacks."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        constructor = isinstance(node, ast.ClassDef) and next(
+            (part for part in node.body if getattr(part, "name", "") == "__init__"), None
+        )
+        called = constructor or (node if isinstance(node, ast.FunctionDef) else None)
+        described = isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+        if called and described:
+            section = re.split(r"\n\n(?=\w)", described.partition("\nArgs:\n")[2])[0]
+            names = re.findall(r"^  ([*\w]+(?:, [*\w]+)*): ", section, re.MULTILINE)
+            parameters = {argument.arg for argument in ast.walk(called.args) if isinstance(argument, ast.arg)}
+            for name in {name.strip("*") for text in names for name in text.split(", ")} - parameters:
+                yield f"{node.name}: {name}"
+
+
+def test_each_described_argument_is_one() -> None:
+    unknown = {path.name: names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(unknown_arguments(path)))}
+    assert unknown == {}

@@ -55,7 +55,7 @@ class Walked:
     Args:
       inputter: the inputter after `check_input` has fixed its files.
       data: the data config of the run.
-      known: the manifests of the shards.
+      expected: the manifests of the shards.
       counts: {path: number of records} of the local shards.
       stamps: {path: size and time of change}, taken before the records were counted.
     """

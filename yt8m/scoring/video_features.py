@@ -32,7 +32,7 @@ class VideoFeatures(Closing):
     Args:
       entries: the extractors, as manifests name them.
       chosen: the same extractors, with the paths of their weights.
-      found: their weights.
+      weights_of: their weights.
       jobs: processes that decode.
       is_scored: whether a video is extracted as a whole, to be scored in windows; by default its first frames are, as
         many as the entries say.

@@ -228,7 +228,7 @@ def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]
     """The class count by each size that depends on it.
 
     Args:
-      few, more: shapes of the model's variables for `_FEW` classes and for one more.
+      few, with_one_more: shapes of the model's variables for `_FEW` classes and for one more.
       theirs: shapes in the checkpoint.
     """
     for name in few.keys() & with_one_more.keys() & theirs.keys():

@@ -93,7 +93,7 @@ class Computer(Closing):
 
     Args:
       chosen: the extractors.
-      found: the weights of each.
+      weights_of: the weights of each.
       settings: see `Settings`.
       is_new: whether the user gave the settings of the extractors now, so that those without effect are refused.
 

@@ -49,7 +49,7 @@ class ShardExtractor(Closing):
     Args:
       config: the flags.
       chosen: the extractors.
-      found: the weights of each.
+      weights_of: the weights of each.
       making: {level: the folder that its shards are written to}.
 
     Attributes:
