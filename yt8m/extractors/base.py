@@ -115,7 +115,7 @@ class Extractor(options.Checked, abc.ABC):
 
     @property
     def form(self) -> Form:
-        """What the extractor takes; if its weights decide it, `open` yields a `OpenedExtractor` with another form."""
+        """What the extractor takes; if its weights decide it, `open` yields an `OpenedExtractor` with another form."""
         if self.takes == "waveform":
             return Sound(int(self.rate), self.window, int(self.hop))
         if self.takes == "frames":
@@ -131,7 +131,7 @@ class Extractor(options.Checked, abc.ABC):
 
         Returns:
           A context manager. Its function maps uint8 [N, H, W, 3] (RGB), uint8 [N, frames, H, W, 3] or float32
-          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N may be 0. It may be a `OpenedExtractor`.
+          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N may be 0. It may be an `OpenedExtractor`.
 
         Raises:
           UsageError: a file does not have the expected content.

@@ -150,12 +150,13 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
         raise UsageError(f"weights in {folder} are damaged or cut: {first_line(error)}. Fetch them again.") from error
     for key, stored, expected in sorted(info["mismatched_keys"]):
         raise UsageError(
-            f"{folder} has weights {key} of the shape {list(stored)}, but its config.json describes {list(expected)}."
+            f"{folder} has weights {key} of the shape {list(stored)}, but its config.json describes {list(expected)}; "
+            "fetch both again."
         )
     missing = sorted(info["missing_keys"])
     others = [key for key in missing if "pooler" not in key]
     if others:
-        raise UsageError(f"{folder} lacks {len(others)} of the network's weights, such as {others[0]}.")
+        raise UsageError(f"{folder} lacks {len(others)} of the network's weights, such as {others[0]}; fetch it again.")
     return network, not missing
 
 

@@ -128,8 +128,8 @@ def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
 
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
-    """Runs the functions on zeros. The caller's thread runs their ops, so that those of other runs have the others."""
-    options = tf.RunOptions(inter_op_thread_pool=-1)
+    """Runs the functions on zeros, so that they are compiled before the first step calls them."""
+    options = tf.RunOptions(inter_op_thread_pool=-1)  # in this thread, so that no thread of the session has to wait
     zeros = {
         tensor: np.zeros(size, tensor.dtype.as_numpy_dtype)
         for op, sizes in calls

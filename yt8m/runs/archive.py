@@ -132,7 +132,8 @@ def _members(
                 room -= member.size
                 if room < 0 or len(names) == max_members:
                     raise UsageError(
-                        f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries"
+                        f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries; "
+                        "unpack it yourself if you trust it, and name the folder"
                     )
                 if name in names:
                     raise UsageError(f"{source} is refused: it holds {name!r} twice")
