@@ -70,6 +70,30 @@ def test_the_last_annotation_of_a_person_counts(tmp_path: pathlib.Path) -> None:
     assert answer == (("dog",), 3, pytest.approx(1 / 3))
 
 
+def test_the_annotation_that_was_changed_last_counts_wherever_it_stands(tmp_path: pathlib.Path) -> None:
+    several = task("clip 001", ["dog"], ["cat"])
+    times = [{"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-03-01T00:00:00Z"}]
+    times.append({"created_at": "2026-02-01T00:00:00Z"})
+    for annotation, time in zip(several["annotations"], times, strict=True):
+        annotation |= {"completed_by": 7, **time}
+    assert read_answers(export(tmp_path, several)) == {"clip 001": (("dog",), 1, 0.0)}
+
+
+def test_marks_without_a_control_are_no_classes(tmp_path: pathlib.Path) -> None:
+    """Relations between regions; and a byte order mark before the list."""
+    related = task("clip 001", [" cat "])
+    related["annotations"][0]["result"].append({"from_id": "a", "to_id": "b", "direction": "right"})
+    path = pathlib.Path(export(tmp_path, related))
+    path.write_text("\ufeff" + path.read_text(), encoding="utf-8")
+    assert read_answers(str(path)) == {"clip 001": (("cat",), 1, 0.0)}
+
+
+@pytest.mark.parametrize("video", [None, "", " ", ["a"], True])
+def test_an_id_that_names_no_video_is_refused(video: Any, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(RunError, match=r"task 1: .*the id is"):
+        read_answers(export(tmp_path, {"data": {"id": video}, "annotations": []}))
+
+
 def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> None:
     quality = {"type": "choices", "from_name": "quality", "value": {"choices": ["good"]}}
     with_quality, alone = task("clip 001", ["cat"]), task("clip 002", ["cat"])
@@ -90,6 +114,16 @@ def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
         read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
     with pytest.raises(RunError, match=r"task 1: .*the choices are no list"):
         read_answers(export(tmp_path, task("a", "cat")))
+    with pytest.raises(RunError, match=r"task 1: .*a choice is no text"):
+        read_answers(export(tmp_path, task("a", [["Animal", "cat"]])))
+    with pytest.raises(RunError, match=r"task 1: .*the annotations are no list"):
+        read_answers(export(tmp_path, {"data": {"id": "a"}, "annotations": {}}))
+    taxonomy = task("a", ["cat"])
+    taxonomy["annotations"][0]["result"] = [
+        {"type": "taxonomy", "from_name": "classes", "value": {"taxonomy": [["cat"]]}}
+    ]
+    with pytest.raises(RunError, match=r"task 1: .*the control classes is of type taxonomy, not choices"):
+        read_answers(export(tmp_path, taxonomy))
     (tmp_path / "label-studio.json").write_text('[{"data"')
     with pytest.raises(RunError, match="is not JSON"):
         read_answers(str(tmp_path / "label-studio.json"))

@@ -2,7 +2,7 @@
 
 The file is Label Studio's JSON export (https://labelstud.io/guide/export): a list of tasks with data and annotations.
 Several people may have answered a task. A class is a label if more than half of them chose it. Of several annotations
-by one person, the last counts.
+by one person, the one that was changed last counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_answers(path: str) -> dict[str, Answer]:
     if not storage.exists(path):
         raise UsageError(f"--labels={path}: there is no such file; expected Label Studio's JSON export.")
     try:
-        tasks = json_text.parse(storage.read_text(path))
+        tasks = json_text.parse(storage.read_text(path).removeprefix("\ufeff"))
     except ValueError as error:
         raise RunError(f"{path} is not JSON: {error}.") from error
     if not isinstance(tasks, list):
@@ -56,7 +56,7 @@ def read_answers(path: str) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
         try:
-            video, choices = str(task["data"]["id"]), _choices_by_person(task["annotations"])
+            video, choices = _id(task["data"]["id"]), _choices_by_person(task["annotations"])
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"{path}, task {number}: expected data with an id, and annotations ({type(error).__name__}: {error}); "
@@ -73,7 +73,7 @@ def read_answers(path: str) -> dict[str, Answer]:
 def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Without this, an export of another labelling config would say that no video shows any class."""
     results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
-    controls = sorted({str(result["from_name"]) for result in results if result["type"] == "choices"})
+    controls = sorted({str(result["from_name"]) for result in results if result.get("type") == "choices"})
     if controls and CONTROL not in controls:
         raise RunError(
             f"{path} has choices of {', '.join(controls)}, and none of a control that is named {CONTROL}; "
@@ -81,13 +81,27 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
         )
 
 
-def _choices_by_person(annotations: Sequence[Mapping[str, Any]]) -> list[frozenset[str]]:
+def _id(value: Any) -> str:
+    """The id of a task's video."""
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        raise TypeError(f"the id is {value!r}")
+    return str(value).strip()
+
+
+def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
     """The classes that each person chose who answered; skipped tasks are no answers."""
+    if not isinstance(annotations, list):
+        raise TypeError("the annotations are no list")
     people: dict[Any, frozenset[str]] = {}
-    for number, annotation in enumerate(annotations):
+    for number, annotation in enumerate(sorted(annotations, key=_time)):
         if not annotation.get("was_cancelled", False):
             people[_person(annotation, number)] = _choices(annotation)
     return [*people.values()]
+
+
+def _time(annotation: Mapping[str, Any]) -> str:
+    """When an annotation was changed last, as Label Studio writes it: such texts sort by time."""
+    return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
 def _person(annotation: Mapping[str, Any], number: int) -> Any:
@@ -100,11 +114,16 @@ def _person(annotation: Mapping[str, Any], number: int) -> Any:
 
 def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
     """The classes that a person chose; choices of other controls are no classes."""
-    results = [result for result in annotation["result"] if result["type"] == "choices"]
-    chosen = [result["value"]["choices"] for result in results if result["from_name"] == CONTROL]
+    results = [result for result in annotation["result"] if result.get("from_name") == CONTROL]
+    others = {str(result["type"]) for result in results} - {"choices"}
+    if others:
+        raise TypeError(f"the control {CONTROL} is of type {', '.join(sorted(others))}, not choices")
+    chosen = [result["value"]["choices"] for result in results]
     if not all(isinstance(choices, list) for choices in chosen):
         raise TypeError("the choices are no list")
-    return frozenset(str(choice) for choices in chosen for choice in choices)
+    if not all(isinstance(choice, str) for choices in chosen for choice in choices):
+        raise TypeError("a choice is no text")
+    return frozenset(choice.strip() for choices in chosen for choice in choices)
 
 
 def joined_answer(choices: Sequence[frozenset[str]]) -> Answer:
