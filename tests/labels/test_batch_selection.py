@@ -13,7 +13,7 @@ from labels.own_labels import NAMES, make_records, write_table
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.batch_selection import UnlabelledVideos, select
+from yt8m.labels.batch_selection import LabelledVideos, UnlabelledVideos, select
 from yt8m.labels.select_config import SelectConfig
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
@@ -26,31 +26,41 @@ def candidates() -> UnlabelledVideos:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     scores = rng.random((VIDEOS, CLASSES), np.float32)
     scores[40:60] = 0.5
-    return UnlabelledVideos([f"v{number}" for number in range(VIDEOS)], top_k(scores, CLASSES), directions)
+    ids = [f"v{number}" for number in range(VIDEOS)]
+    return UnlabelledVideos(ids, top_k(scores, CLASSES), scores.mean(0, dtype=np.float64), directions)
 
 
-COUNTS, LABELLED = np.array([100, 50, 20, 10, 5, 1]), np.eye(SIZE, dtype=np.float32)[:2]
+COUNTS = np.array([100, 50, 20, 10, 5, 1])
+LABELLED = LabelledVideos(150, COUNTS, np.eye(SIZE, dtype=np.float32)[:2])
 
 
 def config(by: str, count: int = 12, seed: int = 0) -> SelectConfig:
     return SelectConfig("run", "data", "out.csv", count, by, seed=seed)
 
 
-def values(of: UnlabelledVideos, weights: np.ndarray, power: float) -> np.ndarray:
+def scores_of(of: UnlabelledVideos) -> np.ndarray:
     scores = np.zeros((VIDEOS, CLASSES))
     np.put_along_axis(scores, of.best.classes.astype(np.int64), of.best.scores, 1)
-    return ((4 * scores * (1 - scores)) ** power * weights).sum(1)
+    return scores
+
+
+def rescaled(score: float, mean: float, share: float) -> float:
+    """Bayes' rule, if a class has another frequency than the mean of the scores."""
+    present, absent = score * share / mean, (1 - score) * (1 - share) / (1 - mean)
+    return present / (present + absent)
 
 
 def test_the_batch_is_that_of_a_loop() -> None:
-    of = candidates()
-    worth = values(of, 1 / (1 + COUNTS), 0.5)
+    of, worth = candidates(), np.zeros(VIDEOS)
+    for (row, number), score in np.ndenumerate(scores_of(of)):
+        chance = rescaled(score, of.mean_scores[number], (COUNTS[number] + 0.5) / 151)
+        worth[row] += 2 * np.sqrt(chance * (1 - chance)) / (1 + COUNTS[number])
     chosen: list[int] = []
     for _ in range(12):
-        others = [*LABELLED, *of.directions[chosen]]
-        gains = [worth[row] * min(1 - of.directions[row] @ other for other in others) ** 6 for row in range(VIDEOS)]
+        others = [*LABELLED.directions, *of.directions[chosen]]
+        gains = [worth[row] * min(1 - of.directions[row] @ other for other in others) ** 15 for row in range(VIDEOS)]
         chosen.append(max((row for row in range(VIDEOS) if row not in chosen), key=lambda row: gains[row]))
-    selection = select(of, COUNTS, LABELLED, config("all"))
+    selection = select(of, LABELLED, config("all"))
     assert selection.places.tolist() == chosen
     assert sum(40 <= place < 60 for place in chosen) <= 1  # one of the videos that are alike
     assert selection.values == pytest.approx(worth[chosen], rel=1e-5)
@@ -58,19 +68,29 @@ def test_the_batch_is_that_of_a_loop() -> None:
 
 def test_uncertainty_alone_is_the_top_of_a_list() -> None:
     of = candidates()
-    selection = select(of, COUNTS, LABELLED, config("uncertainty"))
-    assert selection.places.tolist() == np.argsort(-values(of, np.ones(CLASSES), 1), kind="stable")[:12].tolist()
+    selection = select(of, LABELLED, config("uncertainty"))
+    variances = (4 * scores_of(of) * (1 - scores_of(of))).sum(1)
+    assert selection.places.tolist() == np.argsort(-variances, kind="stable")[:12].tolist()
     assert sum(40 <= place < 60 for place in selection.places) == 12
 
 
+def test_scores_of_0_and_1_and_classes_that_are_never_or_always_there_do_no_harm() -> None:
+    scores = np.tile(np.array([[0, 1, 0, 1, 0.5, 1e-30]], np.float32), (VIDEOS, 1))
+    of = UnlabelledVideos(
+        candidates().ids, top_k(scores, CLASSES), scores.mean(0, dtype=np.float64), candidates().directions
+    )
+    counts = LABELLED._replace(counts=np.array([0, 150, 150, 0, 75, 0]))
+    assert np.isfinite(select(of, counts, config("all")).values).all()
+
+
 def test_a_random_batch_depends_on_its_seed() -> None:
-    first, again, other = (select(candidates(), COUNTS, LABELLED, config("random", seed=seed)) for seed in (0, 0, 1))
+    first, again, other = (select(candidates(), LABELLED, config("random", seed=seed)) for seed in (0, 0, 1))
     assert first.places.tolist() == again.places.tolist() != other.places.tolist()
     assert len(set(first.places.tolist())) == 12
 
 
 def test_no_more_videos_are_chosen_than_there_are() -> None:
-    assert sorted(select(candidates(), COUNTS, LABELLED, config("all", 500)).places.tolist()) == list(range(VIDEOS))
+    assert sorted(select(candidates(), LABELLED, config("all", 500)).places.tolist()) == list(range(VIDEOS))
 
 
 def test_the_name_of_the_file_fits_its_format() -> None:

@@ -2,9 +2,12 @@
 
 - *Uncertainty* of a class is twice the standard deviation sqrt(p (1 - p)) of a label with the probability p. The value
   of a video is the sum over its best classes, each divided by 1 + its number of labels, so that rare classes count.
+  A model of few labels underestimates rare classes. So the odds of each class are first multiplied by those of its
+  share of the labelled videos, and divided by those of its mean score (M. Saerens, P. Latinne and C. Decaestecker,
+  Adjusting the Outputs of a Classifier to New a Priori Probabilities, Neural Computation 14 (2002)).
 - *Difference* is the distance (1 - cosine) from the nearest video that is labelled or was chosen before.
 
-Videos are chosen one after another by the largest value x distance^6 (the greedy algorithm for k centres: T. F.
+Videos are chosen one after another by the largest value x distance^15 (the greedy algorithm for k centres: T. F.
 Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
 The exponent is large because distances in many dimensions differ little: without it, values alone decide. With
 `--by=uncertainty` the value is the sum of the variances 4 p (1 - p), and nothing else counts.
@@ -36,10 +39,11 @@ from yt8m.scoring import Scorer
 
 _CLASSES = 20  # best classes of a video that count
 _POOL = 50_000  # candidates that are compared with one another: those of the largest values
-_POWER = 6  # of the distance
+_POWER = 15  # of the distance
 _MOST_LABELLED = 20_000  # labelled videos that candidates are compared with
 _BLOCK = 2048
 HEADER = ("rank", "video", "value", "distance", "classes")
+_LEAST_SCORE = 1e-9  # odds of a mean score stay finite
 _SHOWN = 5  # classes of a video in the table
 _TAG = 0.5  # the score from which a class is a prediction
 
@@ -50,11 +54,27 @@ class UnlabelledVideos(NamedTuple):
     Attributes:
       ids: the text of each id.
       best: the best classes of each, best first.
+      mean_scores: float64 [C], the mean score of each class.
       directions: float32 [N, D], features of length 1.
     """
 
     ids: Sequence[str]
     best: TopK
+    mean_scores: Floats64
+    directions: Floats32
+
+
+class LabelledVideos(NamedTuple):
+    """Videos with labels.
+
+    Attributes:
+      number: how many there are.
+      counts: int64 [C], the number of labels of each class.
+      directions: float32 [M, D], those of the first videos.
+    """
+
+    number: int
+    counts: Ints64
     directions: Floats32
 
 
@@ -80,9 +100,9 @@ def run(config: SelectConfig) -> int:
     """
     with scoring.open(config.model, config.checkpoint, trust_code=config.trust_code) as scorer:
         candidates = read_candidates(scorer, config.data)
-        counts, labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
+        labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
         names = scorer.shown_names
-    selection = select(candidates, counts, labelled, config)
+    selection = select(candidates, labelled, config)
     write_selection(config, candidates.ids, candidates.best, selection, names)
     print(_in_words(candidates, selection, names, config), flush=True)
     return 0
@@ -104,18 +124,22 @@ def directions_of(batch: NumpyBatch) -> Floats32:
 def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     """The videos to choose from, with their best classes by the model."""
     ids, scores, classes, directions = list[str](), [], [], []
+    total = np.zeros(scorer.num_classes)
     for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
         unlabelled = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
-        best = top_k(scorer.scores(scorer.takes.arranged(unlabelled))[1], _CLASSES)
+        every = scorer.scores(scorer.takes.arranged(unlabelled))[1]
+        best = top_k(every, _CLASSES)
+        total += every.sum(0, dtype=np.float64)
         ids += batch.ids
         scores.append(best.scores)
         classes.append(best.classes)
         directions.append(directions_of(batch))
-    return UnlabelledVideos(ids, TopK(np.concatenate(scores), np.concatenate(classes)), np.concatenate(directions))
+    best = TopK(np.concatenate(scores), np.concatenate(classes))
+    return UnlabelledVideos(ids, best, total / len(ids), np.concatenate(directions))
 
 
-def read_labelled(scorer: Scorer, pattern: str) -> tuple[Ints64, Floats32]:
-    """The number of labels of each class, int64 [C], and the directions of the first videos."""
+def read_labelled(scorer: Scorer, pattern: str) -> LabelledVideos:
+    """The videos with labels."""
     if not pattern:
         raise UsageError("the run does not say which videos have labels: name them by --labelled.")
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
@@ -124,32 +148,35 @@ def read_labelled(scorer: Scorer, pattern: str) -> tuple[Ints64, Floats32]:
         counts += batch.labels.sum(0)
         if number < _MOST_LABELLED:
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])
-            number += len(directions[-1])
-    return counts, np.concatenate(directions)
+        number += len(batch)
+    return LabelledVideos(number, counts, np.concatenate(directions))
 
 
-def select(candidates: UnlabelledVideos, counts: Ints64, labelled: Floats32, config: SelectConfig) -> Selection:
-    """Chooses videos.
-
-    Args:
-      candidates: the videos to choose from.
-      counts: int64 [C], the number of labels of each class so far.
-      labelled: float32 [M, D], the directions of labelled videos.
-      config: how many, and by what.
-    """
+def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig) -> Selection:
+    """Chooses videos: how many, and by what, says the config."""
     number = min(config.count, len(candidates.ids))
-    variances = 4.0 * candidates.best.scores * (1 - candidates.best.scores)
+    scores = candidates.best.scores if config.by != "all" else _rescaled(candidates, labelled)
+    variances = 4.0 * scores * (1 - scores)
     if config.by == "random":
         places = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
         return Selection(places, variances.sum(1)[places].astype(np.float64), np.full(number, np.nan))
     is_all = config.by == "all"
-    rarity = 1 / (1 + counts[candidates.best.classes])
+    rarity = 1 / (1 + labelled.counts[candidates.best.classes])
     values = ((np.sqrt(variances) * rarity) if is_all else variances).sum(1).astype(np.float64)
     pool = np.argsort(-values, kind="stable")[: max(number, _POOL) if is_all else number]
     if not is_all:
         return Selection(pool, values[pool], np.full(number, np.nan))
-    chosen, distances = _greedy(values[pool], candidates.directions[pool], labelled, number)
+    chosen, distances = _greedy(values[pool], candidates.directions[pool], labelled.directions, number)
     return Selection(pool[chosen], values[pool[chosen]], distances)
+
+
+def _rescaled(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats64:
+    """The best scores, as if each class were as frequent among the candidates as among the labelled videos."""
+    share = (labelled.counts + 0.5) / (labelled.number + 1)
+    mean = np.clip(candidates.mean_scores, _LEAST_SCORE, 1 - _LEAST_SCORE)
+    ratio = (share / (1 - share) * (1 - mean) / mean)[candidates.best.classes]
+    scores = candidates.best.scores.astype(np.float64)
+    return np.asarray(np.minimum(scores * ratio / (scores * ratio + 1 - scores), 1))
 
 
 def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: int) -> tuple[Ints64, Floats64]:
