@@ -162,12 +162,8 @@ def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 _SIGNS = (run_dir.CONFIG, run_dir.MODEL_FLAGS, run_dir.ENDED, run_dir.LOCK, metric_files.METRICS, "model.ckpt-*.index")
-_OF_MODELS = (
-    BEST_NOTE,
-    "report.json",
-    "inference_model.meta",
-    "saved_model.pb",
-)  # what an evaluation or an export writes elsewhere
+# What an evaluation or an export writes elsewhere.
+_OF_MODELS = (BEST_NOTE, "report.json", "inference_model.meta", "saved_model.pb")
 
 
 def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:

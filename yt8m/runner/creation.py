@@ -18,7 +18,7 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.formats import NewerFormatError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
-from yt8m.graph.restore import Started, read_meta_graph, signature_of, table_of_starts, warm_start
+from yt8m.graph.restore import Started, signature_of, table_of_starts, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import precision
 from yt8m.runner import checkpoints
@@ -206,10 +206,11 @@ def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str
 def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     logging.info("resuming from %s with the graph saved there", checkpoint)
     meta = f"{checkpoint}.meta"
-    is_own = own_runs.is_noted(storage.read_bytes(meta))
+    content = storage.read_bytes(meta)
+    is_own = own_runs.is_noted(content)
     ops = graph.restore_train(meta, is_own)
     # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
-    saver_def = read_meta_graph(meta).saver_def
+    saver_def = tf.MetaGraphDef.FromString(content).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None, is_own=is_own)
 
