@@ -31,7 +31,7 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from yt8m import progress_bar, storage
 from yt8m.bulk.bulk_config import WORKERS_LOG, Done
 from yt8m.errors import RunError, UsageError, first_line, suggestion
-from yt8m.storage import copies, json_text
+from yt8m.storage import copies
 
 _TRIES = 3
 _LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
@@ -152,7 +152,7 @@ def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
         result = pipeline.run()
         result.wait_until_finish()
     _log_sizes(result)
-    return [Done(*values) for values in json_text.parse(storage.read_text(job.note))]
+    return [Done(*values) for values in storage.read_json(job.note)]
 
 
 def _options(job: BeamJob) -> PipelineOptions:

@@ -22,7 +22,6 @@ from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.runs import trained_model
 from yt8m.scoring import evaluation_results, open_run
 from yt8m.scoring.segment_inference import NO_SEGMENT
-from yt8m.storage import json_text
 
 JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
 
@@ -117,7 +116,7 @@ def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
     """
     note = storage.join(config.out, JOB)
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
-        _refuse_other(config.out, description, json_text.parse(storage.read_text(note)))
+        _refuse_other(config.out, description, storage.read_json(note))
         return
     # Hidden files are the lock, and what a job that died at its start has left.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
@@ -213,7 +212,7 @@ def _finish_ranking(job: FinishedJob) -> None:
 def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the figures and writes report.json, as eval.py does."""
     config = job.config
-    saved = json_text.parse(storage.read_text(storage.join(config.out, PARTS, pipelines.FIGURES)))
+    saved = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES))
     names = _names(config, saved["num_classes"])
     figures = pipelines.with_arrays(saved["figures"])
     evaluated = evaluation_results.Evaluated(

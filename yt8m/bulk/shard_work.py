@@ -38,7 +38,6 @@ from yt8m.scoring import Evaluation, EvaluationSettings, GraphScorer, segment_in
 from yt8m.scoring.fed_graph import refuse_damage
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
 from yt8m.scoring.scorer import write_predictions
-from yt8m.storage import json_text
 
 T = TypeVar("T")
 
@@ -207,7 +206,7 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
 def noted_outcome(config: BulkConfig, shard: ShardTask) -> Done:
     """The outcome of a shard whose predictions are complete."""
     path = _note(config, shard)
-    return Done(*json_text.parse(storage.read_text(path))) if storage.exists(path) else Done(shard.number)
+    return Done(*storage.read_json(path)) if storage.exists(path) else Done(shard.number)
 
 
 def _note(config: BulkConfig, shard: ShardTask) -> str:

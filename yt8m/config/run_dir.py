@@ -28,7 +28,7 @@ from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.storage import json_text, own_runs
+from yt8m.storage import own_runs
 
 
 def to_json(config: TrainConfig) -> str:
@@ -111,7 +111,7 @@ def versions() -> dict[str, str]:
 def written_versions(train_dir: str) -> dict[str, str]:
     """The versions with which the run was trained, by its config.json; empty if that cannot be read."""
     try:
-        versions = json_text.parse(storage.read_bytes(storage.join(train_dir, CONFIG)))["versions"]
+        versions = storage.read_json(storage.join(train_dir, CONFIG))["versions"]
         return {str(name): str(value) for name, value in versions.items()}
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -122,7 +122,7 @@ _REMEDY = "Restore the file from a copy, or train into another folder."
 
 def _object(text: str, path: str) -> dict[str, Any]:
     try:
-        whole = json_text.parse(text)
+        whole = storage.parse_json(text)
     except ValueError as error:
         raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
     if not isinstance(whole, dict):

@@ -19,7 +19,6 @@ from yt8m.options import option
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import TextLine
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.storage import json_text
 
 _KEYS = ("video_id", "class_indexes", "predictions")
 _LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
@@ -70,7 +69,7 @@ class JsonToCsvConfig(options.Checked):
 def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
     """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
     try:
-        prediction = json_text.parse(line.text)
+        prediction = storage.parse_json(line.text)
     except ValueError as error:
         line.refuse(f"it is not JSON ({error}).")
     if not isinstance(prediction, dict) or not all(key in prediction for key in _KEYS):

@@ -11,8 +11,8 @@ from typing import Any
 
 from absl import logging
 
+from yt8m import storage
 from yt8m.errors import UsageError, suggestion
-from yt8m.storage import json_text
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
@@ -145,7 +145,7 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     if not text.strip():
         return None
     try:
-        whole = json_text.parse(text)
+        whole = storage.parse_json(text)
     except ValueError as error:
         raise UsageError(f"{variable} is not JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
     if not isinstance(whole, dict):

@@ -13,7 +13,6 @@ from yt8m.errors import RunError
 from yt8m.options import shown
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.storage import json_text
 
 NAME = "README.md"
 LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
@@ -114,7 +113,7 @@ def flags(run: TrainConfig) -> list[str]:
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
     """The metrics in the run's eval/report.json, if they are of this step."""
     try:
-        report = json_text.parse(storage.read_text(storage.join(train_dir, "eval", "report.json")))
+        report = storage.read_json(storage.join(train_dir, "eval", "report.json"))
     except (RunError, ValueError):
         return {}
     if not isinstance(report, dict) or report.get("global_step") != step:

@@ -25,7 +25,7 @@ from yt8m.numerics.onnx_session import open_session
 from yt8m.records import data_format
 from yt8m.records.data_format import PUBLISHED, FeatureFormat, dequantized, quantized
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.storage import copies, json_text
+from yt8m.storage import copies
 
 ENDING = ".onnx"
 ABOUT, FIGURES = "yt8m", "figures.json"
@@ -57,7 +57,7 @@ class OnnxFile:
         self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
         self.texts: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
         try:
-            self.about: dict[str, Any] = json_text.parse(self.texts[ABOUT])
+            self.about: dict[str, Any] = storage.parse_json(self.texts[ABOUT])
             formats.refuse_newer(path, self.about["version"], formats.ONNX)
             self.format = data_format.parse(self.about["format"])
             if not self.about.keys() >= _FACTS:

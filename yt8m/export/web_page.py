@@ -27,7 +27,6 @@ from yt8m.extractors.picture_models import OnnxModel, axes_of
 from yt8m.numerics.onnx_session import open_session
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED
-from yt8m.storage import json_text
 
 MODEL = "model.onnx"
 VERSION = "1.30.0"  # of onnxruntime-web, with which the page is tested
@@ -61,7 +60,7 @@ def runtime_files(folder: str) -> Files:
     described = storage.join(folder, "package.json")
     if not storage.exists(described):
         raise UsageError(f"--format=web needs the npm package onnxruntime-web, and there is no {described}: {install}.")
-    version = json_text.parse(storage.read_text(described)).get("version")
+    version = storage.read_json(described).get("version")
     if version != VERSION:
         raise UsageError(f"{folder} is onnxruntime-web {version}, and the page is made for {VERSION}: {install}.")
     files = {}

@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from yt8m import formats
+from yt8m import formats, storage
 from yt8m.errors import RunError
 from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
-from yt8m.storage import json_text
 
 
 def _alike(fields: str, **others: str) -> dict[str, str]:
@@ -75,7 +74,7 @@ def recover_train() -> TrainOps:
       RunError: the graph was not built by `graph.build` (it may be the published code's).
     """
     items = tf.get_collection(_TEXTS)
-    texts = json_text.parse(items[0]) if items else {}
+    texts = storage.parse_json(items[0]) if items else {}
     if "signature" not in texts:
         raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
     return TrainOps(
@@ -100,7 +99,7 @@ def recover_predict() -> PredictOps:
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
     """The options that shaped the training graph in `meta_graph`; None if it has no training graph to go on with."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
-    return json_text.parse(items[0]).get("signature") if items else None
+    return storage.parse_json(items[0]).get("signature") if items else None
 
 
 def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:

@@ -43,7 +43,6 @@ from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import text_of_spreadsheet
 from yt8m.reports import media_links, templates
-from yt8m.storage import json_text
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
@@ -121,7 +120,7 @@ class LabelAudit:
             read_decisions(self._path(DECISIONS))
         digest, path = self._digest(), self._in_work(_INPUTS)
         try:
-            earlier = json_text.parse(storage.read_text(path))["digest"] if storage.exists(path) else ""
+            earlier = storage.read_json(path)["digest"] if storage.exists(path) else ""
         except (RunError, ValueError, KeyError, TypeError):
             earlier = "damaged"
         if earlier not in ("", digest):

@@ -35,7 +35,6 @@ from yt8m.records import data_format, shards
 from yt8m.records.data_format import DataFormat as DataFormat
 from yt8m.records.data_format import FeatureFormat as FeatureFormat
 from yt8m.records.shards import DamagedError
-from yt8m.storage import json_text
 
 NAME, _KIND = "manifest.json", "yt8m manifest"
 FORMAT = f"{_KIND} {formats.MANIFEST}"
@@ -109,7 +108,7 @@ def read(path: str) -> Manifest:
     """
     folder = os.path.dirname(path)
     try:
-        written = json_text.parse(storage.read_text(path))
+        written = storage.read_json(path)
         kind, _, number = written["format"].rpartition(" ")
         if kind != _KIND:
             raise ValueError(f"its format is {written['format']!r}")

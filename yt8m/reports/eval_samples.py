@@ -21,7 +21,6 @@ from yt8m.errors import RunError
 from yt8m.eval_util.metrics import Description
 from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
-from yt8m.storage import json_text
 
 FOLDER, NAME = "eval", "videos.npz"
 _POINTS = "class_"  # begins the names of the arrays of `OperatingPoints`
@@ -111,7 +110,7 @@ def read(train_dir: str) -> EvalSamples:
         raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {again}.")
     try:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
-            description = json_text.parse(arrays["told"].tobytes())
+            description = storage.parse_json(arrays["told"].tobytes())
             videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
             points = _points(arrays)
         samples = EvalSamples(

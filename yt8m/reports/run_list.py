@@ -21,7 +21,6 @@ from yt8m.options import option, shown
 from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
-from yt8m.storage import json_text
 from yt8m.text_table import printable, show
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
@@ -237,7 +236,7 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
 def _in_file(path: str, take: Callable[[Any], Figures]) -> list[Figures]:
     """The figures that `take` finds in a JSON file; none if there is no such file."""
     try:
-        return [take(json_text.parse(storage.read_bytes(path)))]
+        return [take(storage.read_json(path))]
     except storage.NotFoundError:
         return []
     except (ValueError, TypeError, KeyError, AttributeError) as error:

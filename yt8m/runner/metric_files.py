@@ -26,7 +26,6 @@ from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
 from yt8m.records.shards import field, varint
 from yt8m.runner.lines import StepValues
-from yt8m.storage import json_text
 from yt8m.storage.sending import GrowingFile
 
 
@@ -69,7 +68,7 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
 def _row_in(line: bytes) -> dict[str, Any] | None:
     """The row in a line of metrics.jsonl; None if it is no row."""
     try:
-        values = json_text.parse(line)
+        values = storage.parse_json(line)
     except ValueError:
         return None
     return values if isinstance(values, dict) and isinstance(values.get("step"), int) else None

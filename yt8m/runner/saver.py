@@ -23,7 +23,7 @@ from yt8m.graph import InputOps
 from yt8m.graph.inputs import input_saver
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.storage import copies, json_text, own_runs, sending
+from yt8m.storage import copies, own_runs, sending
 
 # Bytes of variables that are read together to check them. The first read of each group takes 30 ms, which count at the
 # start of a run; later the memory is scarcer, because batches take it too.
@@ -236,7 +236,7 @@ class _PositionFile:
     def _checked(self, path: str) -> Mapping[str, Any]:
         """The content of the file, if it belongs to these data."""
         try:
-            position = json_text.parse(storage.read_text(path))
+            position = storage.read_json(path)
             if "data" in position and position["data"] != self._digest:
                 raise RunError("it is of other files, another batch size, seed or shuffling")
             return dict(position)

@@ -18,7 +18,6 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.runner.lines import StepValues
-from yt8m.storage import json_text
 
 NAME = "validation.json"
 
@@ -93,7 +92,7 @@ class History:
           RunError: the file is damaged.
         """
         try:
-            saved = json_text.parse(storage.read_text(self._path))
+            saved = storage.read_json(self._path)
             self.rows = [dict(row) for row in saved["validations"] if row["step"] <= step]
             self._epochs, begun = [int(count) for count in saved["epochs"]][: len(self.rows)], saved["begun"]
             self._first_compared = min(int(saved["first_compared"]), len(self.rows))

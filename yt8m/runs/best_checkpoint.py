@@ -14,7 +14,7 @@ from yt8m import storage
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE
 from yt8m.errors import RunError
 from yt8m.runner import checkpoints
-from yt8m.storage import copies, json_text
+from yt8m.storage import copies
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
@@ -72,7 +72,7 @@ def best_step(folder: str, steps: Sequence[int]) -> int:
 def _number_in_note(folder: str, key: str) -> float:
     """A number in the note of best/; -1 if it is not there, or the note cannot be read."""
     try:
-        return float(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))[key])
+        return float(storage.read_json(storage.join(folder, BEST_NOTE))[key])
     except (RunError, ValueError, KeyError, TypeError):
         return -1.0
 

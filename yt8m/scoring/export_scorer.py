@@ -25,7 +25,7 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError, id_text
 from yt8m.scoring.model_input import ModelInput, Videos, padded
 from yt8m.scoring.scorer import ArrayScorer
-from yt8m.storage import copies, json_text, own_runs
+from yt8m.storage import copies, own_runs
 
 
 def find_export(folder: str) -> str:
@@ -125,7 +125,7 @@ class ExportScorer(ArrayScorer):
         self._records = records.inputs["example_bytes"].name
         self._frames, self._counts = (features.inputs[name].name for name in ("rgb_and_audio", "num_frames"))
         self._outputs = [records.outputs["video_id"].name, features.outputs["predictions"].name]
-        about: dict[str, Any] = json_text.parse(descriptions[0].decode())
+        about: dict[str, Any] = storage.parse_json(descriptions[0].decode())
         return about
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:

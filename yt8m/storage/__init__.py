@@ -19,6 +19,7 @@ from yt8m.storage import local
 from yt8m.storage.base import Locked as Locked
 from yt8m.storage.base import NotFoundError as NotFoundError
 from yt8m.storage.base import Stamp
+from yt8m.storage.base import parse_json as parse_json
 from yt8m.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -168,6 +169,11 @@ def read_start(path: Path, count: int) -> bytes:
 def read_text(path: Path) -> str:
     """All text of a UTF-8 file, with its line ends unchanged; raises like `open_read`."""
     return read_bytes(path).decode("utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file of JSON; raises like `open_read`, or the `ValueError` of `parse_json`."""
+    return parse_json(read_bytes(path))
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:

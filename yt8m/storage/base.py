@@ -1,7 +1,8 @@
-"""The common parts of local and bucket storage: errors, holders of locks, versions of files, settings for buckets."""
+"""The common parts of storage: errors, JSON that may be malformed, holders of locks, versions of files, settings."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
-from yt8m.storage import json_text
+
+_DEEPEST = 100  # this package's JSON has at most six levels; Python's recursion fails after some hundreds
 
 
 class NotFoundError(RunError):
@@ -33,6 +35,23 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
         super().__init__(f"{path} is held by {who}. Wait until it ends, or stop it.")
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Like `json.loads`, but refuses JSON that is nested so deeply that a recursive function would fail on it.
+
+    Raises:
+      ValueError: `text` is not JSON, is not valid Unicode, or is nested too deeply.
+    """
+    with contextlib.suppress(RecursionError):
+        value = json.loads(text)
+        level = [value]
+        for _ in range(_DEEPEST + 1):
+            level = [part for part in level if isinstance(part, dict | list)]
+            if not level:
+                return value
+            level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
+    raise ValueError(f"its lists or objects are nested deeper than {_DEEPEST} levels")
+
+
 def this_holder() -> bytes:
     """The text that this process writes into a lock file; a token makes each result unique."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -43,7 +62,7 @@ def this_holder() -> bytes:
 def parse_holder(content: bytes) -> dict[str, Any]:
     """The holder that a lock file names; empty if the file cannot be parsed."""
     try:
-        holder = json_text.parse(content)
+        holder = parse_json(content)
     except ValueError:
         return {}
     return holder if isinstance(holder, dict) else {}

@@ -21,12 +21,11 @@ from rich import filesize
 from rich import progress as bars
 from rich.console import Console
 
-from yt8m import options
+from yt8m import options, storage
 from yt8m.datasets.download import transfer
 from yt8m.datasets.download.transfer import Client, Job, StoppedError
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
-from yt8m.storage import json_text
 from yt8m.storage.local import free_bytes
 from yt8m.termination import terminable
 
@@ -228,7 +227,7 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
       RunError: `content` is not a plan (but a proxy's error page, say), or it has a name or md5 that is not valid.
     """
     try:
-        files = json_text.parse(content)["files"]
+        files = storage.parse_json(content)["files"]
         planned = sorted(Planned(name, str(md5).lower()) for name, md5 in files.items())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         start = content[:60].decode("utf-8", "backslashreplace")

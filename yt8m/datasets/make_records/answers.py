@@ -16,7 +16,6 @@ from yt8m import storage
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError
 from yt8m.records.prediction_files import spreadsheet_text
-from yt8m.storage import json_text
 
 FILE = "answers.csv"
 HEADER = ("video", "labels", "people", "disagreement")
@@ -48,7 +47,7 @@ def read_answers(path: str) -> dict[str, Answer]:
     if not storage.exists(path):
         raise UsageError(f"--labels={path}: there is no such file; expected Label Studio's JSON export.")
     try:
-        tasks = json_text.parse(storage.read_text(path).removeprefix("\ufeff"))
+        tasks = storage.parse_json(storage.read_text(path).removeprefix("\ufeff"))
     except ValueError as error:
         raise RunError(f"{path} is not JSON: {error}.") from error
     if not isinstance(tasks, list):

@@ -31,7 +31,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
-from yt8m.storage import json_text, sending
+from yt8m.storage import sending
 from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
@@ -95,7 +95,7 @@ class Noted:
     def read(cls, path: str) -> Self | None:
         """What a file holds; None if there is none that can be read."""
         try:
-            return cls(**json_text.parse(storage.read_text(path)))
+            return cls(**storage.read_json(path))
         except (RunError, ValueError, TypeError):
             return None
 

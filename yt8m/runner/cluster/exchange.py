@@ -34,7 +34,6 @@ from yt8m import storage
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.storage import json_text
 
 # The chief is task 0 of the workers' job, so that its devices are named like theirs.
 WORKER_JOB, PS_JOB = "worker", "ps"
@@ -143,7 +142,7 @@ class RunMarker(NamedTuple):
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The marker in a run's folder; None if it is missing or cannot be read."""
     try:
-        values = json_text.parse(storage.read_text(storage.join(model_dir, MARKER_NAME)))
+        values = storage.read_json(storage.join(model_dir, MARKER_NAME))
         return RunMarker(str(values["run"]), values.get("ended"))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None

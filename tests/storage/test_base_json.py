@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 
+from yt8m import storage
 from yt8m.datasets import download
 from yt8m.errors import RunError
 from yt8m.export import model_card
@@ -14,7 +15,7 @@ from yt8m.records import manifest
 from yt8m.runner.cluster import exchange
 from yt8m.runs import best_checkpoint
 from yt8m.runs.opened_run import RunFiles
-from yt8m.storage import base, json_text
+from yt8m.storage.base import parse_holder
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -27,19 +28,19 @@ def nested(depth: int) -> str:
     "text", ["3", '"[[["', '{"a": [1, {"b": null}]}', b"[]", nested(100), "[[]," * 50 + "0" + "]" * 50]
 )
 def test_as_json_loads(text: str | bytes) -> None:
-    assert json_text.parse(text) == json.loads(text)
+    assert storage.parse_json(text) == json.loads(text)
 
 
 @pytest.mark.parametrize("text", [DEEP, DEEP.encode(), DEEP[:100_000], nested(102), '{"a":' * 100_000])
 def test_too_deep(text: str | bytes) -> None:
     with pytest.raises(ValueError, match="nested deeper than 100 levels"):
-        json_text.parse(text)
+        storage.parse_json(text)
 
 
 @pytest.mark.parametrize("text", ["", "{", b"\xff"])
 def test_no_json(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"Expecting|codec"):
-        json_text.parse(text)
+        storage.parse_json(text)
 
 
 def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None:
@@ -55,6 +56,6 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
     assert exchange.read_run_marker(str(tmp_path)) is None
     assert RunFiles(str(tmp_path)).lines == []
     assert model_card.report_of(str(tmp_path), 0) == {}
-    assert base.parse_holder(DEEP.encode()) == {}
+    assert parse_holder(DEEP.encode()) == {}
     (tmp_path / "model.ckpt-3.index").touch()
     assert best_checkpoint.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)
