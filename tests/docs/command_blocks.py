@@ -1,13 +1,16 @@
-"""Fenced blocks of the pages, the commands in them, and how our own parsers take these, running nothing."""
+"""Fenced blocks of the pages, and the commands in them: run, or taken by our own parsers without running."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
+import io
 import itertools
 import pathlib
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +136,18 @@ def _whole_lines(text: str) -> Iterator[str]:
         yield begun
         begun = ""
     assert not begun, f"a quote is not closed: {begun}"
+
+
+def run(text: str) -> str:
+    """Runs the commands of a block in this process and folder; returns what they print, log lines included."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        for words in commands(text):
+            if words[0] == "python":
+                runpy.run_path(words[1])
+            else:
+                assert cli.main(words[1:]) == 0, printed.getvalue()
+    return printed.getvalue()
 
 
 def check(words: list[str]) -> None:

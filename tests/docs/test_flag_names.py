@@ -5,11 +5,13 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from yt8m.command_line import cli, config_flags
 from yt8m.command_line.flag_parsing import Flag
+from yt8m.extractors.picture_models import OnnxModel
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/users/commands.md"
 PUBLISHED = {"train", "eval", "inference"}
@@ -86,3 +88,18 @@ def test_every_command_that_takes_or_writes_something_has_a_row() -> None:
     without_files = {"cloud-job", "doctor", "completion"}  # the first has the flags of train
     assert {command.split()[0] for command in TABLE} == cli.COMMANDS.keys() - without_files
     assert FORMER.keys() <= TABLE.keys()
+
+
+# A page names a default as "`--top_k` (20)", "`--stall_timeout` seconds (600)" or "(`--similarity`, 0.85".
+_DEFAULT = re.compile(r"`--(\w+)`(?: \w+)? \(([\d.]+)[;)]|\(`--(\w+)`, ([\d.]+)")
+
+
+def test_the_defaults_that_pages_name_are_those_of_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults: dict[str, set[Any]] = {"picture_size": {OnnxModel.picture_size}}
+    for command in TABLE:
+        for flag in flags_of_command(command, monkeypatch).values():
+            defaults.setdefault(flag.name, set()).add(flag.default)
+    named = [match.groups("") for page in PAGE.parent.glob("*.md") for match in _DEFAULT.finditer(page.read_text())]
+    assert len(named) > 8
+    wrong = [words for words in named if float(words[1] + words[3]) not in defaults[words[0] + words[2]]]
+    assert wrong == []

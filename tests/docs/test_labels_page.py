@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
 import json
 import pathlib
-import runpy
 from collections.abc import Iterator
 
 import pytest
 from docs.command_blocks import ROOT
 
 from docs import command_blocks
-from yt8m.command_line import cli
 
 PAGE = ROOT / "docs" / "users" / "labels.md"
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
@@ -23,18 +20,10 @@ pytestmark = [pytest.mark.long, pytest.mark.heavy]
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """What all commands print; the working directory has what they made."""
-    text = io.StringIO()
     with contextlib.chdir(tmp_path_factory.mktemp("labels_page")):
         for name, code in command_blocks.files_of(PAGE).items():
             pathlib.Path(name).write_text(code)
-        for block in command_blocks.blocks(PAGE):
-            for words in command_blocks.commands(block.text) if block.language == "sh" else ():
-                with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-                    if words[0] == "python":
-                        runpy.run_path(words[1])
-                    else:
-                        assert cli.main(words[1:]) == 0, text.getvalue()
-        yield text.getvalue()
+        yield "".join(command_blocks.run(block.text) for block in command_blocks.blocks(PAGE) if block.language == "sh")
 
 
 def rows_of(path: str) -> list[dict[str, str]]:

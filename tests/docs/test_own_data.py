@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -17,11 +16,10 @@ from typing import Any
 
 import pytest
 import requests
-from docs.command_blocks import ROOT, Block
+from docs.command_blocks import ROOT
 
 import yt8m
 from docs import command_blocks
-from yt8m.command_line import cli
 from yt8m.records import shards, vocabulary
 
 PAGE = ROOT / "docs" / "users" / "own_data.md"
@@ -30,18 +28,6 @@ NAMES = {"cat", "dog", "bird"}
 FOREIGN = re.compile(r"\b(" + "|".join(map(re.escape, vocabulary.load().names[:6])) + r")\b|\bclass \d")
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
-
-
-def run_block(block: Block) -> str:
-    """What the commands of a block print, log lines included."""
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-        for words in command_blocks.commands(block.text):
-            if words[0] == "python":
-                runpy.run_path(words[1])
-            else:
-                assert cli.main(words[1:]) == 0, told.getvalue()
-    return told.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +41,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         for block in command_blocks.blocks(PAGE):
             heading = [line for number, line in headings if number < block.line][-1].removeprefix("## ")
             if block.language == "sh":
-                found[heading] = found.get(heading, "") + run_block(block)
+                found[heading] = found.get(heading, "") + command_blocks.run(block.text)
         yield found
 
 

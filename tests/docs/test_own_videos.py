@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from docs.command_blocks import ROOT
-from docs.test_own_data import run_block
 
 from docs import command_blocks
 
@@ -29,7 +28,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("own_videos")
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         command_blocks.put(command_blocks.files_of(PAGE), folder, patch)
-        yield "".join(run_block(block) for block in command_blocks.blocks(PAGE) if block.language == "sh")
+        yield "".join(command_blocks.run(block.text) for block in command_blocks.blocks(PAGE) if block.language == "sh")
 
 
 def test_names_of_classes_are_enough(tmp_path: pathlib.Path) -> None:
@@ -42,7 +41,7 @@ def test_names_of_classes_are_enough(tmp_path: pathlib.Path) -> None:
             subprocess.run([sys.executable, script], check=True, capture_output=True)
         first, then = [block for block in command_blocks.blocks(PAGE) if "runs/zero" in block.text][:2]
         for block in (first, then):
-            run_block(block._replace(text=block.text.replace("google/siglip2-base-patch16-224", "tiny_siglip")))
+            command_blocks.run(block.text.replace("google/siglip2-base-patch16-224", "tiny_siglip"))
         rows = pathlib.Path("tags.csv").read_text().splitlines()
         assert len(rows) > 60
         assert json.loads(pathlib.Path("runs/zero/eval/report.json").read_text())["num_examples"] == 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import importlib.metadata
+import itertools
 import pathlib
 import re
 import subprocess
@@ -133,12 +134,26 @@ def test_no_two_files_and_no_two_classes_of_the_package_have_one_name():
         assert [name for name, count in collections.Counter(names).items() if count > 1] == []
 
 
+def floors():
+    """The names of the rooms on each floor, from the top."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    return [re.findall(r"yt8m\.(\w+)", floor) for floor in contract["layers"]]
+
+
 def test_each_room_of_the_package_stands_on_one_floor():
     """import-linter accepts a folder that stands on several floors, so that imports may run up between them."""
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    floors = [name for floor in contract["layers"] for name in re.split(r" [|:] ", floor)]
     rooms = [path.stem for path in (ROOT / "yt8m").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
-    assert sorted(floors) == sorted(f"yt8m.{room}" for room in rooms if room not in ("__init__", "__main__"))
+    assert sorted(itertools.chain(*floors())) == sorted(room for room in rooms if room not in ("__init__", "__main__"))
+
+
+def test_the_page_on_the_architecture_has_each_room_at_its_floor():
+    page = (ROOT / "docs/developers/architecture.md").read_text()
+    table = page.partition("\n| room |")[2].partition("\n\n")[0]
+    level = {room: number for number, names in enumerate(floors()) for room in names}
+    rows = [re.findall(r"`(\w+)(?:/|\.py)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert sorted(itertools.chain(*rows)) == sorted(level)
+    tops = [min(level[room] for room in row) for row in rows]
+    assert tops == sorted(tops)
 
 
 def test_absl_flags_are_read_in_one_package():

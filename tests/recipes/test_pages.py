@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import pathlib
 import re
 
 import pytest
 
 from docs import command_blocks
-from recipes import files, pages
+from recipes import figures, files, pages
+from recipes.__main__ import TOLERANCE
 from yt8m import models
 from yt8m.command_line import flags
 from yt8m.lazy import tf
@@ -16,6 +19,12 @@ from yt8m.video import workload
 
 every_model = pytest.mark.parametrize("name", models.names())
 QUICK = ("LogisticModel", "NetVladModel", "TransformerModel")
+
+
+def block_of(name: str) -> str:
+    """The commands on the page of a model."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```", pages.page(name), re.MULTILINE | re.DOTALL)
+    return block
 
 
 @every_model
@@ -33,9 +42,27 @@ def test_it_has_each_option_and_both_recipes(name: str) -> None:
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in models.names()]
 )
 def test_its_commands_are_taken(name: str) -> None:
-    (block,) = re.findall(r"^```sh\n(.*?)^```", pages.page(name), re.MULTILINE | re.DOTALL)
-    for words in command_blocks.commands(block):
+    for words in command_blocks.commands(block_of(name)):
         command_blocks.check(words)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder that has the recipes, as a checkout has them, and what the blocks make."""
+    folder = tmp_path_factory.mktemp("checkout")
+    (folder / "recipes").symlink_to(files.FOLDER)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "LogisticModel" else pytest.param(n, marks=pytest.mark.heavy) for n in models.names()]
+)
+def test_its_commands_reach_its_figure(name: str, checkout: pathlib.Path) -> None:
+    """As they stand: the small recipe is small enough to be trained to its end."""
+    with contextlib.chdir(checkout):
+        printed = command_blocks.run(block_of(name))
+    (gap,) = re.findall(r"epoch/eval .* \| GAP: (0\.\d+) \|", printed)
+    assert float(gap) == pytest.approx(figures.read_table(files.DOCS)[name].gap, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize(
