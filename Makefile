@@ -139,7 +139,7 @@ bench-peers: $(DOCUMENTED)
 
 bench-growth: $(INSTALLED)
 	$(BIN)/python -m benchmarks --rows 'growth/*' --json bench-growth.json $(BENCH_ARGS)
-	$(BIN)/python -m benchmarks.pictures bench-growth.json growth.png
+	$(BIN)/python -m benchmarks.growth bench-growth.json growth.png
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)

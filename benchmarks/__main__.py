@@ -6,31 +6,33 @@ import argparse
 import fnmatch
 import json
 import pathlib
-import subprocess
+import platform
 import sys
-from typing import Any
+import time
 
-from benchmarks import machine, rows
+from benchmarks import measure, rows
 from benchmarks.catalogue import LONG_ROWS, ROWS
 
 
 def main() -> int:
-    """Runs the rows one after the other and prints them."""
-    arguments = _arguments()
-    every = ROWS | LONG_ROWS
+    """Runs the rows, each in a process of its own, and prints them."""
+    arguments, every = _arguments(), ROWS | LONG_ROWS
+    if arguments.worker:  # a process of its own, so that its peak memory is that of the row
+        print(json.dumps(measure.watched(every[arguments.worker].measure, arguments.repeat)))
+        return 0
     names = [name for name in every if fnmatch.fnmatch(name, arguments.rows)] if arguments.rows else list(ROWS)
     if not names:
         print(f"no row matches {arguments.rows!r}; there are: {', '.join(every)}", file=sys.stderr)
         return 2
-    others = machine.load()
-    print(machine.describe(others), rows.heading(), sep="\n\n", flush=True)
+    machine = _describe_machine()
+    print(machine, rows.heading(), sep="\n\n", flush=True)
     results = {}
     for name in names:
-        results[name] = _run(name, arguments.repeat)
+        words = ("-m", "benchmarks", f"--worker={name}", f"--repeat={arguments.repeat}")
+        results[name] = json.loads(measure.run_process([sys.executable, *words]).splitlines()[-1])
         print(rows.line(name, every[name], results[name]), flush=True)
     if arguments.json:
-        text = json.dumps({"machine": machine.describe(others), "rows": results}, indent=1)
-        pathlib.Path(arguments.json).write_text(text + "\n")
+        pathlib.Path(arguments.json).write_text(json.dumps({"machine": machine, "rows": results}, indent=1) + "\n")
     return 0
 
 
@@ -39,15 +41,22 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", help="names of rows, with * as in a shell [all but those that take long]")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of each row")
     parser.add_argument("--json", help="file to write the results to; compare two by -m benchmarks.compare")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _run(name: str, repeats: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.worker", name, str(repeats)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+def _describe_machine() -> str:
+    """One line on the machine, with a warning if other programs used it while this process slept for a second."""
+    others = measure.Others()
+    time.sleep(1.0)
+    used = others.cores()
+    line = f"{measure.cores()} cores, {platform.machine()}, Python {platform.python_version()}"
+    if used < measure.QUIET:
+        return f"{line}; quiet"
+    return (
+        f"{line}; NOT QUIET: other programs use {used:.1f} cores. Rates are too low then; "
+        "ratios, taken side by side, suffer less."
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 from unittest import mock
 
@@ -101,7 +101,8 @@ def measured(pattern: str, folder: pathlib.Path, count: int, passes: int) -> dic
     seconds["rest"] = clock.sample().cpu - sum(seconds.values())
     seconds["training"] *= usual_passes(count) / (passes or usual_passes(count))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = _found_copies(folder / label_audit.COPIES, count)
+    planted = {frozenset((f"v{number:07}", f"c{number:07}")) for number in range(count // _COPIED)}
+    found = found_copies(folder / label_audit.COPIES, planted, count)
     return seconds | {"MB with pages of files": peak, "MB without": memory.peak_mb} | found
 
 
@@ -131,10 +132,10 @@ def _timed(*arguments: Any, **named: Any) -> Any:
         seconds[part] = seconds.get(part, 0.0) + cpu_seconds() - before
 
 
-def _found_copies(path: pathlib.Path, count: int) -> dict[str, float]:
+def found_copies(path: pathlib.Path, planted: Set[frozenset[str]], count: int) -> dict[str, float]:
+    """How many of the planted pairs of copies among `count` videos a file lists, and how many other pairs."""
     with path.open(newline="") as file:
         pairs = {frozenset((row["video"], row["other"])) for row in csv.DictReader(file)}
-    planted = {frozenset((f"v{number:07}", f"c{number:07}")) for number in range(count // _COPIED)}
     return {
         "recall of copies": len(pairs & planted) / len(planted),
         "false pairs in a million": len(pairs - planted) / (count * (count - 1) / 2) * 1e6,

@@ -7,15 +7,14 @@ import glob
 import itertools
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from benchmarks import data, large_report
-from benchmarks.measure import Clock, Measured, Sample, repeat, take_turns
+from benchmarks.measure import Measured, Sample, repeat, run_process, take_turns, timed
 from yt8m import train
 from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
@@ -26,32 +25,24 @@ _SHARD = 50_000  # videos
 _MORE = 3  # times the videos has the larger of two jobs
 
 
-def infer(model: str, level: str) -> Callable[[int], Measured]:
-    """The `measure` of a row that predicts for one shard, in this process, from file to CSV file."""
+def infer(model: str, level: str, repeats: int) -> Measured:
+    """Predicts for one shard, in this process, from file to CSV file."""
+    with _trained(model, level) as (run, shard):
+        config = InferBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
 
-    def measure(repeats: int) -> Measured:
-        with _trained(model, level) as (run, shard):
-            config = InferBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
+        def action() -> int:
+            pathlib.Path(shard.output).unlink(missing_ok=True)
+            return shard_work.predict(config, shard).records
 
-            def action() -> int:
-                pathlib.Path(shard.output).unlink(missing_ok=True)
-                return shard_work.predict(config, shard).records
-
-            return repeat(action, action(), repeats)
-
-    return measure
+        return repeat(action, action(), repeats)
 
 
-def evaluate(model: str, level: str) -> Callable[[int], Measured]:
+def evaluate(model: str, level: str, repeats: int) -> Measured:
     """The same for an evaluation, up to the metrics that are merged."""
-
-    def measure(repeats: int) -> Measured:
-        with _trained(model, level) as (run, shard):
-            config = EvalBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
-            records = shard_work.evaluate(config, shard)[0].records
-            return repeat(lambda: shard_work.evaluate(config, shard), records, repeats)
-
-    return measure
+    with _trained(model, level) as (run, shard):
+        config = EvalBulk(model=run, data=shard.path, out=str(pathlib.Path(shard.output).parent))
+        records = shard_work.evaluate(config, shard)[0].records
+        return repeat(lambda: shard_work.evaluate(config, shard), records, repeats)
 
 
 @contextlib.contextmanager
@@ -68,20 +59,16 @@ def _trained(model: str, level: str) -> Iterator[tuple[str, ShardTask]]:
             shard_work.close_models()
 
 
-def growth(command: str) -> Callable[[int], Measured]:
-    """The `measure` of a row whose samples are jobs with two workers on two cores; the floor is one worker on one core.
+def growth(command: str, repeats: int) -> Measured:
+    """The samples are jobs with two workers on two cores; the floor is one worker on one core.
 
     So the share of the floor is the growth: 200 % if two workers take half the time of one. A sample is what a job on
     more videos takes longer than one on fewer, without the start of the job and of its workers.
     """
-
-    def measure(repeats: int) -> Measured:
-        with _trained("MoeModel", "video") as (run, _):
-            videos = (_MORE - 1) * data.EXAMPLES["video"]
-            one_worker = {"one worker": lambda: _longer(command, run, 1)}
-            return take_turns(videos, lambda: _longer(command, run, 2), one_worker, repeats)
-
-    return measure
+    with _trained("MoeModel", "video") as (run, _):
+        videos = (_MORE - 1) * data.EXAMPLES["video"]
+        one_worker = {"one worker": lambda: _longer(command, run, 1)}
+        return take_turns(videos, lambda: _longer(command, run, 2), one_worker, repeats)
 
 
 def _longer(command: str, run: str, workers: int) -> Sample:
@@ -97,11 +84,7 @@ def job(command: str, run: str, workers: int, times: int) -> Sample:
             os.symlink(path, f"{folder}/{number}-{os.path.basename(path)}")
         words = [f"--model={run}", f"--data={folder}/*.tfrecord", f"--out={folder}/out", f"--workers={workers}"]
         command_line = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "yt8m", "bulk", command]
-        clock = Clock()
-        done = subprocess.run([*command_line, *words], capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        return clock.sample()
+        return timed(lambda: run_process([*command_line, *words]))()
 
 
 def joining(repeats: int) -> Measured:

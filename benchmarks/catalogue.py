@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks import (
     beam,
     exchange,
     extracting,
-    extracting_hub,
     gpu,
     growth,
     large_report,
-    many,
     metrics,
     records,
-    resume,
     runs,
     saving,
     segments,
@@ -31,7 +30,9 @@ _CLIENTS = {"1 client": 1, "16 clients": 16, "64 clients": 64}
 
 ROWS: dict[str, Row] = {
     **training.models(),
-    "train/LogisticModel, no floor": Row(training.train_videos("LogisticModel"), peak_mb=1200),
+    "train/LogisticModel, no floor": Row(
+        lambda repeats: runs.train(runs.video_data(), "LogisticModel", repeats), peak_mb=1200
+    ),
     "train/LogisticModel, cached": Row(training.train_cached, ratio=0.70),
     "train/LogisticModel, plain steps": Row(
         lambda repeats: runs.train_beside(runs.video_data(), "LogisticModel", repeats), beside=0.02
@@ -41,26 +42,25 @@ ROWS: dict[str, Row] = {
         lambda repeats: runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats), peak_mb=1200
     ),
     "train/FrameLevelLogisticModel, cache": Row(training.train_cached_frames, own_mb=1200),
-    "step/DbofModel, cache": Row(training.steps_cached("DbofModel", 64), cpu_ratio=0.95),
-    "step/NeXtVladModel, cache": Row(training.steps_cached("NeXtVladModel", 32), cpu_ratio=0.95),
-    "step/NetVladModel, cache": Row(training.steps_cached("NetVladModel", 32), cpu_ratio=0.95),
-    "train/DbofModel, no floor": Row(training.train_frames("DbofModel", 64), peak_mb=2500),
+    "step/DbofModel, cache": Row(partial(training.steps_cached, "DbofModel", 64), cpu_ratio=0.95),
+    "step/NeXtVladModel, cache": Row(partial(training.steps_cached, "NeXtVladModel", 32), cpu_ratio=0.95),
+    "step/NetVladModel, cache": Row(partial(training.steps_cached, "NetVladModel", 32), cpu_ratio=0.95),
+    "train/DbofModel, no floor": Row(
+        lambda repeats: runs.train(runs.frame_data(64), "DbofModel", repeats, steps=runs.FEW_STEPS), peak_mb=2500
+    ),
     "eval/LogisticModel": Row(training.evaluate_logistic, ratio=0.75),
     "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
     "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 0.5),
     "metrics/dense with ties": Row(metrics.dense_tied),
     "metrics/top-k columns": Row(metrics.from_columns, rate=metrics.EXAMPLES / 0.05),
-    "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
+    "metrics/1.1 million videos": Row(metrics.validation, peak_mb=2000),
     "report/50,000 videos": Row(large_report.page, rate=50_000 / 20),
     "segments/inference": Row(segments.inference, rate=30_000),
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
     "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
-    "extract/decoding": Row(extracting.decoding),
-    "extract/Inception-v3": Row(extracting.computing),
-    "extract/both": Row(extracting.both, ratio=0.85),
-    **(extracting_hub.ROWS if extracting_hub.can_run() else {}),
+    **extracting.ROWS,
     "input/video, for training": Row(lambda repeats: reading.read(runs.video_data(), True, 100, repeats)),
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(lambda repeats: reading.read(runs.video_data(), False, 100, repeats)),
@@ -76,18 +76,18 @@ ROWS: dict[str, Row] = {
     "read_records/frame, in order": Row(
         lambda repeats: reading.read_as_numpy(runs.frame_data(), False, repeats), cpu_ratio=0.60
     ),
-    "bulk/infer, MoeModel, a shard": Row(beam.infer("MoeModel", "video")),
-    "bulk/infer, DbofModel, a shard": Row(beam.infer("DbofModel", "frame")),
-    "bulk/eval, MoeModel, a shard": Row(beam.evaluate("MoeModel", "video")),
-    "bulk/infer, 2 workers to 1": Row(beam.growth("infer")),
-    "bulk/eval, 2 workers to 1": Row(beam.growth("eval")),
+    "bulk/infer, MoeModel, a shard": Row(partial(beam.infer, "MoeModel", "video")),
+    "bulk/infer, DbofModel, a shard": Row(partial(beam.infer, "DbofModel", "frame")),
+    "bulk/eval, MoeModel, a shard": Row(partial(beam.evaluate, "MoeModel", "video")),
+    "bulk/infer, 2 workers to 1": Row(partial(beam.growth, "infer")),
+    "bulk/eval, 2 workers to 1": Row(partial(beam.growth, "eval")),
     "bulk/joining 1.1 million videos": Row(beam.joining, peak_mb=2000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
-    **{f"serve/{name}": Row(service.clients(number)) for name, number in _CLIENTS.items()},
-    **{f"serve/{name}, ONNX": Row(service.clients_of_onnx(number)) for name, number in _CLIENTS.items()},
-    "resume/position in videos": Row(lambda repeats: resume.save_position(runs.video_data(), repeats)),
-    "resume/position in frames": Row(lambda repeats: resume.save_position(runs.frame_data(), repeats)),
-    **{f"save/{megabytes} MB of weights": Row(saving.save(megabytes)) for megabytes in (1, 18, 100)},
+    **{f"serve/{name}": Row(partial(service.clients, number)) for name, number in _CLIENTS.items()},
+    **{f"serve/{name}, ONNX": Row(partial(service.clients_of_onnx, number)) for name, number in _CLIENTS.items()},
+    "resume/position in videos": Row(lambda repeats: saving.save_position(runs.video_data(), repeats)),
+    "resume/position in frames": Row(lambda repeats: saving.save_position(runs.frame_data(), repeats)),
+    **{f"save/{megabytes} MB of weights": Row(partial(saving.save, megabytes)) for megabytes in (1, 18, 100)},
     "start/help": Row(starting.overview, within=0.2),
     "start/first step": Row(starting.first_step, within=2.3),
     "start/first step beside import": Row(starting.first_step_beside, within=0.8),
@@ -98,16 +98,18 @@ ROWS: dict[str, Row] = {
 # Rows that take long or need more than this project, of which `--rows` must name some.
 LONG_ROWS: dict[str, Row] = {
     **{
-        f"exchange/{kind}, {number} processes": Row(exchange.steps(kind, number), ratio=ratio if number == 2 else None)
+        f"exchange/{kind}, {number} processes": Row(
+            partial(exchange.steps, kind, number), ratio=ratio if number == 2 else None
+        )
         for number in (2, 4)
         for kind, ratio in zip(exchange.KINDS, (None, 1 / 1.3, 1.0), strict=True)
     },
-    **{f"growth/validated videos x {size}": Row(growth.validation(size)) for size in growth.SIZES},
-    **{f"growth/classes x {size}": Row(growth.classes(size)) for size in growth.SIZES},
-    **{f"growth/frames x {size}": Row(growth.frames(size)) for size in growth.SIZES},
-    **{f"growth/towers x {size}": Row(growth.towers(size)) for size in growth.SIZES},
+    **{f"growth/validated videos x {size}": Row(partial(growth.validation, size)) for size in growth.SIZES},
+    **{f"growth/classes x {size}": Row(partial(growth.classes, size)) for size in growth.SIZES},
+    **{f"growth/frames x {size}": Row(partial(growth.frames, size)) for size in growth.SIZES},
+    **{f"growth/towers x {size}": Row(partial(growth.towers, size)) for size in growth.SIZES},
     **{
-        f"gpu{'-xla' * xla}/{model}, {precision}": Row(gpu.train(model, precision, xla=xla))
+        f"gpu{'-xla' * xla}/{model}, {precision}": Row(partial(gpu.train, model, precision, xla))
         for xla in (False, True)
         for precision in ("float32", "bfloat16", "float16")
         for model in gpu.MODELS
@@ -116,13 +118,15 @@ LONG_ROWS: dict[str, Row] = {
     "whole/ranking 66 million segments": Row(segments.rank_all),
     "whole/judging them": Row(segments.judge_all),
     **{
-        f"whole/{program} {work.model}, {work.count:,} videos": Row(whole.run(program, work))
+        f"whole/{program} {work.model}, {work.count:,} videos": Row(partial(whole.run, program, work))
         for work in (whole.VIDEOS, whole.FRAMES)
         for program in whole.PROGRAMS
     },
-    f"whole/cache of {whole.FRAMES.count:,} videos of frames": Row(whole.make_cache(whole.FRAMES)),
+    f"whole/cache of {whole.FRAMES.count:,} videos of frames": Row(partial(whole.make_cache, whole.FRAMES)),
     **{
-        f"whole/{program} {whole.FRAMES.model} from the cache": Row(whole.run(program, whole.FRAMES, is_cached=True))
+        f"whole/{program} {whole.FRAMES.model} from the cache": Row(
+            partial(whole.run, program, whole.FRAMES, is_cached=True)
+        )
         for program in whole.PROGRAMS
     },
 }

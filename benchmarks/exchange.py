@@ -26,7 +26,6 @@ from absl import logging
 
 from benchmarks import runs
 from benchmarks.measure import Measured, Sample, Work, take_turns
-from benchmarks.rows import Measure
 from yt8m import graph, losses, models, runner
 from yt8m.command_line import program
 from yt8m.deploy import cluster
@@ -66,26 +65,20 @@ class Videos(graph.Inputter):
         return tf.data.Dataset.from_tensors(batch).repeat()
 
 
-def steps(kind: str, processes: int) -> Measure:
-    """The `measure` of a row: steps of several processes.
+def steps(kind: str, processes: int, repeats: int) -> Measured:
+    """Steps of several processes.
 
     The first floor is parameter servers; for these it is processes that exchange nothing.
     """
-
-    def measure(repeats: int) -> Measured:
-        floors = {SERVERS: _cluster(SERVERS, processes)} if kind != SERVERS else {}
-        floors |= {APART: _cluster(APART, processes), "one process": _cluster(APART, 1)}
-        measured = take_turns(BATCH * processes, _cluster(kind, processes), floors, repeats)
-        seconds = {
-            name: statistics.median(sample.seconds for sample in taken) for name, taken in measured.floors.items()
-        }
-        seconds[kind] = statistics.median(sample.seconds for sample in measured.samples)
-        rate = moved(kind, processes) / max(seconds[kind] - seconds[APART], 1e-3)
-        paper = "; ".join(f"{1e3 * on_paper(kind, seconds['one process'], rate, n):.0f} ms on {n}" for n in _MACHINES)
-        measured.notes.append(f"{rate / 1e6:,.0f} MB per second; computed for machines: {paper}")
-        return measured
-
-    return measure
+    floors = {SERVERS: _cluster(SERVERS, processes)} if kind != SERVERS else {}
+    floors |= {APART: _cluster(APART, processes), "one process": _cluster(APART, 1)}
+    measured = take_turns(BATCH * processes, _cluster(kind, processes), floors, repeats)
+    taken = measured.floors | {kind: measured.samples}
+    seconds = {name: statistics.median(sample.seconds for sample in samples) for name, samples in taken.items()}
+    rate = moved(kind, processes) / max(seconds[kind] - seconds[APART], 1e-3)
+    paper = "; ".join(f"{1e3 * on_paper(kind, seconds['one process'], rate, n):.0f} ms on {n}" for n in _MACHINES)
+    measured.notes.append(f"{rate / 1e6:,.0f} MB per second; computed for machines: {paper}")
+    return measured
 
 
 def _cluster(kind: str, processes: int) -> Work:

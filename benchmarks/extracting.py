@@ -1,26 +1,31 @@
-"""Features out of videos: decoding alone, Inception-v3 alone, and a shard of `yt8m extract`, which does both.
+"""Features out of videos: decoding alone, networks alone, and a shard of `yt8m extract`, which does both.
 
-The graph has the size of the published Inception-v3 and the published names of its tensors; its weights are random. The
-videos are encoded for the benchmark. An example is a row of features, of which there is one for each second.
+The networks have the published sizes of Inception-v3 (and the published names of its tensors), of the picture tower of
+google/siglip2-base-patch16-224, and of VideoMAE-base; their weights are random. The videos are encoded for the
+benchmark. An example is a row of features, of which there is one for each second.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.measure import Clock, Measured, Sample, Work, take_turns, timed
+from benchmarks.rows import Row
 from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig, weights
 from yt8m.datasets.extract.computing import Clip
 from yt8m.datasets.extract.journal import Finished
 from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.extractors import Clips, OpenedExtractor, Pictures
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request
 from yt8m.extractors.inception import PICTURES, POOLED, Inception
@@ -29,6 +34,8 @@ from yt8m.lazy import tf
 HEIGHT, WIDTH, _FPS = 240, 320, 25
 _SIDE, _DEPTH = 299, 2048
 _BATCH = 32
+_HUB_SIDE = 224
+_HUB_SQUARE = {"height": _HUB_SIDE, "width": _HUB_SIDE}
 
 
 class Videos(NamedTuple):
@@ -49,25 +56,44 @@ VIDEOS = Videos()
 def decoding(repeats: int) -> Measured:
     """Times the decoding of the videos into the pictures that an extractor takes."""
     with folder_of_videos() as folder:
-        return take_turns(VIDEOS.rows, lambda: decode(folder, VIDEOS, pictures=(Inception().scaling,)), {}, repeats)
+        return take_turns(VIDEOS.rows, lambda: decode(folder, VIDEOS, Inception().form), {}, repeats)
 
 
 def computing(repeats: int) -> Measured:
     """Times Inception-v3 on as many pictures, which are in memory."""
     with tempfile.TemporaryDirectory() as folder, Inception().open(_weights(pathlib.Path(folder))) as compute:
-        return take_turns(VIDEOS.rows, lambda: compute_rows(compute, VIDEOS, _pictures()), {}, repeats)
+        values = _draw(Inception().form, _BATCH)
+        return take_turns(VIDEOS.rows, lambda: compute_rows(compute, VIDEOS, values), {}, repeats)
 
 
 def both(repeats: int) -> Measured:
-    """Times the extraction of the videos; the floor is the slower one of its two parts, alone."""
-    with folder_of_videos() as folder, Inception().open(paths := _weights(folder)) as compute:
-        config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=("inception",), batch_size=_BATCH)
-        chosen = extract.choose(config.extractors, paths)
-        files = [weights.find(choice.extractor, choice.name) for choice in chosen]
-        with ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor:
-            taken, values = {"pictures": (Inception().scaling,)}, _pictures()
-            floors = floors_of(lambda: decode(folder, VIDEOS, **taken), lambda: compute_rows(compute, VIDEOS, values))
-            return take_turns(VIDEOS.rows, lambda: extract_shard(extractor, folder, VIDEOS), floors, repeats)
+    """Times the extraction of the videos by Inception-v3."""
+    with folder_of_videos() as folder:
+        return _beside_its_parts(folder, "inception", _weights(folder), VIDEOS, _BATCH, repeats)
+
+
+def hub(family: str, batch: int, videos: Videos, repeats: int) -> Measured:
+    """Times the extraction of videos by a network of transformers: few and short ones, since it takes long."""
+    with folder_of_videos(videos) as folder:
+        name = f"hf:{_write_hub_network(folder / family, family)}"
+        return _beside_its_parts(folder, name, {}, videos, batch, repeats)
+
+
+def _beside_its_parts(
+    folder: pathlib.Path, name: str, paths: Mapping[str, str], videos: Videos, batch: int, repeats: int
+) -> Measured:
+    """Times the extraction of a shard of videos, of which a network computes `batch` rows at once, and its parts."""
+    config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=(name,), batch_size=batch)
+    chosen = extract.choose(config.extractors, paths)
+    files = [weights.find(choice.extractor, choice.name) for choice in chosen]
+    with (
+        chosen[0].extractor.open(files[0].paths) as compute,
+        ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor,
+    ):
+        form = compute.form if isinstance(compute, OpenedExtractor) else chosen[0].extractor.form
+        values = _draw(form, batch)
+        floors = floors_of(lambda: decode(folder, videos, form), lambda: compute_rows(compute, videos, values))
+        return take_turns(videos.rows, lambda: extract_shard(extractor, folder, videos), floors, repeats)
 
 
 def floors_of(decoding: Work, computing: Work) -> dict[str, Work]:
@@ -139,8 +165,9 @@ def _graph() -> bytes:
     return bytes(convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString())
 
 
-def decode(folder: pathlib.Path, videos: Videos, **forms: Any) -> Sample:
-    """Decodes all videos into what one extractor takes: `pictures` or `clips` of a request."""
+def decode(folder: pathlib.Path, videos: Videos, form: Any) -> Sample:
+    """Decodes all videos into the pictures or clips that an extractor of this form takes."""
+    forms: dict[str, Any] = {"clips": (form,)} if isinstance(form, Clips) else {"pictures": (form.scaling,)}
     clock = Clock()
     with DecoderPool(os.cpu_count() or 1, Limits()) as pool:
         requests = (Request(str(path), **forms) for path in sorted((folder / "clips").iterdir()))
@@ -156,8 +183,30 @@ def compute_rows(compute: Any, videos: Videos, values: np.ndarray) -> Sample:
     return timed(lambda: [compute(values) for _ in range(videos.rows // len(values))])()
 
 
-def _pictures() -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (_BATCH, HEIGHT, WIDTH, 3), np.uint8)
+def _draw(form: Pictures | Clips, batch: int) -> np.ndarray:
+    """As many pictures or clips as an extractor computes at once, as large as the decoder gives them."""
+    shape = (batch, HEIGHT, WIDTH, 3)
+    if isinstance(form, Clips):
+        shape = (batch, form.frames, _HUB_SIDE, round(WIDTH * _HUB_SIDE / HEIGHT), 3)
+    return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+
+
+def _write_hub_network(folder: pathlib.Path, family: str) -> str:
+    """Writes a network of the base size; the defaults of its configuration are the published ones."""
+    import transformers
+
+    parts: list[Any]
+    if family == "SigLIP":
+        texts = {"num_hidden_layers": 1, "vocab_size": 8}  # which pictures do not need
+        vision = {"image_size": _HUB_SIDE, "patch_size": 16}
+        config = transformers.SiglipConfig(text_config=texts, vision_config=vision)
+        parts = [transformers.SiglipModel(config), transformers.SiglipImageProcessorPil(size=_HUB_SQUARE)]
+    else:
+        processor = transformers.VideoMAEImageProcessorPil(size={"shortest_edge": _HUB_SIDE}, crop_size=_HUB_SQUARE)
+        parts = [transformers.VideoMAEModel(transformers.VideoMAEConfig()), processor]
+    for part in parts:
+        part.save_pretrained(folder)
+    return str(folder)
 
 
 def extract_shard(extractor: ShardExtractor, folder: pathlib.Path, videos: Videos) -> Sample:
@@ -169,3 +218,13 @@ def extract_shard(extractor: ShardExtractor, folder: pathlib.Path, videos: Video
         entry = extractor.extract("train/train0000.tfrecord", rows, Finished("", ["frame"]), pool, lambda _: None)
     assert entry.frames == videos.rows, entry
     return clock.sample()
+
+
+ROWS = {
+    "extract/decoding": Row(decoding),
+    "extract/Inception-v3": Row(computing),
+    "extract/both": Row(both, ratio=0.85),
+}
+if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):  # extra hf, which `make venv` leaves out
+    ROWS["extract/hf, pictures"] = Row(partial(hub, "SigLIP", 8, Videos(4, 11)), ratio=0.9)
+    ROWS["extract/hf, clips"] = Row(partial(hub, "VideoMAE", 2, Videos(2, 3)), ratio=0.9)

@@ -7,7 +7,6 @@ import dataclasses
 from benchmarks import products, runs
 from benchmarks.measure import Measured
 from benchmarks.products import Product
-from benchmarks.rows import Measure
 from yt8m import deploy
 from yt8m.lazy import tf
 
@@ -34,21 +33,17 @@ MODELS = {
 _FRAMES = {"DbofModel", "NetVladModel", "LstmModel", "TransformerModel"}
 
 
-def train(model: str, precision: str, xla: bool) -> Measure:
-    """The `measure` of a row that trains a model on the first GPU."""
-
-    def measure(repeats: int) -> Measured:
-        name = gpu_name()
-        if name is None:
-            raise SystemExit("no GPU found: this row needs one; `make bench` measures the CPU")
-        batch, products_of = MODELS[model]
-        data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
-        measured = runs.train(data, model, repeats, steps=40, precision=precision, xla=xla)
-        rate = measured.summary()["rate"]["median"]
-        note = describe_share(rate * operations(products_of(batch)) / batch, peak(name, precision))
-        return dataclasses.replace(measured, notes=[f"{name}: {note}"])
-
-    return measure
+def train(model: str, precision: str, xla: bool, repeats: int) -> Measured:
+    """Trains a model on the first GPU."""
+    name = gpu_name()
+    if name is None:
+        raise SystemExit("no GPU found: this row needs one; `make bench` measures the CPU")
+    batch, products_of = MODELS[model]
+    data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
+    measured = runs.train(data, model, repeats, steps=40, precision=precision, xla=xla)
+    rate = measured.summary()["rate"]["median"]
+    note = describe_share(rate * operations(products_of(batch)) / batch, peak(name, precision))
+    return dataclasses.replace(measured, notes=[f"{name}: {note}"])
 
 
 def gpu_name() -> str | None:

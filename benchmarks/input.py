@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks import data, runs
-from benchmarks.measure import Measured, Sample, take_turns, timed
+from benchmarks.measure import Measured, Sample, Work, take_turns, timed, timed_steps
 from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
@@ -24,53 +24,42 @@ from yt8m.records.shard_cache import ShardCache
 _AHEAD = 3  # batches that the queue prefetched before the clock starts
 
 
-class Reading:
-    """Reads batches of a queue and computes nothing: the floor of rows that compute little.
+def reading(config: DataConfig, steps: int, *, is_shuffled: bool = True) -> Work:
+    """Reads batches and computes nothing: the floor of rows that compute little.
 
     Args:
-      queue: makes the batches.
-      steps: batches in a sample.
+      config: the data.
+      steps: batches in a sample, which is the time of one.
+      is_shuffled: whether it reads as training does; otherwise as an evaluation does, in order.
     """
-
-    def __init__(self, queue: BatchQueue, steps: int) -> None:
-        self._steps = steps
-        with tf.Graph().as_default():
-            files = tf.placeholder(tf.string, [None])
-            iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
-            batch = iterator.get_next()
-            # Fetch one value of each tensor: the queue makes the whole batch, and nothing but that is timed.
-            self._fetches = [batch.labels[:1, :1], *[feature[:1, ..., :1] for feature in batch.features]]
-            self._session = tf.Session()
-            self._session.run(iterator.initializer, {files: queue.files()})
-
-    def __call__(self) -> Sample:
-        """Seconds of one batch."""
-        self._run(_AHEAD)
-        return timed(lambda: self._run(self._steps), self._steps)()
-
-    def _run(self, steps: int) -> None:
-        for _ in range(steps):
-            self._session.run(self._fetches)
+    queue = BatchQueue.for_config(config, "train") if is_shuffled else runs.endless_queue(config)
+    with tf.Graph().as_default():
+        files = tf.placeholder(tf.string, [None])
+        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
+        batch, session = iterator.get_next(), tf.Session()
+        # Fetch one value of each tensor: the queue makes the whole batch, and nothing but that is timed.
+        fetches = [batch.labels[:1, :1], *[feature[:1, ..., :1] for feature in batch.features]]
+        session.run(iterator.initializer, {files: queue.files()})
+    return timed_steps(session, fetches, steps, _AHEAD)
 
 
 def read(config: DataConfig, is_shuffled: bool, steps: int, repeats: int) -> Measured:
     """Reads as training does (shuffled), or as evaluation does (in order)."""
-    return take_turns(config.batch_size, Reading(_queue(config, is_shuffled), steps), {}, repeats)
+    return take_turns(config.batch_size, reading(config, steps, is_shuffled=is_shuffled), {}, repeats)
 
 
 def video_cached(repeats: int) -> Measured:
     """Reads from a filled cache. The floor reads without the cache, so a ratio above 100 % is a gain."""
-    plain = Reading(_queue(runs.video_data(), True), 100)
+    plain = reading(runs.video_data(), 100)
     with cached(runs.video_data()) as config:
-        return take_turns(config.batch_size, Reading(_queue(config, True), 100), {"no cache": plain}, repeats)
+        return take_turns(config.batch_size, reading(config, 100), {"no cache": plain}, repeats)
 
 
 def frame_cached(repeats: int) -> Measured:
     """Reads frames from a filled cache. The floors read without it, and only copy and pad mapped frames."""
-    plain, gather = Reading(_queue(runs.frame_data(), True), 30), _Gathering(runs.frame_data())
+    floors = {"no cache": reading(runs.frame_data(), 30), "bare gather": _Gathering(runs.frame_data())}
     with cached(runs.frame_data()) as config:
-        work = Reading(_queue(config, True), 30)
-        return take_turns(config.batch_size, work, {"no cache": plain, "bare gather": gather}, repeats)
+        return take_turns(config.batch_size, reading(config, 30), floors, repeats)
 
 
 @contextlib.contextmanager
@@ -130,26 +119,24 @@ class _Gathering:
 def frame_shuffled(repeats: int) -> Measured:
     """Reads frames as training does: shuffled. The floor parses and decodes records that are in memory."""
     config = runs.frame_data()
-    return take_turns(config.batch_size, Reading(_queue(config, True), 30), {"parsing": _Parsing(config)}, repeats)
+    return take_turns(config.batch_size, reading(config, 30), {"parsing": _parsing(config)}, repeats)
 
 
-class _Parsing(Reading):
+_BATCHES = 2  # in memory, 30 MB each
+
+
+def _parsing(config: DataConfig) -> Work:
     """TensorFlow's parser and `decode_raw` alone, in one thread: neither files nor shuffling, checks or padding."""
-
-    _BATCHES = 2  # in memory, 30 MB each
-
-    def __init__(self, config: DataConfig, steps: int = 30) -> None:
-        self._steps = steps
-        stored = read_records(config.data_pattern, batch_size=config.batch_size).serialized()
-        groups = [[raw[0] for raw in group] for group in itertools.islice(stored, self._BATCHES)]
-        with tf.Graph().as_default():
-            records = tf.placeholder(tf.string, [None, None])
-            batches = tf.data.Dataset.from_tensor_slices(records).repeat()
-            parse = tf.autograph.experimental.do_not_convert(functools.partial(_parse_frames, config.feature_names))
-            iterator = tf.data.make_initializable_iterator(batches.map(parse, 1).prefetch(1))
-            self._fetches = [values[:1, :1] for values in iterator.get_next()]
-            self._session = tf.Session()
-            self._session.run(iterator.initializer, {records: np.array(groups, object)})
+    stored = read_records(config.data_pattern, batch_size=config.batch_size).serialized()
+    groups = [[raw[0] for raw in group] for group in itertools.islice(stored, _BATCHES)]
+    with tf.Graph().as_default():
+        records, session = tf.placeholder(tf.string, [None, None]), tf.Session()
+        batches = tf.data.Dataset.from_tensor_slices(records).repeat()
+        parse = tf.autograph.experimental.do_not_convert(functools.partial(_parse_frames, config.feature_names))
+        iterator = tf.data.make_initializable_iterator(batches.map(parse, 1).prefetch(1))
+        fetches = [values[:1, :1] for values in iterator.get_next()]
+        session.run(iterator.initializer, {records: np.array(groups, object)})
+    return timed_steps(session, fetches, 30, _AHEAD)
 
 
 def _parse_frames(names: Sequence[str], records: tf.Tensor) -> list[tf.Tensor]:
@@ -165,15 +152,6 @@ def read_as_numpy(config: DataConfig, is_shuffled: bool, repeats: int) -> Measur
     seed = 1 if is_shuffled else None
     records = read_records(config.data_pattern, batch_size=config.batch_size, num_classes=config.num_classes, seed=seed)
     steps = sum(map(len, records)) // config.batch_size
-    plain = Reading(_queue(config, is_shuffled), steps)
+    plain = reading(config, steps, is_shuffled=is_shuffled)
     work = timed(lambda: [None for _ in records], steps)
     return take_turns(config.batch_size, work, {"TensorFlow's input": plain}, repeats)
-
-
-def in_order(config: DataConfig) -> BatchQueue:
-    """The queue of an evaluation, repeated without end."""
-    return BatchQueue(reader_for(config), config.data_pattern, config.batch_size, num_epochs=None)
-
-
-def _queue(config: DataConfig, is_shuffled: bool) -> BatchQueue:
-    return BatchQueue.for_config(config, "train") if is_shuffled else in_order(config)

@@ -9,7 +9,6 @@ cleanlab 2.9; it ranks the same scores. `labels_to_check` is the rule of that fi
 from __future__ import annotations
 
 import argparse
-import csv
 import pathlib
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.auditing import found_copies
 from yt8m.command_line import flags
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.eval_util.average_precision import AveragePrecisionCalculator
@@ -158,11 +158,9 @@ def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, rank
 
 def print_copies(path: pathlib.Path) -> None:
     """Prints how many of the planted copies are listed, and how many other pairs."""
-    with path.open(newline="") as file:
-        pairs = {tuple(sorted((int(row["video"][1:]), int(row["other"][1:])))) for row in csv.DictReader(file)}
-    copied = {(row, VIDEOS - COPIES + row) for row in range(COPIES)}
-    rate = len(pairs - copied) / (VIDEOS * (VIDEOS - 1) / 2) * 1e6
-    print(f"copies: recall {len(pairs & copied) / COPIES:.3f}, false pairs in a million {rate:.2f}")
+    planted = {frozenset((f"v{row:05}", f"v{VIDEOS - COPIES + row:05}")) for row in range(COPIES)}
+    recall, false_pairs = found_copies(path, planted, VIDEOS).values()
+    print(f"copies: recall {recall:.3f}, false pairs in a million {false_pairs:.2f}")
 
 
 def main() -> None:

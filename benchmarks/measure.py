@@ -1,4 +1,4 @@
-"""Samples of a row, taken in turn with those of its floors, and their summary."""
+"""Samples of a row, taken in turn with those of its floors, their summary, and what else this machine computes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 import pathlib
 import resource
 import statistics
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from benchmarks import machine
+QUIET = 0.1  # cores that other programs may use
+WARM_STEPS = 5  # untimed steps before a block of steps: they use up the batches that were prefetched meanwhile
 
 
 class Sample(NamedTuple):
@@ -128,6 +130,28 @@ def timed(action: Callable[[], Any], steps: int = 1) -> Work:
     return work
 
 
+def timed_steps(session: Any, fetch: Any, steps: int, warm: int = 2) -> Work:
+    """Work that fetches the same from a session `steps` times, after `warm` untimed times; a sample is one step."""
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            session.run(fetch)
+
+    def work() -> Sample:
+        run(warm)
+        return timed(lambda: run(steps), steps)()
+
+    return work
+
+
+def run_process(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """The standard output of a process; if it fails, this one exits with its messages."""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    return done.stdout
+
+
 def take_turns(count: int, work: Work, floors: Mapping[str, Work], repeats: int) -> Measured:
     """Times `work`, which processes `count` examples, in turn with its floors, after one turn that is not counted."""
     work()
@@ -198,4 +222,16 @@ class Others:
 
     @staticmethod
     def _seconds() -> float:
-        return machine.busy_seconds() - cpu_seconds()
+        return busy_seconds() - cpu_seconds()
+
+
+def busy_seconds() -> float:
+    """Busy seconds since boot, summed over all cores."""
+    fields = pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _idle, _wait, interrupts, soft, stolen = map(int, fields)
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,9 +1,12 @@
-"""The matrix products that a model cannot do without, at the shapes of its default sizes."""
+"""The matrix products that a model cannot do without, at its default sizes, and the time that they take alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from benchmarks.measure import Work, timed_steps
+from yt8m.lazy import tf
 
 RGB, AUDIO, CLASSES, FRAMES = 1024, 128, 3862, 300
 FEATURES = RGB + AUDIO
@@ -82,3 +85,50 @@ def transformer(batch: int, layers: int = 2, size: int = 512, wide: int = 2048, 
         products += 2 * [Product(FRAMES, head, FRAMES, side_by_side=batch * heads)]  # scores; back to shares
         products += 4 * [Product(FRAMES, FRAMES, head, side_by_side=batch * heads)]
     return products + mixture(batch, size)
+
+
+def floor(products: Sequence[Product], steps: int = 20, precision: str = "float32") -> Work:
+    """The products of a step one after the other, and nothing else, in a session of its own in this process.
+
+    Args:
+      products: in order.
+      steps: steps in a sample, which is the time of one.
+      precision: of operands and results; operands are created in it, so no cast is timed.
+    """
+    with tf.Graph().as_default(), tf.variable_scope("", reuse=tf.AUTO_REUSE):
+        elements: list[tf.Tensor] = []
+        for product in products:
+            with tf.control_dependencies(elements[-1:]):
+                elements.append(_element(product, tf.as_dtype(precision)))
+        # Fetch an element of each product: TensorFlow does not compute a product that nothing uses.
+        fetch, session = tf.add_n(elements), tf.Session()
+        session.run(tf.global_variables_initializer())
+    return timed_steps(session, fetch, steps)
+
+
+def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
+    """Computes a product and returns one element of it."""
+    parallel = [product.side_by_side] if product.side_by_side else []
+    left = _stored_matrix([*parallel, product.rows, product.inner], dtype)
+    right = _stored_matrix([*parallel, product.inner, product.columns], dtype)
+    if product.in_turn == 1:
+        return tf.cast(tf.reshape(tf.matmul(left, right), [-1])[0], tf.float32)
+
+    def step(time: tf.Tensor, element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # The element goes into the next operand, so that no two run at once and none is hoisted out.
+        operand = left + tf.cast(1e-30 * element, dtype)
+        return time + 1, tf.cast(tf.matmul(operand, right)[0, 0], tf.float32)
+
+    return tf.while_loop(lambda time, _: time < product.in_turn, step, [tf.constant(0), tf.zeros([])])[1]
+
+
+def _stored_matrix(shape: list[int], dtype: tf.DType) -> tf.Tensor:
+    """A matrix that is stored before the clock starts; products of the same shape share it."""
+    variable = tf.get_variable(
+        f"matrix_{'x'.join(map(str, shape))}",
+        shape,
+        dtype,
+        initializer=tf.random_normal_initializer(),
+        use_resource=True,
+    )
+    return tf.identity(variable.read_value())

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.machine import QUIET
-from benchmarks.measure import Measured
+from benchmarks.measure import QUIET, Measured
 
 Measure = Callable[[int], Measured]
 

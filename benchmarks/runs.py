@@ -10,10 +10,10 @@ from absl import logging
 
 from benchmarks import data
 from benchmarks.measure import Measured, Work
-from benchmarks.turns import FloorTurns
+from benchmarks.stopwatch import FloorTurns
 from yt8m import graph, runner
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
-from yt8m.readers import BatchQueue
+from yt8m.readers import BatchQueue, reader_for
 from yt8m.video import workload
 
 # Steps of a block; a training block holds one summary and ten log lines.
@@ -85,10 +85,12 @@ def video_data(batch_size: int = 1024) -> DataConfig:
 def create_workload(mode: str, config: DataConfig, model: str, **options: Any) -> workload.Workload:
     """The reader, inputter and modeler of a job. The data repeat without end, so that the steady state is timed."""
     videos = workload.create(config, ModelConfig(model, options), mode)
-    if mode == "train":
-        return videos
-    queue = BatchQueue(videos.reader, config.data_pattern, config.batch_size, num_epochs=None)
-    return videos._replace(inputter=queue)
+    return videos if mode == "train" else videos._replace(inputter=endless_queue(config))
+
+
+def endless_queue(config: DataConfig) -> BatchQueue:
+    """The queue of an evaluation, repeated without end."""
+    return BatchQueue(reader_for(config), config.data_pattern, config.batch_size, num_epochs=None)
 
 
 def run(

@@ -1,7 +1,7 @@
-"""`yt8m serve` under 1, 16 and 64 clients, which are a process of their own.
+"""`yt8m serve` under 1, 16 and 64 clients.
 
 The floor of a SavedModel calls the model directly, one record at a time. That of an ONNX file is the SavedModel's
-service.
+service. The clients are a process of their own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from benchmarks import data, runs
-from benchmarks.measure import Clock, Measured, Sample, take_turns, tree_seconds
-from benchmarks.rows import Measure
+from benchmarks.measure import Clock, Measured, Sample, run_process, take_turns, tree_seconds
 from benchmarks.service_clients import Answers
 from yt8m import scoring, storage
 from yt8m.export.onnx_export import export_onnx
@@ -31,42 +30,34 @@ from yt8m.scoring import Scorer
 REQUESTS = 640  # of one sample
 
 
-def clients(number: int) -> Measure:
-    """The `measure` of a row with so many clients that each wait for an answer: LogisticModel, one record a request."""
-
-    def measure(repeats: int) -> Measured:
-        (path, *_) = storage.glob(data.shards("video"))
-        records = list(itertools.islice(shards.read_shard(path), REQUESTS))
-        calls: list[float] = []
-        answers: list[Answers] = []
-        with tempfile.TemporaryDirectory() as folder:
-            _export(folder)
-            with scoring.open(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
-                bare_calls = {"bare calls": lambda: _call(model, records, calls)}
-                measured = take_turns(len(records), lambda: _ask(url, pid, number, path, answers), bare_calls, repeats)
-        p50, p99 = _percentiles(answers)
-        bare = statistics.median(calls)
-        shares = f"{p50 / bare:.1f} and {p99 / bare:.1f} bare calls"
-        return dataclasses.replace(measured, notes=[f"{_describe(answers)}: {shares}"])
-
-    return measure
+def clients(number: int, repeats: int) -> Measured:
+    """So many clients that each wait for an answer: LogisticModel, one record a request."""
+    (path, *_) = storage.glob(data.shards("video"))
+    records = list(itertools.islice(shards.read_shard(path), REQUESTS))
+    calls: list[float] = []
+    answers: list[Answers] = []
+    with tempfile.TemporaryDirectory() as folder:
+        _export(folder)
+        with scoring.open(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
+            bare_calls = {"bare calls": lambda: _call(model, records, calls)}
+            measured = take_turns(len(records), lambda: _ask(url, pid, number, path, answers), bare_calls, repeats)
+    p50, p99 = _percentiles(answers)
+    bare = statistics.median(calls)
+    shares = f"{p50 / bare:.1f} and {p99 / bare:.1f} bare calls"
+    return dataclasses.replace(measured, notes=[f"{_describe(answers)}: {shares}"])
 
 
-def clients_of_onnx(number: int) -> Measure:
-    """The row of `clients` for the same model in an ONNX file, in turn with the service of its SavedModel."""
-
-    def measure(repeats: int) -> Measured:
-        (path, *_) = storage.glob(data.shards("video"))
-        answers: tuple[list[Answers], list[Answers]] = ([], [])
-        with tempfile.TemporaryDirectory() as folder:
-            _export(folder)
-            with _served(f"{folder}/model.onnx") as (url, pid), _served(folder) as (other_url, other_pid):
-                saved_model = {"SavedModel": lambda: _ask(other_url, other_pid, number, path, answers[1])}
-                measured = take_turns(REQUESTS, lambda: _ask(url, pid, number, path, answers[0]), saved_model, repeats)
-        notes = [f"{name}: {_describe(each)}" for name, each in zip(("ONNX", "SavedModel"), answers, strict=True)]
-        return dataclasses.replace(measured, notes=notes)
-
-    return measure
+def clients_of_onnx(number: int, repeats: int) -> Measured:
+    """As `clients`, for the same model in an ONNX file, in turn with the service of its SavedModel."""
+    (path, *_) = storage.glob(data.shards("video"))
+    answers: tuple[list[Answers], list[Answers]] = ([], [])
+    with tempfile.TemporaryDirectory() as folder:
+        _export(folder)
+        with _served(f"{folder}/model.onnx") as (url, pid), _served(folder) as (other_url, other_pid):
+            saved_model = {"SavedModel": lambda: _ask(other_url, other_pid, number, path, answers[1])}
+            measured = take_turns(REQUESTS, lambda: _ask(url, pid, number, path, answers[0]), saved_model, repeats)
+    notes = [f"{name}: {_describe(each)}" for name, each in zip(("ONNX", "SavedModel"), answers, strict=True)]
+    return dataclasses.replace(measured, notes=notes)
 
 
 def _percentiles(answers: Sequence[Answers]) -> tuple[float, float]:
@@ -117,6 +108,6 @@ def _ask(url: str, pid: int, clients: int, path: str, answers: list[Answers]) ->
     """The time of all records, divided among clients that each keep one connection; the CPU time is the service's."""
     cpu = tree_seconds(pid)
     command = [sys.executable, "-m", "benchmarks.service_clients", url, str(clients), path, str(REQUESTS)]
-    answered = Answers(*json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+    answered = Answers(*json.loads(run_process(command)))
     answers.append(answered)
     return Sample(answered.seconds, tree_seconds(pid) - cpu)

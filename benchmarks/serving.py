@@ -6,8 +6,7 @@ import os
 import tempfile
 
 from benchmarks import data, products, runs
-from benchmarks import input as reading
-from benchmarks.floors import Floor
+from benchmarks.input import reading
 from benchmarks.measure import Measured
 from yt8m import runner
 from yt8m.config.train_config import DataConfig
@@ -17,8 +16,8 @@ from yt8m.records.prediction_files import PredictionWriter
 def evaluate_frames(repeats: int) -> Measured:
     """FrameLevelLogisticModel, whole videos; the floor only reads the same batches."""
     config = runs.frame_data(128)
-    floor = reading.Reading(reading.in_order(config), steps=20)
-    return runs.evaluate(config, "FrameLevelLogisticModel", repeats, {"reading": floor})
+    floors = {"reading": reading(config, steps=20, is_shuffled=False)}
+    return runs.evaluate(config, "FrameLevelLogisticModel", repeats, floors)
 
 
 def evaluate_segments(repeats: int) -> Measured:
@@ -37,7 +36,7 @@ def evaluate_segments(repeats: int) -> Measured:
 def write_predictions(repeats: int) -> Measured:
     """LogisticModel, from data files to the submission CSV of the challenges."""
     config = runs.video_data()
-    floor = Floor(products.dense(1024, products.FEATURES, products.CLASSES, training=False))
+    floor = products.floor(products.dense(1024, products.FEATURES, products.CLASSES, training=False))
     with tempfile.TemporaryDirectory() as folder:
         runs.train_one_step(config, "LogisticModel", folder)
         videos = runs.create_workload("infer", config, "LogisticModel")

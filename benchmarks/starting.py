@@ -7,13 +7,12 @@ import glob
 import os
 import pathlib
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 
-from benchmarks.measure import Measured, Sample, Work, take_turns, timed
+from benchmarks.measure import Measured, Sample, Work, run_process, take_turns, timed
 from yt8m.lazy import tf
 
 _TIMES_FILE = "YT8M_BENCH_TIMES_FILE"
@@ -95,9 +94,4 @@ def _process(*words: str, **variables: str) -> Work:
     """A process of this Python. Its modules are compiled already, as in all starts except the first."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | variables
 
-    def run() -> None:
-        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-
-    return timed(run)
+    return timed(lambda: run_process([sys.executable, *words], environment))

@@ -1,15 +1,47 @@
-"""Callbacks that time the steps of a real run."""
+"""Callbacks that time the steps of a real run, and the turns in which they do."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from benchmarks.measure import Clock, Measured, Sample, now
-from benchmarks.turns import WARM_STEPS, Turns
+from benchmarks.measure import WARM_STEPS, Clock, Measured, Sample, Work, now
 from yt8m.lazy import tf
 from yt8m.runner import Callback, Context
+
+# Seconds to wait before a floor, so that background work of the last step (ranking, writing) has ended.
+_PAUSE = 0.1
+
+
+class Turns(Protocol):
+    """Who decides when the next block begins."""
+
+    def wait(self) -> bool:
+        """Waits for the next turn; False if there is none."""
+
+    def tell(self, sample: Sample) -> None:
+        """Takes the sample of a turn."""
+
+
+class FloorTurns:
+    """Times the floors before the first block and after each; gives `repeats` turns."""
+
+    def __init__(self, measured: Measured, floors: Mapping[str, Work], repeats: int) -> None:
+        self._measured, self._floors, self._repeats = measured, floors, repeats
+
+    def wait(self) -> bool:
+        """Times the floors."""
+        if self._floors:
+            time.sleep(_PAUSE)
+        for name, floor in self._floors.items():
+            self._measured.floors.setdefault(name, []).append(floor())
+        return len(self._measured.samples) < self._repeats
+
+    def tell(self, sample: Sample) -> None:
+        """Adds the sample."""
+        self._measured.samples.append(sample)
 
 
 class Stopwatch(Callback):

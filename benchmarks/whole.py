@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from benchmarks import data
 from benchmarks.measure import Clock, Measured
-from benchmarks.rows import Measure, verdict
+from benchmarks.rows import verdict
 
 _WHOLE_DATA_SET = 3_900_000  # videos of YouTube-8M's training set
 _DISKS = {"500 MB/s": 500e6, "3 GB/s": 3e9}
@@ -36,6 +36,11 @@ class Work(NamedTuple):
     flags: Sequence[str]
     training: Sequence[str] = ()
 
+    @property
+    def cache(self) -> pathlib.Path:
+        """The folder of the cache of these records."""
+        return data.FOLDER / f"whole-cache-{self.model}"
+
 
 VIDEOS = Work("video", 400_000, "LogisticModel", ("--feature_names=mean_rgb,mean_audio", "--feature_sizes=1024,128"))
 FRAMES = Work(
@@ -50,59 +55,41 @@ FRAMES = Work(
 PROGRAMS = ("train", "eval", "inference")
 
 
-def run(program: str, work: Work, *, is_cached: bool = False) -> Measure:
-    """The `measure` of a row that runs a command once. The run that was trained last is evaluated and predicts.
+def run(program: str, work: Work, _repeats: int, *, is_cached: bool = False) -> Measured:
+    """Runs a command once. The run that was trained last is evaluated and predicts.
 
     Args:
       program: one of `PROGRAMS`.
       work: the data and the model.
       is_cached: whether the cache is read that the row of `make_cache` has filled.
     """
-
-    def measure(_repeats: int) -> Measured:
-        pattern, run_dir, cache = data.shards(work.level, work.count), _run_dir(work), _cache_folder(work)
-        if program == "train":
-            shutil.rmtree(run_dir, ignore_errors=True)
-        elif not run_dir.exists():
-            raise SystemExit(f"nothing was trained yet; run the row that trains {work.model} first")
-        if is_cached and not cache.exists():
-            raise SystemExit("there is no cache yet; run the row that makes it first")
-        training = (f"--model={work.model}", f"--train_data_pattern={pattern}", "--num_epochs=1")
-        flags = {
-            "train": (*training, *work.flags, *work.training),
-            "eval": (f"--eval_data_pattern={pattern}", "--run_once"),
-            "inference": (f"--input_data_pattern={pattern}", f"--output_file={run_dir}/predictions.csv"),
-        }
-        words = [f"yt8m.{program}", f"--train_dir={run_dir}", *flags[program], *[f"--cache={cache}"] * is_cached]
-        measured = _measured(work, words)
-        read = sum(
-            path.stat().st_size for path in (cache.iterdir() if is_cached else pathlib.Path(pattern).parent.iterdir())
-        )
-        measured.notes.append(on_paper(read / work.count))
-        if program == "train":
-            measured.notes.append(_flatness(run_dir / "metrics.jsonl"))
-        return measured
-
-    return measure
+    pattern, run_dir, cache = data.shards(work.level, work.count), data.FOLDER / f"whole-{work.model}", work.cache
+    if program == "train":
+        shutil.rmtree(run_dir, ignore_errors=True)
+    elif not run_dir.exists():
+        raise SystemExit(f"nothing was trained yet; run the row that trains {work.model} first")
+    if is_cached and not cache.exists():
+        raise SystemExit("there is no cache yet; run the row that makes it first")
+    training = (f"--model={work.model}", f"--train_data_pattern={pattern}", "--num_epochs=1")
+    flags = {
+        "train": (*training, *work.flags, *work.training),
+        "eval": (f"--eval_data_pattern={pattern}", "--run_once"),
+        "inference": (f"--input_data_pattern={pattern}", f"--output_file={run_dir}/predictions.csv"),
+    }
+    words = [f"yt8m.{program}", f"--train_dir={run_dir}", *flags[program], *[f"--cache={cache}"] * is_cached]
+    measured = _measured(work, words)
+    folder = cache if is_cached else pathlib.Path(pattern).parent
+    measured.notes.append(on_paper(sum(path.stat().st_size for path in folder.iterdir()) / work.count))
+    if program == "train":
+        measured.notes.append(_flatness(run_dir / "metrics.jsonl"))
+    return measured
 
 
-def make_cache(work: Work) -> Measure:
-    """The `measure` of a row that fills a new cache, in as many processes as there are cores."""
-
-    def measure(_repeats: int) -> Measured:
-        pattern, cache = data.shards(work.level, work.count), _cache_folder(work)
-        shutil.rmtree(cache, ignore_errors=True)
-        return _measured(work, ["yt8m", "cache", f"--data={pattern}", f"--out={cache}", *work.flags])
-
-    return measure
-
-
-def _run_dir(work: Work) -> pathlib.Path:
-    return data.FOLDER / f"whole-{work.model}"
-
-
-def _cache_folder(work: Work) -> pathlib.Path:
-    return data.FOLDER / f"whole-cache-{work.model}"
+def make_cache(work: Work, _repeats: int) -> Measured:
+    """Fills a new cache, in as many processes as there are cores."""
+    pattern = data.shards(work.level, work.count)
+    shutil.rmtree(work.cache, ignore_errors=True)
+    return _measured(work, ["yt8m", "cache", f"--data={pattern}", f"--out={work.cache}", *work.flags])
 
 
 def _measured(work: Work, words: Sequence[str]) -> Measured:

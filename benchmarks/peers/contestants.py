@@ -14,8 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Any
 
-from benchmarks.measure import Clock, Sample
-from benchmarks.turns import WARM_STEPS
+from benchmarks.measure import WARM_STEPS, Clock, Sample
 from yt8m.types import Closing
 
 # Freed memory stays with the process. This project sets that by itself; a peer must be told.

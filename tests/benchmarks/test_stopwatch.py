@@ -6,10 +6,9 @@ import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
 from benchmarks import gpu, runs
-from benchmarks.floors import Floor
 from benchmarks.measure import Measured, Sample
-from benchmarks.products import Product, dense, net_vlad, recurrent, transformer
-from benchmarks.turns import FloorTurns
+from benchmarks.products import Product, dense, floor, net_vlad, recurrent, transformer
+from benchmarks.stopwatch import FloorTurns
 from yt8m import runner
 from yt8m.video.workload import Workload
 
@@ -17,10 +16,10 @@ from yt8m.video.workload import Workload
 @pytest.mark.parametrize("with_floor", [True, False])
 def test_blocks_of_a_run_with_a_floor_on_either_side(tmp_path, with_floor):
     floors = iter(range(1, 100))
-    floor = {"reading": lambda: Sample(next(floors), 1.0)} if with_floor else {}
+    timed_floors = {"reading": lambda: Sample(next(floors), 1.0)} if with_floor else {}
     config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8)
     inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
-    measured = runs.run(config, Workload(None, inputter, TinyModeler()), 3, floor, steps=4)
+    measured = runs.run(config, Workload(None, inputter, TinyModeler()), 3, timed_floors, steps=4)
     assert (measured.count, len(measured.samples)) == (8, 3)
     taken = {name: [sample.seconds for sample in samples] for name, samples in measured.floors.items()}
     assert taken == ({"reading": [1, 2, 3, 4]} if with_floor else {})
@@ -38,7 +37,7 @@ def test_what_ends_a_block_is_timed_with_it(tmp_path):
 
 
 def test_products_that_wait_for_each_other_add_up():
-    one, many = (Floor([Product(64, 256, 256, in_turn=count)], steps=5) for count in (1, 50))
+    one, many = (floor([Product(64, 256, 256, in_turn=count)], steps=5) for count in (1, 50))
     assert min(many().cpu for _ in range(5)) > 5 * min(one().cpu for _ in range(5)) > 0
 
 
@@ -84,7 +83,7 @@ def test_a_transformer_multiplies_what_its_layers_hold():
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_floors_compute_in_either_precision(precision):
-    assert Floor([Product(4, 3, 2), Product(2, 3, 4, side_by_side=2)], 1, precision)().cpu >= 0
+    assert floor([Product(4, 3, 2), Product(2, 3, 4, side_by_side=2)], 1, precision)().cpu >= 0
 
 
 def test_the_share_of_a_chips_peak():
