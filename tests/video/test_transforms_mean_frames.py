@@ -12,7 +12,7 @@ from laws import examples
 
 from yt8m import models
 from yt8m.lazy import tf
-from yt8m.models.frame_level import FrameLevelLogisticModel
+from yt8m.models.aggregation import FrameLevelLogisticModel
 from yt8m.types import Batch
 from yt8m.video import transforms
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean

@@ -14,7 +14,7 @@ from models.forward import Variables, check, dense, sigmoid, softmax
 
 from yt8m import models
 from yt8m.lazy import tf
-from yt8m.models.grouped_queries import Decoder
+from yt8m.models.attention import Decoder
 from yt8m.models.layers import Net
 
 _SIZE, _WIDTH, _CLASSES = 16, 3, 11  # of the vectors
