@@ -122,20 +122,20 @@ def test_a_folder_is_no_onnx_file(tmp_path: pathlib.Path) -> None:
 
 _CONVERSION = """
 import resource
-from yt8m.export import onnx_conversion
+from yt8m.export import onnx_export
 from yt8m.lazy import tf
 
 def peak():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-onnx_conversion._import_tf2onnx()
+onnx_export._import_tf2onnx()
 with tf.Graph().as_default(), tf.Session() as session:
     frames = tf.placeholder(tf.float32, [None, 1000], name="frames")
     weights = tf.get_variable("weights", [1000, 16000], initializer=tf.zeros_initializer())
     tf.identity(frames @ weights, name="scores")
     session.run(weights.initializer)
     before = peak()
-    onnx_conversion.converted(session, ["frames"], "scores")
+    onnx_export.converted(session, ["frames"], "scores")
 print((peak() - before) / 64e6)
 """
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from yt8m import models
-from yt8m.export import onnx_conversion
+from yt8m.export import onnx_export
 from yt8m.lazy import tf
 from yt8m.numerics.onnx_session import open_session
 
@@ -20,14 +20,14 @@ VIDEOS, FRAMES, SIZE, CELLS, LAYERS = 16, 300, 1152, 1024, 2
 
 def model_with_loops(name: str) -> Any:
     """The published sizes, which are those of the constants, with random weights."""
-    with onnx_conversion.plain_loops(), tf.Graph().as_default(), tf.Session() as session:
+    with onnx_export.plain_loops(), tf.Graph().as_default(), tf.Session() as session:
         frames = tf.placeholder(tf.float32, [None, None, SIZE], name="frames")
         num_frames = tf.placeholder(tf.int32, [None], name="num_frames")
         model = models.get(name)()
         made = model.create_model(frames, vocab_size=20, num_frames=num_frames, is_training=False, labels=None)
         tf.identity(made.predictions, name="scores")
         session.run(tf.global_variables_initializer())
-        return onnx_conversion.converted(session, ("frames", "num_frames"), "scores")
+        return onnx_export.converted(session, ("frames", "num_frames"), "scores")
 
 
 def model_with_nodes(operator: str, gates: int) -> Any:
@@ -47,7 +47,7 @@ def model_with_nodes(operator: str, gates: int) -> Any:
     num_frames = helper.make_tensor_value_info("num_frames", TensorProto.INT32, [None])
     last = helper.make_tensor_value_info(f"last{LAYERS - 1}", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "nodes", [frames, num_frames], [last], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", onnx_conversion.OPSET)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", onnx_export.OPSET)], ir_version=8)
 
 
 def cpu_seconds(session: onnxruntime.InferenceSession) -> float:
@@ -65,7 +65,7 @@ def cpu_seconds(session: onnxruntime.InferenceSession) -> float:
 @pytest.mark.parametrize(("name", "operator", "gates"), [("LstmModel", "LSTM", 4), ("GruModel", "GRU", 3)])
 def test_a_loop_costs_no_more_than_nodes(name: str, operator: str, gates: int) -> None:
     loops, nodes = model_with_loops(name), model_with_nodes(operator, gates)
-    assert onnx_conversion.operators(loops)["", "Loop"] == LAYERS
+    assert onnx_export.operators(loops)["", "Loop"] == LAYERS
     of_loops, of_nodes = (
         cpu_seconds(open_session(model.SerializeToString(), name, name, cpu_only=True)) for model in (loops, nodes)
     )
