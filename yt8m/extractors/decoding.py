@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +186,8 @@ class _Decoder:
         self._rows = 0  # rows that have a picture
         self._reformatters = _reformatters()
         self._clips = [
-            NearestClips[_Picture, NDArray[np.uint8]](form, *part, _scaler(form.scaling)) for form in request.clips
+            NearestClips[_Picture, NDArray[np.uint8]](form, *part, methodcaller("scaled", form.scaling))
+            for form in request.clips
         ]
         self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]
         self._intervals = [float("inf"), 0.0]
@@ -397,10 +399,6 @@ def _seconds(count: int, time_base: Any) -> float:
 def _is_cover(stream: Any) -> bool:
     """Whether a stream is a picture that belongs to a sound file, such as the cover of an album."""
     return bool(stream.disposition & type(stream.disposition).attached_pic)
-
-
-def _scaler(scaling: Scaling | None) -> Callable[[_Picture], NDArray[np.uint8]]:
-    return lambda picture: picture.scaled(scaling)
 
 
 Reformatters = Mapping[Scaling | None, Any]

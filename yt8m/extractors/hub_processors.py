@@ -50,7 +50,7 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
       transformers: the library.
       network: the network.
       folder: the folder that has its configurations.
-      settings: `clip_rate`, `clip_hop`, `sound_seconds` and `trust_code`, see `HuggingFaceNetwork`.
+      settings: those of a `HuggingFaceNetwork`.
 
     Raises:
       UsageError: the network takes neither pictures nor clips nor sound, or has no processor.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,8 +18,6 @@ from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, opt
 from yt8m.extractors.forms import Clips, Sound, blank
 from yt8m.extractors.hub_processors import Processor, processor_of
 from yt8m.options import option
-
-Reduce = Callable[[Any], Any]
 
 
 @named("hf")
@@ -88,15 +86,18 @@ class HuggingFaceNetwork(Extractor):
             network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
             processor = self.processor(transformers, network, folder)
             network = network.to(device).eval()
-        reduce = _reduction(self.pooling, has_pooler)
         width: list[int] = []
 
         def compute(values: NDArray[Any]) -> NDArray[np.float32]:
             if not len(values):
                 return np.zeros((0, width[0] if width else compute(blank(processor.form)).shape[1]), np.float32)
             with torch.inference_mode(), about_network(name):
-                inputs = {key: _moved(value, device, network.dtype) for key, value in processor.prepare(values).items()}
-                rows = reduce(processor.call(**inputs)).float().cpu().numpy()
+                inputs = {
+                    key: value.to(device, network.dtype if value.is_floating_point() else None)
+                    for key, value in processor.prepare(values).items()
+                }
+                output = processor.call(**inputs)
+                rows = _rows(output, self.pooling, has_pooler).float().cpu().numpy()
             width[:] = [rows.shape[1]]
             return np.asarray(rows, np.float32)
 
@@ -104,13 +105,7 @@ class HuggingFaceNetwork(Extractor):
 
     def processor(self, transformers: Any, network: Any, folder: str) -> Processor:
         """The processor of the network in a folder; raises like `processor_of`."""
-        settings = dict(
-            clip_rate=self.clip_rate,
-            clip_hop=self.clip_hop,
-            sound_seconds=self.sound_seconds,
-            trust_code=self.trust_code,
-        )
-        return processor_of(transformers, network, folder, settings)
+        return processor_of(transformers, network, folder, self.settings())
 
 
 def _usable_device(torch: Any, device: str) -> str:
@@ -160,22 +155,14 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
     return network, not missing
 
 
-def _reduction(pooling: str, has_pooler: bool) -> Reduce:
-    """The function from the output of a network to a row for each input, [N, size]."""
-
-    def reduce(output: Any) -> Any:
-        pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
-        if pooling == "output" and pooled is not None:
-            # If the file has no weights of the pooler, transformers fills it with random ones. Then we take the first
-            # token, which is the input of the pooler.
-            return pooled.flatten(1) if has_pooler else tokens[:, 0]
-        return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
-
-    return reduce
-
-
-def _moved(value: Any, device: str, dtype: Any) -> Any:
-    return value.to(device, dtype if value.is_floating_point() else None)
+def _rows(output: Any, pooling: str, has_pooler: bool) -> Any:
+    """A row for each input, [N, size], from the output of a network."""
+    pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
+    if pooling == "output" and pooled is not None:
+        # If the file has no weights of the pooler, transformers fills it with random ones. Then we take the first
+        # token, which is the input of the pooler.
+        return pooled.flatten(1) if has_pooler else tokens[:, 0]
+    return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ A model whose input has five dimensions takes clips: several pictures for each r
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import os
 import re
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
-from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
+from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling, blank
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
@@ -78,10 +77,6 @@ class PictureModel(Extractor):
     def scaling(self) -> Scaling | None:
         """See `Extractor`."""
         return Scaling(self.picture_size, self.shorter_side, self.interpolation) if self.picture_size else None
-
-    @abc.abstractmethod
-    def open(self, weights: Mapping[str, str]) -> contextlib.AbstractContextManager[Compute]:
-        """See `Extractor`."""
 
     def clips_of(self, frames: Any) -> Clips:
         """The clips of a model that takes `frames` pictures at once, or any number if that is no number.
@@ -157,9 +152,7 @@ class OnnxModel(PictureModel):
                     raise
                 raise RunError(f"{path}: {first_line(error)}") from error
 
-        frames = (form.frames,) if isinstance(form, Clips) else ()
-        blank = np.zeros((1, *frames, self.picture_size, self.picture_size, 3), np.uint8)
-        yield OpenedExtractor(_in_batches(run, batch, blank), form)
+        yield OpenedExtractor(_in_batches(run, batch, blank(form)), form)
 
     def _output(self, session: Any, path: str) -> str:
         names = [output.name for output in session.get_outputs()]
@@ -198,14 +191,14 @@ def _text_at(content: bytes, place: int) -> str:
     return content[place : place + length].decode("utf-8", "replace")
 
 
-def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:
+def _in_batches(run: Compute, batch: int, blank_picture: NDArray[Any]) -> Compute:
     """Calls `run` for any number of pictures. If the model takes only `batch` at a time, the last batch is padded."""
     width: list[int] = []
 
     def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
         if not len(pictures):
             if not width:
-                width.append(run(np.repeat(blank, batch or 1, axis=0)).shape[1])
+                width.append(run(np.repeat(blank_picture, batch or 1, axis=0)).shape[1])
             return np.zeros((0, width[0]), np.float32)
         if not batch:
             return run(pictures)
