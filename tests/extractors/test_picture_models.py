@@ -62,7 +62,6 @@ def test_an_onnx_input_of_five_dimensions_takes_clips(tmp_path: pathlib.Path, ax
         assert network.form == CLIP_FORM
         expected = CLIPS.astype(np.float64).mean(axis=(1, 2, 3)) / 255 @ stand_ins.PROJECTION
         np.testing.assert_allclose(network(CLIPS), expected, rtol=1e-4, atol=1e-4)
-        assert network(CLIPS[:0]).shape == (0, 6)
     other = extractors.create(f"onnx:{path}", {"clip_frames": 0 if "T" in axes else 5})
     with (
         pytest.raises(UsageError, match=r"--clip_frames=\d: .*video.onnx takes clips of"),

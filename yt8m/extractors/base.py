@@ -131,7 +131,7 @@ class Extractor(options.Checked, abc.ABC):
 
         Returns:
           A context manager. Its function maps uint8 [N, H, W, 3] (RGB), uint8 [N, frames, H, W, 3] or float32
-          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N may be 0. It may be an `OpenedExtractor`.
+          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N is at least 1. It may be an `OpenedExtractor`.
 
         Raises:
           UsageError: a file does not have the expected content.

@@ -80,18 +80,16 @@ def computing(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) ->
 
 
 def projected(values_of: Compute, mean: NDArray[np.float64], matrix: NDArray[np.float64], path: str) -> Compute:
-    """The function from inputs [N, ...] to (`values_of` - mean) @ matrix, float32 [N, size]; N may be 0.
+    """The function from inputs [N, ...] to (`values_of` - mean) @ matrix, float32 [N, size].
 
     Args:
-      values_of: maps inputs to values [N, D]; N is not 0.
+      values_of: maps inputs to values [N, D].
       mean: [D].
       matrix: [D, size].
       path: where both come from, for messages.
     """
 
     def compute(inputs: NDArray[Any]) -> NDArray[np.float32]:
-        if not len(inputs):
-            return np.zeros((0, matrix.shape[1]), np.float32)
         values = values_of(inputs)
         if values.shape[1] != len(mean):
             raise UsageError(f"{path}: this PCA is of {len(mean)} values, the graph gives {values.shape[1]}")

@@ -15,7 +15,7 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors import hub_files
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
-from yt8m.extractors.forms import Clips, Sound, blank
+from yt8m.extractors.forms import Clips, Sound
 from yt8m.extractors.hub_processors import Processor, processor_of
 from yt8m.options import option
 
@@ -86,20 +86,15 @@ class HuggingFaceNetwork(Extractor):
             network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
             processor = self.processor(transformers, network, folder)
             network = network.to(device).eval()
-        width: list[int] = []
 
         def compute(values: NDArray[Any]) -> NDArray[np.float32]:
-            if not len(values):
-                return np.zeros((0, width[0] if width else compute(blank(processor.form)).shape[1]), np.float32)
             with torch.inference_mode(), about_network(name):
                 inputs = {
                     key: value.to(device, network.dtype if value.is_floating_point() else None)
                     for key, value in processor.prepare(values).items()
                 }
                 output = processor.call(**inputs)
-                rows = _rows(output, self.pooling, has_pooler).float().cpu().numpy()
-            width[:] = [rows.shape[1]]
-            return np.asarray(rows, np.float32)
+                return np.asarray(_rows(output, self.pooling, has_pooler).float().cpu().numpy(), np.float32)
 
         yield OpenedExtractor(compute, processor.form)
 

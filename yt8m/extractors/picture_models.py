@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
-from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling, blank
+from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
@@ -152,7 +152,7 @@ class OnnxModel(PictureModel):
                     raise
                 raise RunError(f"{path}: {first_line(error)}") from error
 
-        yield OpenedExtractor(_in_batches(run, batch, blank(form)), form)
+        yield OpenedExtractor(_in_batches(run, batch) if batch else run, form)
 
     def _output(self, session: Any, path: str) -> str:
         names = [output.name for output in session.get_outputs()]
@@ -191,17 +191,10 @@ def _text_at(content: bytes, place: int) -> str:
     return content[place : place + length].decode("utf-8", "replace")
 
 
-def _in_batches(run: Compute, batch: int, blank_picture: NDArray[Any]) -> Compute:
-    """Calls `run` for any number of pictures. If the model takes only `batch` at a time, the last batch is padded."""
-    width: list[int] = []
+def _in_batches(run: Compute, batch: int) -> Compute:
+    """`run` for any number of pictures, of a model that takes only `batch` at a time: the last batch is padded."""
 
     def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
-        if not len(pictures):
-            if not width:
-                width.append(run(np.repeat(blank_picture, batch or 1, axis=0)).shape[1])
-            return np.zeros((0, width[0]), np.float32)
-        if not batch:
-            return run(pictures)
         missing = -len(pictures) % batch
         filled = np.concatenate([pictures, np.repeat(pictures[:1], missing, axis=0)])
         results = [run(filled[start : start + batch]) for start in range(0, len(filled), batch)]
@@ -230,8 +223,8 @@ class SavedModelOfPictures(PictureModel):
             session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))
         with session:
             pictures, feature = self._tensors(session, path)
-            count, *sides = pictures.shape.as_list()[:-1] if pictures.shape.rank else [None, None, None]
-            frames = self.clips_of(sides.pop(0)).frames if len(sides) == 3 else 0
+            shape = pictures.shape.as_list() if pictures.shape.rank else [None]
+            form = self.clips_of(shape[1]) if len(shape) == 5 else Pictures(self.scaling)
 
             def run(values: NDArray[Any]) -> NDArray[np.float32]:
                 try:
@@ -239,9 +232,7 @@ class SavedModelOfPictures(PictureModel):
                 except tf.errors.OpError as error:
                     raise RunError(f"{path}: {first_line(error)}") from error
 
-            sizes = [*([frames] if frames else []), *(self.picture_size or side or 64 for side in sides)]
-            form = self.clips_of(frames) if frames else Pictures(self.scaling)
-            yield OpenedExtractor(_in_batches(run, count or 0, np.zeros((1, *sizes, 3), np.uint8)), form)
+            yield OpenedExtractor(_in_batches(run, shape[0]) if shape[0] else run, form)
 
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
         """The input and the output."""

@@ -8,14 +8,15 @@ may fail to compile, and a loss that is not static would be compiled again for e
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from yt8m import options
 from yt8m.catalogue import Catalogue
 from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
-from yt8m.options import Checked
 
 _losses = Catalogue("loss", modules=[f"yt8m.losses.{name}" for name in ("label_losses", "missing_labels", "two_way")])
 
@@ -25,9 +26,11 @@ names = _losses.names
 create = _losses.create
 hyper_parameters = _losses.hyper_parameters
 
+option = functools.partial(options.option, shapes="graph")  # a loss has no variables
+
 
 @dataclass(frozen=True)
-class BaseLoss(Checked, abc.ABC):
+class BaseLoss(options.Checked, abc.ABC):
     """A label loss. It gives one value for each row (example); the loss of a batch is the mean of these values.
 
     Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row whose weights are all 0 has the loss 0,

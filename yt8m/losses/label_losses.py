@@ -6,24 +6,20 @@ In the formulas y is the label (0 or 1) of a class, p its prediction and z its l
 from __future__ import annotations
 
 import abc
-import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from yt8m import options
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.losses.base import BaseLoss, ClassLoss, register, weighted
+from yt8m.losses.base import BaseLoss, ClassLoss, option, register, weighted
 from yt8m.numerics.compiled import softplus
 from yt8m.records import vocabulary
 
 # Added to a probability before its logarithm is taken, as in the published code. A prediction of 0 for a label then
 # costs -log(1e-5) = 11.5 rather than infinity.
 EPSILON = 1e-5
-
-option = functools.partial(options.option, shapes="graph")  # a loss has no variables
 
 
 @register

@@ -7,19 +7,15 @@ label. In the formulas p = sigmoid(z), and P = sigmoid(z - m).
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from yt8m import options
 from yt8m.lazy import tf
-from yt8m.losses.base import ClassLoss, register, weighted
+from yt8m.losses.base import ClassLoss, option, register, weighted
 from yt8m.losses.label_losses import EPSILON, power
 from yt8m.numerics import random_keys
 from yt8m.numerics.compiled import softplus
-
-option = functools.partial(options.option, shapes="graph")
 
 
 @register

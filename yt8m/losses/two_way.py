@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
-from yt8m import options
 from yt8m.lazy import tf
-from yt8m.losses.base import BaseLoss, register
+from yt8m.losses.base import BaseLoss, option, register
 from yt8m.losses.label_losses import EPSILON
-
-option = functools.partial(options.option, shapes="graph")
 
 _ABSENT = -1e30  # the logarithm of the weight of a pair that does not count; finite, so that gradients are too
 
