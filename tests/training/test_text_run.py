@@ -21,8 +21,7 @@ import yt8m
 from yt8m import extractors
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
-from yt8m.extractors.class_texts import EVEN_COSINE, TextClassifier, text_classifier
-from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.records import shards
 from yt8m.training import text_run
 

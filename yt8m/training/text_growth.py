@@ -13,8 +13,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.extract import weights
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
-from yt8m.extractors.class_texts import TextClassifier, text_classifier
-from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.extractors.hugging_face import HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
 from yt8m.records import vocabulary

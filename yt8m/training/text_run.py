@@ -16,8 +16,7 @@ from yt8m.datasets.extract.computing import Settings, describe_extractors
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
-from yt8m.extractors.class_texts import EVEN_COSINE, text_classifier
-from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, text_classifier
 from yt8m.options import Checked, option
 from yt8m.records import vocabulary
 from yt8m.training.checkpoint_import import write_run

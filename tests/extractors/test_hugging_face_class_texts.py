@@ -10,8 +10,7 @@ import pytest
 import tiny_networks
 
 from yt8m import extractors
-from yt8m.extractors.class_texts import text_classifier
-from yt8m.extractors.hugging_face import HuggingFaceNetwork
+from yt8m.extractors.hugging_face import HuggingFaceNetwork, text_classifier
 
 pytestmark = pytest.mark.heavy  # torch and sentencepiece, which `make test-all` installs
 TEXTS = ["a video of a red disc", "Moving stripes"]
