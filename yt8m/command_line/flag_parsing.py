@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from yt8m import options, storage
-from yt8m.catalogue import owners
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import flag_of, sections_of, shown
+from yt8m.registry import owners
 
 
 class Flag(NamedTuple):

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from yt8m import losses, models
-from yt8m.catalogue import owners, refuse_two_meanings
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import about_flags
 from yt8m.records import manifest
+from yt8m.registry import owners, refuse_two_meanings
 
 
 def check_files(flag: str, pattern: str) -> list[str]:

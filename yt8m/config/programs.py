@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from yt8m.catalogue import reserve_flags
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
 from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, TrainConfig
@@ -19,7 +18,7 @@ from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published
 from yt8m.options import Checked, option
 from yt8m.records.thresholds import AMONG, PrecisionTarget
-from yt8m.registry import TRUST_HELP
+from yt8m.registry import TRUST_HELP, reserve_flags
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import (
-    Floats64,
-    Ints32,
-    Ints64,
-    Keys,
-    block_starts,
-    class_of,
-    hit_of,
-    with_class,
-    without_class,
-)
+from yt8m.eval_util import arrays
+from yt8m.eval_util.arrays import Floats64, Ints32, Ints64, Keys
 from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric, ScoredBatch, metrics
 from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 from yt8m.eval_util.videos import Videos
@@ -202,11 +193,13 @@ class _Resampler:
         keys = columns.entries(columns.scores.shape[1])
         rows = np.repeat(np.arange(len(videos)), np.count_nonzero(columns.ranked, axis=1))
         self._by_class = _RepeatedLists(keys, rows, num_classes)
-        self._pooled = _RepeatedLists(without_class(keys), rows, 1)
+        self._pooled = _RepeatedLists(arrays.without_class(keys), rows, 1)
         self._thirds = thirds(class_counts)
         if self._thirds:
             self._third_of = third_of_class(np.asarray(class_counts))
-            self._by_third = _RepeatedLists(with_class(keys, self._third_of[class_of(keys)]), rows, len(self._thirds))
+            self._by_third = _RepeatedLists(
+                arrays.with_class(keys, self._third_of[arrays.class_of(keys)]), rows, len(self._thirds)
+            )
 
     def figures(self, counts: Ints64) -> tuple[dict[str, Floats64], Floats64]:
         """The metrics [R], and the corrected AP of each class [R, C], of R resamples.
@@ -283,7 +276,7 @@ class _RepeatedLists:
     def __init__(self, entries: Keys, rows: Ints64, num_lists: int) -> None:
         order = np.argsort(entries, kind="stable")
         keys, self._rows, self._num_lists = entries[order], rows[order], num_lists
-        hits, lists, starts = hit_of(keys), class_of(keys), block_starts(keys)
+        hits, lists, starts = arrays.hit_of(keys), arrays.class_of(keys), arrays.block_starts(keys)
         ends = np.append(starts[1:], len(keys))[: len(starts)]
         places = np.append(0, np.cumsum(hits))  # how many positives are before each item
         used = np.flatnonzero(places[ends] > places[starts]) if len(keys) else np.zeros(0, np.int64)

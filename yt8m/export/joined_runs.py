@@ -167,9 +167,8 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
         for place, checkpoint in enumerate(chosen):
             reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
             saved_names = reader.get_variable_to_shape_map()
-            for variable in (
-                variable_of_member for variable_of_member in variables if variable_of_member.op.name.startswith(prefix)
-            ):
-                name = name_of_weights(variable.op.name.removeprefix(prefix), saved_names)
-                assign(session, variable, reader.get_tensor(name))
+            for variable in variables:
+                if variable.op.name.startswith(prefix):
+                    name = name_of_weights(variable.op.name.removeprefix(prefix), saved_names)
+                    assign(session, variable, reader.get_tensor(name))
         return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))

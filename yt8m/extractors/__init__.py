@@ -13,18 +13,5 @@ from yt8m.extractors.base import (
 )
 from yt8m.extractors.forms import Clips, Pictures, Scaling, Sound
 
-__all__ = [
-    "Clips",
-    "Extractor",
-    "OpenedExtractor",
-    "Pictures",
-    "PublishedFile",
-    "Scaling",
-    "Sound",
-    "create",
-    "get",
-    "hyper_parameters",
-    "kind_of",
-    "names",
-    "weights",
-]
+__all__ = ["Clips", "Extractor", "OpenedExtractor", "Pictures", "PublishedFile", "Scaling", "Sound"]
+__all__ += ["create", "get", "hyper_parameters", "kind_of", "names", "weights"]

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
-from yt8m.catalogue import Catalogue
 from yt8m.errors import UsageError
 from yt8m.extractors.forms import Clips, Form, Pictures, Scaling, Sound
 from yt8m.options import option
 from yt8m.records.data_format import Range
+from yt8m.registry import Catalogue
 
 Compute = Callable[[NDArray[Any]], NDArray[np.float32]]
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.catalogue import arguments_of
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.registry import Registry
+from yt8m.registry import Registry, arguments_of
 
 # Paths instead of classes, since loading a class imports TensorFlow. These need nothing but a learning rate.
 optimizers: Registry[Any] = Registry("optimizer")

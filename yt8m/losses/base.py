@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from yt8m import options
-from yt8m.catalogue import Catalogue
 from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
+from yt8m.registry import Catalogue
 
 _losses = Catalogue("loss", modules=[f"yt8m.losses.{name}" for name in ("label_losses", "missing_labels", "two_way")])
 

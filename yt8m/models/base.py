@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from yt8m import options
-from yt8m.catalogue import Catalogue, refuse_two_meanings
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import BATCH_NORM_DECAY, Net
 from yt8m.numerics import whole_blocks
 from yt8m.options import option
+from yt8m.registry import Catalogue, refuse_two_meanings
 from yt8m.types import ModelOutput
 
 _models = Catalogue(

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m import options
-from yt8m.catalogue import Catalogue
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -23,6 +22,7 @@ from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
 from yt8m.records.shards import RATING_LISTS
+from yt8m.registry import Catalogue
 from yt8m.types import Batch
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yt8m import options, text_table
-from yt8m.catalogue import reserve_flags
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import thresholds
-from yt8m.registry import TRUST_HELP
+from yt8m.registry import TRUST_HELP, reserve_flags
 
 if TYPE_CHECKING:
     from yt8m.scoring import Scorer

@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from yt8m import extractors
-from yt8m.catalogue import refuse_two_meanings, reserve_flags
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import Chosen
 from yt8m.datasets.extract.data_set import Extraction
@@ -17,6 +16,7 @@ from yt8m.datasets.make_records import DataSetFlags
 from yt8m.errors import UsageError
 from yt8m.options import about_flags, option
 from yt8m.records.data_format import LEVELS
+from yt8m.registry import refuse_two_meanings, reserve_flags
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from yt8m.catalogue import Catalogue
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.registry import Catalogue
 from yt8m.runner.run_config import CallbackConfig, Context
 
 # Paths instead of classes: each class derives from one of TensorFlow, so its module is imported only when it is used.

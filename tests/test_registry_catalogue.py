@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from test_options import tool
 
-from yt8m.catalogue import Catalogue, arguments_of, refuse_two_meanings, reserve_flags
 from yt8m.errors import UsageError
 from yt8m.options import Checked, declared, option
+from yt8m.registry import Catalogue, arguments_of, refuse_two_meanings, reserve_flags
 
 
 class Plain:
