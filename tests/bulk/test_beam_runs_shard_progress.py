@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.bulk import beam_runs
 from yt8m.bulk.beam_runs import ShardProgress, leave_mark
 from yt8m.bulk.bulk_config import Done
@@ -18,7 +18,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that are logged; one is always due."""
     found: list[str] = []
     monkeypatch.setattr(beam_runs.logging, "info", lambda text, *values: found.append(text % values))
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", -1.0)
+    monkeypatch.setattr(terminal, "LINE_SECONDS", -1.0)
     return found
 
 
@@ -38,8 +38,8 @@ def test_a_line_comes_every_thirty_seconds(
     tmp_path: pathlib.Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 30.0)
-    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(terminal, "LINE_SECONDS", 30.0)
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
     shard_progress = ShardProgress(str(tmp_path), 5, "videos")
     leave_mark(Done(2, 60), str(tmp_path))
     for now[0] in (129.0, 131.0, 140.0):

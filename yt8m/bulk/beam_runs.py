@@ -28,7 +28,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import create_runner
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.bulk.bulk_config import WORKERS_LOG, Done
 from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.storage import copies
@@ -280,7 +280,7 @@ class ShardProgress:
 
     def __init__(self, folder: str, shards: int, unit: str) -> None:
         self._folder, self._unit = folder, unit
-        self._work = progress_bar.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
+        self._work = terminal.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
         self._seconds = REMOTE_LOOK_SECONDS if storage.is_remote(folder) else LOOK_SECONDS
         self._over = threading.Event()
 

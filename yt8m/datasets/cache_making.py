@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from yt8m import progress_bar, readers
+from yt8m import readers, terminal
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
@@ -78,7 +78,7 @@ def make(config: CacheConfig, data: DataConfig) -> None:
     parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(shard)) is not None}
     made_shards = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
     missing = [shard for shard in files if shard not in parsed_shards]
-    for made in progress_bar.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
+    for made in terminal.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
         made_shards.append(made)
         _refuse_damage(made_shards, data.max_bad_records)
     records = sum(made.records for made in made_shards)

@@ -25,7 +25,7 @@ from yt8m.records.deep_check import DeepCheck
 from yt8m.records.discovery import Found
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.text_table import printable
+from yt8m.terminal import printable
 
 _SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
 

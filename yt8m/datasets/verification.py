@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from yt8m import options, progress_bar, storage
+from yt8m import options, storage, terminal
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
@@ -78,7 +78,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
         _refuse_contradiction(config, format, _manifest_of(path, config))
     results = [
         verify(path, checker if config.deep else None, expected, said.get(path))
-        for path in progress_bar.counted(paths, len(paths), "shards")
+        for path in terminal.counted(paths, len(paths), "shards")
     ]
     missing = [] if expected is None else _missing(expected, paths)
     _print(results, missing, config.json)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import progress_bar, scoring, storage
+from yt8m import scoring, storage, terminal
 from yt8m.datasets.make_records import answers
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
@@ -125,7 +125,7 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     """The videos to choose from, with their best classes by the model."""
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
-    for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
+    for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
         unlabelled = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
         every = scorer.scores(scorer.takes.arranged(unlabelled))[1]
         best = top_k(every, _CLASSES)
@@ -143,7 +143,7 @@ def read_labelled(scorer: Scorer, pattern: str) -> LabelledVideos:
     if not pattern:
         raise UsageError("the run does not say which videos have labels: name them by --labelled.")
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
-    for batch in progress_bar.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
+    for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
         scorer.takes.arranged(batch)  # refuses other features
         counts += batch.labels.sum(0)
         if number < _MOST_LABELLED:

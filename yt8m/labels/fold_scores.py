@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from yt8m import progress_bar, runner, scoring, storage
+from yt8m import runner, scoring, storage, terminal
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats32, Ints32, Ints64
@@ -150,4 +150,4 @@ def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
         raise RunError(f"the training of {config.train_dir} failed: {outcome.message}")
     with scoring.open(config.train_dir) as scorer:
         records = scorer.records(held_out)
-        return score_videos(scorer, progress_bar.with_bar(iter(records), "scoring"))
+        return score_videos(scorer, terminal.with_bar(iter(records), "scoring"))

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 import google_crc32c
 import numpy as np
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Ints32, Ints64
@@ -120,7 +120,7 @@ class FoldSets:
         ids, splits, folds = list[str](), list[int](), list[int]()
         with contextlib.ExitStack() as stack:
             writers = _Writers(self._folder, stack)
-            for raws in progress_bar.with_bar(records.serialized(), "dividing"):
+            for raws in terminal.with_bar(records.serialized(), "dividing"):
                 batch = records.parsed(raws)
                 seen(batch)
                 for video, (payload, path, _) in zip(batch.ids, raws, strict=True):

@@ -20,7 +20,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.eval_util.arrays import Bools, Floats32, Ints64
 from yt8m.labels.fold_sets import AuditedVideos
 from yt8m.records.prediction_files import spreadsheet_text
@@ -129,7 +129,7 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
     different = np.sort(np.unique(digests, return_index=True)[1]).astype(np.int64)
     blocks = _all_blocks(len(different)) if len(different) <= EXACT else _pivot_blocks(vectors, different)
     number = 0
-    for rows, columns in progress_bar.with_bar(blocks, "comparing"):
+    for rows, columns in terminal.with_bar(blocks, "comparing"):
         pairs.append(_similar(vectors, different[rows], different[columns], similarity))
         number += len(pairs[-1])
         if number > _MOST_PAIRS:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -171,7 +171,7 @@ def _resampled(
     class_counts: Ints64 | None = None,
 ) -> Resampled:
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
-        return progress_bar.counted(numbers, resamples, "resamples")
+        return terminal.counted(numbers, resamples, "resamples")
 
     resampled = resample(
         samples.videos, samples.num_classes, resamples, seed, with_progress, metric_classes, class_counts

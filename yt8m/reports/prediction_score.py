@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import options, progress_bar, storage
+from yt8m import options, storage, terminal
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import ground_truth
@@ -82,7 +82,7 @@ def score(
       RunError: a prediction is for a video that is not in the records; the message names the line.
     """
     accumulated = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
-    for batch in progress_bar.counted(_batches(rows, truth), len(truth.rows), "videos", len):
+    for batch in terminal.counted(_batches(rows, truth), len(truth.rows), "videos", len):
         _accumulate(accumulated, batch, truth)
     return accumulated.get()
 

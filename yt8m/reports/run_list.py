@@ -21,7 +21,7 @@ from yt8m.options import option, shown
 from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
-from yt8m.text_table import printable, show
+from yt8m.terminal import printable, show
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it noted no end: killed"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from yt8m import options, storage, text_table
+from yt8m import options, storage, terminal
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
@@ -107,4 +107,4 @@ def _show(matches: list[int], names: Vocabulary) -> None:
         "segments": ["rated" if index in rated else "" for index in matches] if rated else [],
     }
     shown_columns = {name: column for name, column in columns.items() if any(column) or (column and names.is_youtube8m)}
-    text_table.show(list(shown_columns), zip(*shown_columns.values(), strict=True), right=("class", "training videos"))
+    terminal.show(list(shown_columns), zip(*shown_columns.values(), strict=True), right=("class", "training videos"))

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from absl import logging
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.programs import PassConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
@@ -68,7 +68,7 @@ class TrainedModel:
             checkpoint=self.weights,
             devices=DeviceConfig(num_gpu=getattr(config, "num_gpu", 1)),
             log_every_n_steps=config.log_every_n_steps if config else sys.maxsize,
-            progress=config is not None and progress_bar.shows_bar(),
+            progress=config is not None and terminal.shows_bar(),
         )
 
     def log(self) -> None:

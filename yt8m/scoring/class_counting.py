@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from yt8m import options, progress_bar, scoring, storage
+from yt8m import options, scoring, storage, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
@@ -80,7 +80,7 @@ def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], 
     """
     sums, records = Scores(scorer.num_classes), scorer.records(pattern)
     scorer.check(records)
-    for batch in progress_bar.with_bar(iter(records), flag):
+    for batch in terminal.with_bar(iter(records), flag):
         ids, scores = scorer.scores(scorer.takes.arranged(batch))
         if has_labels:
             ids_of_labelled.update(ids)

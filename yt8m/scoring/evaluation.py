@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from yt8m import progress_bar, readers, runner, scoring, storage
+from yt8m import readers, runner, scoring, storage, terminal
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
@@ -150,7 +150,7 @@ def evaluate_with(
     """The metric values of a scorer on batches with labels; raises like `Scorer.evaluated` and `evaluated`."""
     metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
     whole = scoring.Evaluation(scorer, settings, metric_classes)
-    for videos in progress_bar.with_bar(batches, "evaluating"):
+    for videos in terminal.with_bar(batches, "evaluating"):
         whole.add(videos)
     results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
     outcome = runner.Outcome(runner.Status.OUT_OF_DATA, scorer.step, "evaluated", results=results)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import progress_bar, readers, runner, scoring, storage
+from yt8m import readers, runner, scoring, storage, terminal
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
@@ -69,7 +69,7 @@ def _infer_with_export(config: InferenceConfig) -> int:
         batches = scorer.batches(config.input_data_pattern, size)
         with storage.write_atomic(config.output_file, "w") as file:
             writer = PredictionWriter(file, config.top_k)
-            write_predictions(writer, scorer, progress_bar.with_bar(batches, "predicting"))
+            write_predictions(writer, scorer, terminal.with_bar(batches, "predicting"))
     logging.info("%d predictions are in %s", writer.count, config.output_file)
     return 0
 

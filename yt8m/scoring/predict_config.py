@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yt8m import options, text_table
+from yt8m import options, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -92,6 +92,6 @@ def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | Non
 def show_classes(lines: Sequence[Sequence[str]]) -> None:
     """Prints the classes of a video as a table without headers."""
     if lines:
-        text_table.show([""] * len(lines[0]), lines)
+        terminal.show([""] * len(lines[0]), lines)
     else:
         print("no tag: no score reaches the threshold of its class")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import progress_bar, scoring, storage
+from yt8m import scoring, storage, terminal
 from yt8m.errors import missing_extra
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
@@ -126,7 +126,7 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
         tagger = tagger_for(config, scorer)
         predictions = predict(scorer, source, paths, SECONDS if config.timeline else 0)
         lines = []
-        for prediction in progress_bar.with_bar(predictions, "predicting") if config.csv else predictions:
+        for prediction in terminal.with_bar(predictions, "predicting") if config.csv else predictions:
             if prediction.bad:
                 status = 1
                 print(f"{prediction.path}: {prediction.bad}", file=sys.stderr)

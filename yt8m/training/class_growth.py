@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import progress_bar, scoring, storage
+from yt8m import scoring, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
@@ -132,7 +132,7 @@ def _scored(
     """The labels of each batch, and the scores of both models for the classes of the new one."""
     records = read_records(pattern, num_classes=new.num_classes)
     new.check(records)
-    for batch in progress_bar.with_bar(iter(records), "compared"):
+    for batch in terminal.with_bar(iter(records), "compared"):
         plain = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
         before, after = (scorer.scores(scorer.takes.arranged(plain))[1] for scorer in (old, new))
         yield batch.labels, (np.where(sources >= 0, before[:, sources], 0), after)

@@ -23,7 +23,7 @@ from yt8m import __version__, options
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
-from yt8m.text_table import show
+from yt8m.terminal import show
 from yt8m.training import trial_steps
 
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from yt8m import options, progress_bar, runner, storage
+from yt8m import options, runner, storage, terminal
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
@@ -222,7 +222,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         config.train_dir,
         signature=options.signature(resume.shaping(_with_local_teacher(config))),
         cluster=cluster,
-        progress=progress_bar.shows_bar(),
+        progress=terminal.shows_bar(),
     )
 
 

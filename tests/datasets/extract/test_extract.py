@@ -21,7 +21,7 @@ import pytest
 from terminal import on_a_terminal
 
 import yt8m
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.command_line import cli
 from yt8m.datasets.extract import computing
 from yt8m.datasets.extract.journal import Journal
@@ -298,7 +298,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(
         usual = [f"--videos={clips}", "--labels=folder", BOTH, "--jobs=1"]
         shown = on_a_terminal([sys.executable, "-m", "yt8m", "extract", f"--out={tmp_path / 'a'}", *usual])
     assert re.search(r"extracting [━╸╺ ]+ 12/12 videos [\d.]+ s of video/s \d:\d\d:\d\d", shown), shown[-400:]
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", -1.0)
+    monkeypatch.setattr(terminal, "LINE_SECONDS", -1.0)
     assert run(clips, tmp_path / "b") == 0
     line = re.compile(r"^(\d+) of 12 videos, [\d.]+ s of video/s, [\d.]+ minutes left$", re.MULTILINE)
     assert line.findall(capsys.readouterr().err) == [str(count) for count in range(1, 13)]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from yt8m import progress_bar, storage
+from yt8m import storage, terminal
 from yt8m.datasets.make_records.output import Noted, Output, RecordsProgress
 from yt8m.records.data_format import FeatureFormat
 
@@ -123,7 +123,7 @@ class Journal:
         return [line for entry in self.finished.values() for line in entry.videos]
 
 
-class ProgressLine(progress_bar.CountedWork):
+class ProgressLine(terminal.CountedWork):
     """Shows the number of videos, the seconds of video per second, and the time left. Use it in a `with` block.
 
     Args:

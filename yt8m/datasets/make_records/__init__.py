@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, progress_bar, storage
+from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.answers import FILE as ANSWERS
 from yt8m.datasets.make_records.answers import WithAnswers, read_answers, write_answers
@@ -247,7 +247,7 @@ class _Work:
     def _write(self, output: Output) -> None:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
-        for batch in progress_bar.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
+        for batch in terminal.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
             (labels, added, removed), places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)

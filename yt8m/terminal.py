@@ -1,4 +1,4 @@
-"""How long work shows its progress: a bar on a terminal or in a notebook, else lines."""
+"""What programs show on a terminal: the progress of long work, as a bar or else as lines, and tables and texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 
@@ -122,3 +122,36 @@ def counted(
             yield item
             done += size(item) if size else 1
             work.show(done, done - before, unit)
+
+
+_WIDTH = 10_000  # characters per line if the output is not a terminal: no line may be cut or wrapped
+
+
+def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Prints a table with aligned columns to the standard output.
+
+    Args:
+      headers: headers of the columns; if all are empty, no header is printed.
+      rows: the rows, with one text for each column.
+      right: headers of the columns to right-align, such as numbers.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    is_terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, width=None if is_terminal else _WIDTH, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped. Otherwise a file from somebody else could control the terminal."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

@@ -11,7 +11,7 @@ import pytest
 from reader_records import video_record, write_shard
 from terminal import on_a_terminal
 
-from yt8m import progress_bar
+from yt8m import terminal
 
 
 class ZMQInteractiveShell:
@@ -26,12 +26,12 @@ class _IPython:
 
 def test_a_bar_is_shown_in_a_notebook_and_in_the_main_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ipywidgets")
-    assert not progress_bar.shows_bar()
-    assert list(progress_bar.with_bar(iter([1, 2]), "counting")) == [1, 2]
+    assert not terminal.shows_bar()
+    assert list(terminal.with_bar(iter([1, 2]), "counting")) == [1, 2]
     monkeypatch.setitem(sys.modules, "IPython", _IPython)
-    assert progress_bar.shows_bar()
+    assert terminal.shows_bar()
     shown: list[bool] = []
-    thread = threading.Thread(target=lambda: shown.append(progress_bar.shows_bar()))
+    thread = threading.Thread(target=lambda: shown.append(terminal.shows_bar()))
     thread.start()
     thread.join()
     assert shown == [False]
@@ -41,11 +41,11 @@ def test_counted_work_has_a_line_when_one_is_due(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def words(items: list[str]) -> list[str]:
-        return list(progress_bar.counted(items, 10, "letters", len, done=3))
+        return list(terminal.counted(items, 10, "letters", len, done=3))
 
     assert words(["ab", "cde", "fg"]) == ["ab", "cde", "fg"]
     assert capsys.readouterr().err == ""  # short work
-    monkeypatch.setattr(progress_bar, "LINE_SECONDS", -1.0)
+    monkeypatch.setattr(terminal, "LINE_SECONDS", -1.0)
     assert words(["ab", "cde", "fg"]) == ["ab", "cde", "fg"]
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["5 of 10 letters", "8 of 10 letters", "10 of 10 letters"]
