@@ -7,12 +7,13 @@ import tempfile
 import numpy as np
 
 from benchmarks.measure import Measured, repeat
-from yt8m.eval_util import EvaluationMetrics, metrics
+from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import places_within
 from yt8m.eval_util.videos import MOST, Videos, hashes
 from yt8m.records import vocabulary
 from yt8m.reports import eval_samples, report_writer
 from yt8m.reports.eval_samples import EvalSamples
+from yt8m.scoring.evaluation_results import Evaluated, report_json
 
 TOP_K, MOST_LABELS = 20, 12
 
@@ -64,28 +65,10 @@ def drawn(count: int, num_classes: int) -> Videos:
 
 
 def _samples(videos: Videos, num_classes: int) -> EvalSamples:
-    evaluated = EvaluationMetrics(num_classes, TOP_K)
+    evaluator = EvaluationMetrics(num_classes, TOP_K)
     counts = np.bincount(videos.labels, minlength=num_classes)
-    evaluated.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
-    found = evaluated.get()
-    names = vocabulary.shown_for(num_classes)
-    classes = zip(found["aps_class"], found["aps"], found["aps_positives"], strict=True)
-    measured = [metric for metric in metrics.load() if np.isfinite(found.get(metric.figure_key(), np.nan))]
-    figures = {
-        "checkpoint": "model.ckpt-1000",
-        "global_step": 1000,
-        "model": "MoeModel",
-        "num_examples": len(videos),
-        "metrics": [metric.description()._asdict() for metric in measured],
-        **{metric.key: found[metric.figure_key()] for metric in measured},
-        "classes": [
-            {
-                "class": int(index),
-                "name": names.name(int(index)),
-                "average_precision": float(ap),
-                "positives": int(count),
-            }
-            for index, ap, count in classes
-        ],
-    }
-    return EvalSamples(figures, videos, num_classes, len(videos), evaluated.operating_points(5))
+    evaluator.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
+    names, figures = vocabulary.shown_for(num_classes), evaluator.get()
+    done = Evaluated("model.ckpt-1000", 1000, figures, len(videos), evaluator.metric_classes, names)
+    points = evaluator.operating_points(5)
+    return EvalSamples(report_json(done, "MoeModel"), videos, num_classes, len(videos), points)

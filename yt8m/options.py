@@ -223,11 +223,7 @@ def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
 
     The name is the flag's. Hyper-parameters keep their section, because a model and a loss may use the same name.
     """
-    return {
-        short_name(option_value.name): option_value.value
-        for option_value in shapings
-        if option_value.shapes != "nothing"
-    }
+    return {short_name(each.name): each.value for each in shapings if each.shapes != "nothing"}
 
 
 def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
@@ -235,11 +231,8 @@ def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
 
     Defaults are left out, so that an option that a later version adds does not change the order.
     """
-    return {
-        short_name(option_value.name): option_value.value
-        for option_value in shapings
-        if option_value.shapes == "input" and option_value.value != option_value.default
-    }
+    changes = (each for each in shapings if each.shapes == "input" and each.value != each.default)
+    return {short_name(each.name): each.value for each in changes}
 
 
 def short_name(path: str) -> str:

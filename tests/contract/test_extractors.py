@@ -71,13 +71,6 @@ def test_twice_the_same(opened: tuple[str, Extractor, Compute]) -> None:
     np.testing.assert_array_equal(compute(draw(extractor, 3)), compute(draw(extractor, 3)))
 
 
-def test_nothing_gives_no_rows(opened: tuple[str, Extractor, Compute]) -> None:
-    name, extractor, compute = opened
-    found = compute(draw(extractor, 0))
-    assert found.shape == (0, SIZES[name])
-    assert found.dtype == np.float32
-
-
 @pytest.mark.parametrize("size", [(1, 1), (7, 300), (480, 33)])
 def test_pictures_of_any_size(opened: tuple[str, Extractor, Compute], size: tuple[int, int]) -> None:
     name, extractor, compute = opened

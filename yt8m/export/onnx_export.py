@@ -35,7 +35,7 @@ _BATCHES = ((1,), (300, 1, 0))  # numbers of frames of the videos on which the t
 # The newest operators that onnxruntime's reduced package for phones has.
 OPSET = 13
 # In tf2onnx 1.17 it gives a wrong shape if one shape comes from the shape of another tensor (TransformerModel).
-_WRONG_OPTIMIZERS = ("reshape_optimizer",)
+_WRONG_OPTIMIZER = "reshape_optimizer"
 _LARGEST_FILE = 2**31 - 1  # bytes of a protobuf message
 
 Describe = Callable[[OnnxFile, int], Mapping[str, str]]
@@ -259,11 +259,8 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
                 output_names=[f"{output}:0"],
                 tensors_to_rename=renamed,
             )
-            passes = {
-                name: optimizer_pass
-                for name, optimizer_pass in optimizer._get_optimizers().items()
-                if name not in _WRONG_OPTIMIZERS
-            }
+            passes = dict(optimizer._get_optimizers())
+            passes.pop(_WRONG_OPTIMIZER, None)
             # After each pass every node would write its attributes, weights included, to its message anew, whose arena
             # keeps the former ones: 20 copies of the weights. Only `make_model` reads the messages.
             made.update_proto = lambda: None

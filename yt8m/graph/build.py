@@ -85,7 +85,7 @@ def build(
         examples=applied.examples,
         gradient_norms=applied.found.norms,
         gradient_variables=tuple(variable.op.name for _, variable in applied.found.together),
-        predictions=towers.rows("predictions"),
+        predictions=towers.predictions(),
         reports=towers.reports(),
         predict=(predict := predict_path(modeler, deployment, read.batch)),
         summary_op=_summaries(towers, applied.found, {"learning_rate": rate, **losses}, predict),

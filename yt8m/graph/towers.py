@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 from yt8m import deploy
 from yt8m.config.train_config import DeviceConfig
@@ -40,10 +39,9 @@ class Towers:
         """The towers' reports, reduced as declared."""
         return reduce_reports([clone.outputs[1] for clone in self.clones], self.shares)
 
-    def rows(self, field: str) -> Any:
-        """One field of the outputs that has rows, joined in the order of the batch."""
-        values = [getattr(output, field) for output in self.outputs]
-        return reduce_values(values, self.shares, Report(values[0]).reduction)
+    def predictions(self) -> tf.Tensor:
+        """The predictions of all towers, in the order of the batch."""
+        return reduce_values([output.predictions for output in self.outputs], self.shares, Reduction.ROWS)
 
     def mean(self, field: str) -> tf.Tensor:
         """One scalar field of the outputs, averaged by examples; a missing one counts as 0."""

@@ -88,7 +88,7 @@ class FedGraph:
                 self._batch = _placeholders(data, dtypes or ())
         shares, zero = split_batch(self._batch, 1), tf.zeros([], tf.int64)
         towers = build_towers(self.modeler, deployment, shares, mode=mode, seed=seed, step=zero)
-        self.scores = {"ids": self._batch.video_ids, "scores": towers.rows("predictions")}
+        self.scores = {"ids": self._batch.video_ids, "scores": towers.predictions()}
         self.reports = {"reports": towers.reports(), "examples": towers.examples()}
         if towers.outputs[0].loss is not None:
             self.reports["loss"] = towers.mean("loss")
