@@ -61,8 +61,8 @@ def test_it_makes_what_a_training_reads(
 
 def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     assert main(words(tmp_path, "--all_segments")) == 0
-    every = EverySegmentReader(10, (3, 2))
-    assert len(ShardCache(f"{tmp_path}/cache", format_of(every)).opened(str(shards[0])) or ()) == 4
+    cache = ShardCache(f"{tmp_path}/cache", format_of(EverySegmentReader(10, (3, 2))))
+    assert len(cache.opened(cache.place(str(shards[0]))) or ()) == 4
     assert main(words(tmp_path, "--all_segments", "--segment_labels")) == 2
 
 

@@ -189,3 +189,17 @@ def test_videos_without_any_label_are_refused(tmp_path: pathlib.Path, capfd: pyt
     pattern = f"{tmp_path}/data/video/*/*.tfrecord"
     assert cli.main(["audit", f"--data={pattern}", f"--out={tmp_path}/audit", "--folds=2"]) == 2
     assert "none of the 12 videos has a label to audit" in capfd.readouterr().err
+
+
+def test_flags_may_change_as_long_as_nothing_is_scored(
+    audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of folds that is too large leaves nothing behind that another number would contradict."""
+    words = ["audit", f"--data={audited}/data/video/test/*.tfrecord", f"--out={tmp_path}"]
+    assert cli.main([*words, "--folds=100"]) == 2
+    begun = list[str]()
+    monkeypatch.setattr(label_audit, "score_fold", lambda config, _: begun.append(config.train_dir) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main([*words, "--folds=2"])
+    assert begun
+    assert cli.main([*words, "--folds=3"]) == 2

@@ -173,3 +173,19 @@ def test_classes_without_a_label_or_with_all_labels_do_no_harm() -> None:
 def test_log_odds_are_bounded() -> None:
     scores = np.array([0, 1e-30, 0.5, 0.9, 1], np.float32)
     assert log_odds(scores) == pytest.approx([-16, -16, 0, np.log(9), 16], abs=1e-5)
+
+
+@pytest.mark.parametrize("number", [1, CLASSES])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_labels_that_are_the_same_for_all_videos_are_no_error(number: int, is_constant: bool) -> None:
+    """Each video has the same number of classes, and no other; scores may be all equal."""
+    scores = plant(videos=40).scores
+    labels = np.zeros(scores.shape, np.bool_)
+    labels[:, :number] = True
+    with np.errstate(all="raise"):
+        noise = estimate_all(counted(Planted(np.zeros_like(scores) if is_constant else scores, labels, labels)))
+        chances = (
+            noise.wrong_chances(np.arange(CLASSES), scores[0]),
+            noise.missing_chances(np.arange(CLASSES), scores[0]),
+        )
+    assert np.isfinite(chances).all()

@@ -28,7 +28,9 @@ from yt8m.records.shards import DamagedError
 class CacheConfig(DamagePolicy):
     """The flags of `yt8m cache`: those that describe the records are those of the training that will read them."""
 
-    data: str = same_as(DataConfig, "data_pattern", is_required=True)
+    data: str = same_as(
+        DataConfig, "data_pattern", help="TFRecord files to parse; commas between patterns", is_required=True
+    )
     out: str = option(
         "",
         "local folder of the cache, as train, eval and inference name it by --cache",
@@ -75,7 +77,7 @@ def make(config: CacheConfig, data: DataConfig) -> None:
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.room(files), file=sys.stderr)
-    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(shard)) is not None}
+    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(cache.place(shard))) is not None}
     made_shards = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
     missing = [shard for shard in files if shard not in parsed_shards]
     for made in terminal.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
@@ -112,7 +114,7 @@ def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterato
 
 
 def _make(cache: ShardCache, shard: str) -> _Made:
-    parsed = cache.made(shard)
+    parsed = cache.made(shard, cache.place(shard))
     return _Made(shard, len(parsed), parsed.damage)
 
 

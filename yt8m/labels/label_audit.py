@@ -124,7 +124,7 @@ class LabelAudit:
         except (RunError, ValueError, KeyError, TypeError):
             earlier = "damaged"
         if earlier not in ("", digest):
-            if not self._config.overwrite:
+            if not self._config.overwrite and storage.exists(self._in_work(_VIDEOS)):
                 raise UsageError(
                     f"{self._config.out} has an audit of other data or with other flags; add --overwrite to replace it "
                     "(decisions.csv keeps its decisions), or name another folder as --out."

@@ -60,6 +60,7 @@ _DIFFERENT = 4.0  # standard deviations between the steps of the second curve
 _LARGEST_SHARE = 0.5  # of wrong or of missing labels
 _LEAST_SHARE = 1e-4
 _LEAST = 1e-9  # odds stay finite
+_RESOLUTION = 2 * _LIMIT / BINS / 12**0.5  # standard deviation of the scores of one bin
 
 
 def log_odds(scores: Floats32) -> Floats32:
@@ -156,7 +157,7 @@ def _margins(counts: ScoreCounts) -> Margins:
     labelled, others = counts.labelled.sum(1), counts.others.sum(1)
     mean_labelled, _ = _moments(counts.labelled)
     mean_others, variance = _moments(counts.others)
-    usual = np.average(variance, weights=np.maximum(others, _LEAST))
+    usual = max(np.average(variance, weights=np.maximum(others, _LEAST)), _RESOLUTION**2)
     spread = np.sqrt((others * variance + usual) / (others + 1))
     distance = (mean_labelled - mean_others) / spread
     of_all = np.average(distance, weights=np.maximum(labelled, _LEAST))
@@ -255,7 +256,9 @@ def _logits(chances: Floats64) -> Floats64:
 
 
 def _mean_chances(ranks: Floats64, odds: Floats64, weights: Ints64) -> RisingCurve:
-    """The mean chance at each rank, from log-odds of chances."""
+    """The mean chance at each rank, from log-odds of chances; 0 if there is nothing to rank."""
+    if not weights.any():
+        return RisingCurve(np.zeros(1), np.zeros(1))
     steps, errors, every = _pooled(ranks, weights / (1 + np.exp(-odds)), weights)
     return rising_steps(steps, errors / every, every).over_steps()
 

@@ -36,6 +36,7 @@ class CachedRecords:
         self.cache, self._files, self.memory = cache, list(files), ReusedMemory()
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._open: OrderedDict[int, CachedShard] = OrderedDict()
+        self._places: dict[int, str] = {}  # {index of a shard: file of the version that is being read}
         self._lock = threading.Lock()
         self._lock_of = [threading.Lock() for _ in self._files]  # held while the shard is parsed
         self.is_closed = False
@@ -63,9 +64,12 @@ class CachedRecords:
             if self.is_closed:
                 raise RunError("the cache of parsed records is closed")
             path, shard = self._files[number], self._open.get(number)
-            if shard is None or is_damaged or (is_begun and self.cache.place(path) != shard.path):
-                shard = None if is_damaged else self.cache.opened(path)
-                shard = self.cache.made(path) if shard is None else shard  # one without records is falsy
+            place = "" if is_begun else self._places.get(number, "")  # numbers of records are those of this version
+            place = place or self.cache.place(path)
+            if shard is None or is_damaged or place != shard.path:
+                shard = None if is_damaged else self.cache.opened(place)
+                shard = self.cache.made(path, place) if shard is None else shard  # one without records is falsy
+            self._places[number] = place
         with self._lock:
             self._open[number] = shard
             self._open.move_to_end(number)

@@ -73,21 +73,25 @@ class ShardCache:
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
         return storage.join(self._folder, f"{os.path.basename(shard)[:100]}.{digest}.parsed")
 
-    def opened(self, shard: str) -> CachedShard | None:
-        """The parsed records of a shard; None if its file is missing or damaged."""
+    def opened(self, place: str) -> CachedShard | None:
+        """The parsed records in the file at `place`; None if it is missing or damaged."""
         try:
-            return CachedShard(self.place(shard), sum(self.frame_bytes))
+            return CachedShard(place, sum(self.frame_bytes))
         except (storage.NotFoundError, DamagedCacheError):
             return None
 
-    def made(self, shard: str) -> CachedShard:
+    def made(self, shard: str, place: str) -> CachedShard:
         """Parses a shard and opens its file, which replaces an older one.
+
+        Args:
+          shard: the shard.
+          place: the path of the file for the version of the shard that is expected.
 
         Raises:
           DamagedError: a record is bad, and none is skipped. Then there is no file.
-          RunError: the shard changes while it is read, or the file cannot be written.
+          RunError: the shard has changed, or the file cannot be written.
         """
-        place, damage = self.place(shard), list[DamagedError]()
+        damage = list[DamagedError]()
         write_cached_shard(place, self._blocks(shard, place, damage), damage)
         return CachedShard(place, sum(self.frame_bytes))
 

@@ -43,7 +43,7 @@ def test_labels_are_changed_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, labels: set[tuple[int, int]], decided: dict[Any, Any]
 ) -> None:
     """Against sets of labels, from which each decision removes one, or to which it adds one."""
-    ids = ["a", "b", "line\\x0abreak", "'quoted", "'=sum", "f"]
+    ids = [" a", "b ", "line\\x0abreak", "'quoted", "'=sum", "f"]
     shown = ["'=bird" if name == "=bird" else name for name in NAMES]
     rows = [
         f"1,{ids[row]},{shown[number]},{'missing' if is_missing else 'wrong'},0.5,{answer}"
@@ -52,7 +52,7 @@ def test_labels_are_changed_one_by_one(
     corrections = Corrections(table(tmp_path_factory.mktemp("decisions"), *rows))
     corrections.check(CLASSES)
     pairs = np.array(sorted(labels), np.int64).reshape(-1, 2)
-    videos = [b"a", b"b", b"line\nbreak", b"'quoted", b"=sum", b"f"]
+    videos = [b" a", b"b ", b"line\nbreak", b"'quoted", b"=sum", b"f"]
     corrected, added, removed = corrections.applied(videos, Labels(pairs[:, 0], pairs[:, 1]), CLASSES)
     changes = {pair: is_missing for pair, (is_missing, answer) in decided.items() if answer == "yes"}
     expected = (labels | {pair for pair in changes if changes[pair]}) - {pair for pair in changes if not changes[pair]}
@@ -115,6 +115,27 @@ def videos_of(made: pathlib.Path, split: str) -> set[str]:
 def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(RunError, match=message):
         read_decisions(table(tmp_path, row))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "agree"),
+    [
+        (("missing", "yes"), ("wrong", "no"), True),  # as it is decided after the records were made again
+        (("wrong", "yes"), ("missing", "no"), True),
+        (("wrong", "no"), ("wrong", "no"), True),
+        (("wrong", "no"), ("missing", "no"), False),
+        (("wrong", "yes"), ("wrong", "no"), False),
+    ],
+)
+def test_decisions_on_a_class_may_be_several_if_they_agree(
+    first: tuple[str, str], second: tuple[str, str], agree: bool, tmp_path: pathlib.Path
+) -> None:
+    path = table(tmp_path, *(f"1,a,cat,{kind},0.9,{answer}" for kind, answer in (first, second)))
+    if agree:
+        assert len(read_decisions(path)) == 2
+        return
+    with pytest.raises(RunError, match="line 3: the decision on class 'cat' of this video contradicts"):
+        read_decisions(path)
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])

@@ -50,6 +50,11 @@ class Decision(NamedTuple):
     kind: str
     is_right: bool | None
 
+    @property
+    def says_present(self) -> bool:
+        """Whether the class is there by this decision: a missing label that is, or a wrong one that is not."""
+        return (self.kind == MISSING) == self.is_right
+
 
 class Corrected(NamedTuple):
     """Labels of a batch after the decisions, and the rows of those that were added and removed."""
@@ -85,25 +90,26 @@ def read_decisions(path: str) -> list[Decision]:
 
 
 def _decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
-    video, label, kind, answer = ((row[name] or "").strip() for name in COLUMNS)
+    video, label, kind, answer = (row[name] or "" for name in COLUMNS)
+    label, kind, answer = label.strip(), kind.strip(), answer.strip()  # an id may begin or end with blanks
     if kind not in (WRONG, MISSING):
         raise RunError(f"{path}, line {line}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
     if answer.lower() not in _ANSWERS:
         raise RunError(f"{path}, line {line}: the decision is {answer[:40]!r}; expected yes or no, or nothing.")
-    if not video or not label:
-        raise RunError(f"{path}, line {line}: the {'class' if video else 'video'} is empty.")
+    if not video.strip() or not label:
+        raise RunError(f"{path}, line {line}: the {'class' if video.strip() else 'video'} is empty.")
     name = id_bytes(text_of_spreadsheet(video).encode("utf-8", "surrogateescape"))
     return Decision(line, name, text_of_spreadsheet(label), kind, _ANSWERS[answer.lower()])
 
 
 def _refuse_contradiction(path: str, decisions: Sequence[Decision]) -> None:
-    """A label cannot be both wrong and missing, and a row cannot be decided in two ways."""
+    """A class cannot be both there and not there."""
     earlier: dict[tuple[bytes, str], Decision] = {}
     for decision in decisions:
         if decision.is_right is None:
             continue
         first = earlier.setdefault((decision.video, decision.label), decision)
-        if (first.kind, first.is_right) != (decision.kind, decision.is_right):
+        if first.says_present != decision.says_present:
             raise RunError(
                 f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
                 f"that of line {first.line}; remove one of them."
