@@ -221,7 +221,8 @@ def shaping(config: Any) -> Iterator[Shaping]:
 def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
     """{option: value} of the options that shape the graph.
 
-    The name is the flag's. Hyper-parameters keep their section, because a model and a loss may use the same name.
+    An option has the name of its flag. A hyper-parameter keeps the name of its section as a prefix, because a model
+    and a loss may use the same name.
     """
     return {short_name(each.name): each.value for each in shapings if each.shapes != "nothing"}
 

@@ -137,7 +137,7 @@ def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> N
     assert told(capfd, tmp_path / "a")["a"]["problems"] == [
         f"record 2: {CUT}",
         "record 5: it is not an Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 2",
-        "record 6: it is not an Example or SequenceExample: protobuf refuses what is inside its features",
+        "record 6: it is not an Example or SequenceExample: protobuf cannot parse the content of its features",
     ]
     assert verify(tmp_path / "a", f"--manifest={tmp_path}/manifest.json") == 1
     assert not (tmp_path / "manifest.json").exists()

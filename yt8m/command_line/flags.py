@@ -342,7 +342,7 @@ def audit_flags() -> list[Flag]:
     return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
 
 
-OF_PARTS = "Hyper-parameters of the {}"  # the heading of the fields of models, and of losses
+OF_PARTS = "Hyper-parameters of the {}"  # the heading of these flags; {} is "models" or "losses"
 
 
 def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:

@@ -78,7 +78,7 @@ def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
 
 
 def scores_of_ranks(ranks: npt.NDArray[np.uint32]) -> Floats32:
-    """The scores for which `best_first` gave `ranks`."""
+    """The scores for which `best_first` gave `ranks`. The change of the bits is its own inverse."""
     bits = ranks.view(np.int32)
     return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
 
@@ -124,7 +124,7 @@ def hit_of(keys: Keys) -> Bools:
 
 
 def score_of(keys: Keys) -> Floats32:
-    """The score of each entry; `best_first` is its own inverse."""
+    """The score of each entry, as it was given to `pack`."""
     return scores_of_ranks(((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
 
 

@@ -2,11 +2,11 @@
 
 The videos are divided by a hash of their ids. A fifth of them, the planning part, gives a grid of thresholds for each
 class, and the threshold on it with which the tests begin. The other videos test the grid from there on, from the
-stricter to the looser thresholds, until one does not pass. The last that passed is the threshold of the class. A wrong
-threshold needs that the first threshold of the sequence whose precision is below the target passes, because the tests
-end there otherwise. So they need no correction for their number: fixed-sequence testing with split data, A. N.
-Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan and L. Lei, Learn then Test: Calibrating Predictive Algorithms to
-Achieve Risk Control (2021).
+stricter to the looser thresholds, until one does not pass. The last that passed is the threshold of the class. Consider
+the first threshold of the sequence whose precision is below the target. If it does not pass its test, the tests end
+there and the result is right. So the result can be wrong only if this one test errs, and the tests need no correction
+for their number. Source: fixed-sequence testing with split data, A. N. Angelopoulos, S. Bates, E. J. Candes, M. I.
+Jordan and L. Lei, Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control (2021).
 
 For one class the videos are independent. Given how many videos reach a threshold, the number of those that have the
 class is binomial, with the precision as its probability. So the tail of that distribution at the target is a valid
@@ -16,9 +16,9 @@ For one threshold for all classes, the predictions of one video are dependent, s
 Let a video have N predictions, H of them right, and let t be the target. The precision is at least t if the mean of
 Z = H - t N over all videos is not negative. If it is negative, the product of 1 + b Z over independent videos has an
 expectation below 1, for each fixed b > 0 that keeps all factors positive. So by Markov's inequality the product exceeds
-1 / (1 - confidence) with a probability of at most 1 - confidence: betting, I. Waudby-Smith and A. Ramdas, Estimating
-means of bounded random variables by betting, Journal of the Royal Statistical Society B 86 (2024). The planning part
-gives b.
+1 / (1 - confidence) with a probability of at most 1 - confidence. The planning part gives b. Source: I. Waudby-Smith
+and A. Ramdas, Estimating means of bounded random variables by betting, Journal of the Royal Statistical Society B 86
+(2024).
 """
 
 from __future__ import annotations

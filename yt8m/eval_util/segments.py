@@ -84,7 +84,9 @@ def mean_average_precision_at_n(
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
     numbers, names = np.asarray(classes, np.int64), np.asarray(segments)
     if numbers.ndim != 1 or numbers.shape != names.shape:
-        raise ValueError(f"{name} classes and segments must be as many; found {numbers.shape} and {names.shape}")
+        raise ValueError(
+            f"{name} classes and segments must be 1-D and of one length; found {numbers.shape}, {names.shape}"
+        )
     if names.dtype.kind == "O" and len(names) and isinstance(names[0], bytes):
         names = names.astype(np.bytes_)
     return numbers, np.char.decode(names, "utf-8") if names.dtype.kind == "S" else names.astype(np.str_)

@@ -126,7 +126,11 @@ def report_of(train_dir: str, step: int) -> dict[str, Any]:
 
 
 def sizes_in(folder: str) -> dict[str, int]:
-    """Bytes of the folder's own files together, and of each folder in it; the card itself is left out."""
+    """{part of an exported model: bytes}, without the card itself.
+
+    `files` stands for the files of the folder itself and those in `variables` and `assets`; each other folder is a
+    part of its own.
+    """
     sizes: dict[str, int] = {}
     for here, _, names in sorted(os.walk(folder)):
         part = os.path.relpath(here, folder).split(os.sep)[0]

@@ -245,9 +245,7 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
     renamed = {f"{name}:0": name for name in (*inputs, output)}
     frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), [output])
     if frozen.ByteSize() > _LARGEST_FILE:
-        raise RunError(
-            "the model cannot be written as ONNX: an ONNX file holds at most 2 GB, and its weights are more."
-        )
+        raise RunError("the model cannot be written as ONNX: an ONNX file holds at most 2 GB, and the model is larger.")
     try:
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name="")

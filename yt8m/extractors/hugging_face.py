@@ -1,6 +1,7 @@
 """Extractors that are networks of Hugging Face's library transformers: of pictures, of clips or of sound.
 
-Out of texts, a network of pictures and text, such as SigLIP or CLIP, makes a classifier of its features.
+A network of pictures and text, such as SigLIP or CLIP, also gives a classifier of its features without training: it
+computes a vector for each text that describes a class, and these vectors give the weights of the classifier.
 """
 
 from __future__ import annotations

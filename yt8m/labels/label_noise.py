@@ -325,7 +325,11 @@ def _wrong_share(labelled: Ints64, of_wrong: Floats64) -> float:
 
 
 def _missing_share(places: Floats64, labelled: Ints64, others: Ints64) -> float:
-    """The share of true labels that is missing: the least share of videos without the label above a place."""
+    """The share of true labels that is missing.
+
+    Above any place, the share of the videos that lack the label is at least this share. So the place at which the
+    upper bound of that share is least gives the estimate.
+    """
     _, yes, no = _pooled(places, labelled, others)
     above, without = np.cumsum(yes[::-1]), np.cumsum(no[::-1])
     bounds = _upper(without) / (above + _upper(without))

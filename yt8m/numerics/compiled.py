@@ -103,7 +103,7 @@ def _gradient(op: tf.Operation, *slopes: tf.Tensor) -> list[tf.Tensor | None]:
     )
 
 
-_SUMS = "_yt8m_sums"  # attribute of a graph: {name of a sum of `add_biases`: (bfloat16 products, biases)}
+_SUMS = "_yt8m_sums"  # attribute of a graph: {name of a result of `add_biases`: (bfloat16 products, biases)}
 
 
 def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:

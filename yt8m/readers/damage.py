@@ -84,7 +84,7 @@ class RecordCheck:
 
 
 def _other_level(reader: Any, payload: bytes) -> str:
-    """A sentence that says so if the record is of another level than `reader` reads; else empty."""
+    """The error text for a record whose level (frame or video) is not the one that `reader` reads; else empty."""
     try:
         record = shards.parse(payload)
     except ValueError:

@@ -277,7 +277,7 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
         message = _proto().FromString(payload)
     except DecodeError:
         list(field_sizes(payload))  # raises an error that names the place of the damage, if it finds it
-        raise ValueError("protobuf refuses what is inside its features") from None
+        raise ValueError("protobuf cannot parse the content of its features") from None
     context = {entry.key: _feature(entry.value) for entry in message.context.feature}
     lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
     return Record(context, {name: [_feature(frame) for frame in frames] for name, frames in lists.items()})

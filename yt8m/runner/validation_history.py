@@ -63,7 +63,7 @@ class History:
         self._path, self._best, self._data = storage.join(folder, NAME), best, data
         self.rows: list[dict[str, float | None]] = []
         self._epochs: list[int] = []
-        self._first_compared = 0  # index into `rows`: those before it were forgotten by an earlier start
+        self._first_compared = 0  # index into `rows`: earlier rows no longer count for the best one
         self.pending: int | None = None
         self.pending_epochs = 0
 

@@ -1,4 +1,7 @@
-"""The interface of a trained model that is ready to score videos, whatever file it comes from; its best classes."""
+"""The interface of a trained model that scores videos, whatever kind of file it comes from.
+
+Also chooses the classes to show, from the scores: the best ones, or those that reach their thresholds.
+"""
 
 from __future__ import annotations
 

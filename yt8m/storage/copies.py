@@ -159,7 +159,10 @@ def is_held(prefix: str) -> bool:
 
 
 def _hard_links(prefix: str) -> str:
-    """The prefix of hard links to the files. The index gets its name last, since it is the first file to be deleted."""
+    """Makes hard links to the files `prefix.*` of a checkpoint; returns the prefix of the links.
+
+    The index is linked last. It is the first file to be deleted, so if it is still there, no other file was missed.
+    """
     folder, name = os.path.split(prefix)
     here = folder_for("held", os.path.abspath(prefix))
     shutil.rmtree(here, ignore_errors=True)

@@ -54,7 +54,7 @@ def lock_until_closed(descriptor: int) -> None:
 
 
 def unfinished_in(folder: str, name: str | None = None) -> list[Unfinished]:
-    """What lies unfinished in a folder, or only that which becomes `name`."""
+    """The unfinished files and folders in `folder`; with `name`, only those that are to get this name."""
     start = re.escape(_hidden(name)) if name is not None else r"\..+"
     form = re.compile(rf"{start}\.(\d+)\.([0-9a-f]{{8}})?[0-9a-f]{{8}}\.tmp", re.DOTALL)
     try:
@@ -65,7 +65,10 @@ def unfinished_in(folder: str, name: str | None = None) -> list[Unfinished]:
 
 
 def discard_orphans(folder: str, name: str | None = None) -> None:
-    """Removes what killed processes of this machine left unfinished in a folder, or only that which becomes `name`."""
+    """Removes the unfinished files and folders that killed processes of this machine left in `folder`.
+
+    With `name`, removes only those that were to get this name.
+    """
     for orphan in unfinished_in(folder, name):
         # It stays if another user owns it, or if the file system has no locks.
         with contextlib.suppress(OSError):

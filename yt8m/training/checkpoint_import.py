@@ -136,7 +136,10 @@ class Checkpoint(NamedTuple):
         return int(self.value(STEP)) if STEP in self.shapes else 0
 
     def input_transform(self) -> str:
-        """The transform that makes `input_batch` in the graph (`.meta`) beside it; empty if no graph shows it."""
+        """The input transform in the graph of the checkpoint (its `.meta` file), such as `l2_normalize`.
+
+        Empty if there is no such file, or if its graph shows none of the transforms that are looked for.
+        """
         try:
             graph = tf.MetaGraphDef.FromString(storage.read_bytes(f"{self.path}.meta"))
             output = collections.predict_names_in(graph)["input_batch"]

@@ -112,11 +112,11 @@ def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
         read_answers(export(tmp_path, task("a", ["cat"]), {"id": 3, "classes": "cat"}))
     with pytest.raises(RunError, match="task 2: there is a task of video 'a' already"):
         read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
-    with pytest.raises(RunError, match=r"task 1: .*the choices are no list"):
+    with pytest.raises(RunError, match=r"task 1: .*the choices are not a list"):
         read_answers(export(tmp_path, task("a", "cat")))
-    with pytest.raises(RunError, match=r"task 1: .*a choice is no text"):
+    with pytest.raises(RunError, match=r"task 1: .*a choice is not text"):
         read_answers(export(tmp_path, task("a", [["Animal", "cat"]])))
-    with pytest.raises(RunError, match=r"task 1: .*the annotations are no list"):
+    with pytest.raises(RunError, match=r"task 1: .*the annotations are not a list"):
         read_answers(export(tmp_path, {"data": {"id": "a"}, "annotations": {}}))
     taxonomy = task("a", ["cat"])
     taxonomy["annotations"][0]["result"] = [

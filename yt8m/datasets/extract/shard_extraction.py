@@ -137,7 +137,7 @@ class _NothingWrittenError(Exception):
 class ShardFiles:
     """One shard of each level, while it is written. Use it in a `with` block; the files appear at its end.
 
-    No file appears if no video was added, and a file of an earlier start is removed.
+    If no video was added, no file appears, and a file that an earlier start wrote at such a path is removed.
 
     Args:
       paths: {level: path of the shard}.

@@ -107,8 +107,8 @@ def _check_published(source: PublishedFile, path: str) -> None:
     for kind, published in (("md5", source.md5), ("sha256", source.sha256)):
         if published and (digest := _digest(path, kind)) != published:
             raise RunError(
-                f"{path} has the {kind} {digest}; {published} is published. Remove it, and it is fetched again from "
-                f"{source.address}."
+                f"{path} has the {kind} {digest}; expected the published {published}. Remove the file, and it is "
+                f"fetched again from {source.address}."
             )
 
 

@@ -90,7 +90,7 @@ def _id(value: Any) -> str:
 def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
     """The classes that each person chose who answered; skipped tasks are no answers."""
     if not isinstance(annotations, list):
-        raise TypeError("the annotations are no list")
+        raise TypeError("the annotations are not a list")
     people: dict[Any, frozenset[str]] = {}
     for number, annotation in enumerate(sorted(annotations, key=_time)):
         if not annotation.get("was_cancelled", False):
@@ -119,9 +119,9 @@ def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
         raise TypeError(f"the control {CONTROL} is of type {', '.join(sorted(others))}, not choices")
     chosen = [result["value"]["choices"] for result in results]
     if not all(isinstance(choices, list) for choices in chosen):
-        raise TypeError("the choices are no list")
+        raise TypeError("the choices are not a list")
     if not all(isinstance(choice, str) for choices in chosen for choice in choices):
-        raise TypeError("a choice is no text")
+        raise TypeError("a choice is not text")
     return frozenset(choice.strip() for choices in chosen for choice in choices)
 
 

@@ -438,7 +438,7 @@ class Output:
 
 
 def making_folder(out: str, level: str) -> str:
-    """The folder whose name changes to that of the level when the records are complete."""
+    """The folder in which the records of a level are made. Once they are complete, it is renamed to `level`."""
     return storage.join(out, f".{level}.making")
 
 
