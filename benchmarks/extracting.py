@@ -28,7 +28,7 @@ from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
 from yt8m.extractors import Clips, OpenedExtractor, Pictures
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request
-from yt8m.extractors.inception import PICTURES, POOLED, Inception
+from yt8m.extractors.published_features import PICTURES, POOLED, Inception
 from yt8m.lazy import tf
 
 HEIGHT, WIDTH, _FPS = 240, 320, 25

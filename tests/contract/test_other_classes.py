@@ -12,7 +12,7 @@ from contract.model_cases import VARIANTS, C, D, class_of, quick
 from contract.model_session import NUM_FRAMES, quick_session, tiny
 
 from yt8m import models
-from yt8m.graph.class_axes import NEW, ClassAxis, ClassMap, class_axes
+from yt8m.graph.restore import NEW, ClassAxis, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks
 from yt8m.types import ModelOutput

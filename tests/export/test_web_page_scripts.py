@@ -15,8 +15,8 @@ import browser
 import numpy as np
 import pytest
 
+from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoding import _Picture, _reformatters
-from yt8m.extractors.forms import Scaling
 from yt8m.records.data_format import dequantized
 from yt8m.scoring.video_predictions import Timeline, classes_of_rows
 

@@ -10,9 +10,9 @@ import made_videos
 import pytest
 
 from yt8m.extractors import decoder_pool
+from yt8m.extractors.base import Scaling, Sound
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode
-from yt8m.extractors.forms import Scaling, Sound
 
 GENEROUS = Limits(seconds=200.0)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.signal
 
+from yt8m.extractors.base import Scaling, Sound
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode
-from yt8m.extractors.forms import Scaling, Sound
 
 SOUND = Sound(16000, 15600, 16000)
 TONE = made_videos.tone("square")

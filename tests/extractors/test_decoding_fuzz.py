@@ -9,9 +9,9 @@ import made_videos
 import numpy as np
 import pytest
 
+from yt8m.extractors.base import Sound
 from yt8m.extractors.decoder_pool import DecoderPool, Decoding, Limits
 from yt8m.extractors.decoding import DecodeError, Request
-from yt8m.extractors.forms import Sound
 
 _LIMITS = Limits(seconds=60.0, megabytes=2048)
 _KINDS = ("cut", "flipped", "zeroed", "removed", "repeated", "swapped")

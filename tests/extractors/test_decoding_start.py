@@ -8,8 +8,8 @@ import made_videos
 import numpy as np
 import pytest
 
+from yt8m.extractors.base import Sound
 from yt8m.extractors.decoding import Request, decode
-from yt8m.extractors.forms import Sound
 
 SOUND = Sound(16000, 15600, 16000)
 _LONGEST = 14.0

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.extractors.forms import Sound
+from yt8m.extractors.base import Sound
+from yt8m.extractors.published_features import log_mel
 from yt8m.extractors.sampling import Windows, nearest_rows
-from yt8m.extractors.vggish import log_mel
 
 
 def chosen(times: list[float], per_second: float, start: float = 0.0, end: float | None = None, most: int = 300):

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yt8m.extractors.base import Clips, Scaling
 from yt8m.extractors.decoding import Request, decode
-from yt8m.extractors.forms import Clips, Scaling
 from yt8m.extractors.sampling import NearestClips, clip_of_row, nearest_rows
 
 MOVING = made_videos.shape("stripes")

@@ -1,9 +1,13 @@
 """Extractors compute features from the pictures and the sound of videos. `extractors.names()` lists them."""
 
 from yt8m.extractors.base import (
+    Clips,
     Extractor,
     OpenedExtractor,
+    Pictures,
     PublishedFile,
+    Scaling,
+    Sound,
     create,
     get,
     hyper_parameters,
@@ -11,7 +15,6 @@ from yt8m.extractors.base import (
     names,
     weights,
 )
-from yt8m.extractors.forms import Clips, Pictures, Scaling, Sound
 
 __all__ = ["Clips", "Extractor", "OpenedExtractor", "Pictures", "PublishedFile", "Scaling", "Sound"]
 __all__ += ["create", "get", "hyper_parameters", "kind_of", "names", "weights"]

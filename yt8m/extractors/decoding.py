@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, missing_extra
 from yt8m.extractors import containers
-from yt8m.extractors.forms import Clips, Scaling, Sound
+from yt8m.extractors.base import Clips, Scaling, Sound
 from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
 _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations

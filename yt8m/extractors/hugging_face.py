@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
-from yt8m.extractors import hub_files
+from yt8m.extractors import hub_networks
 from yt8m.extractors.base import (
+    Clips,
     Compute,
     Extractor,
     OpenedExtractor,
+    Sound,
     named,
     option_of,
     refuse_settings_of_other_forms,
     weights,
 )
-from yt8m.extractors.forms import Clips, Sound
-from yt8m.extractors.hub_processors import Processor, processor_of
+from yt8m.extractors.hub_networks import Processor, processor_of
 from yt8m.options import option
 
 _TEXTS_AT_ONCE = 256
@@ -79,7 +80,7 @@ class HuggingFaceNetwork(Extractor):
 
     def located(self, path: str) -> tuple[str, dict[str, Any]]:
         """See `Extractor`; the commit of a repository is fixed."""
-        folder, commit = hub_files.locate(path, self.hf_revision, with_code=self.trust_code)
+        folder, commit = hub_networks.locate(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
 
     def refuse_unused(self) -> None:
@@ -92,12 +93,12 @@ class HuggingFaceNetwork(Extractor):
 
     def files_of(self, path: str) -> list[str]:
         """See `Extractor`."""
-        return hub_files.files_of(path, with_code=self.trust_code)
+        return hub_networks.files_of(path, with_code=self.trust_code)
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`."""
-        transformers, name = hub_files.import_transformers(f"hf:{self.hf_model}"), f"hf:{self.hf_model}"
+        transformers, name = hub_networks.import_transformers(f"hf:{self.hf_model}"), f"hf:{self.hf_model}"
         import torch
 
         device, folder = _usable_device(torch, self.hf_device), weights["hf_model"]
@@ -144,7 +145,7 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
     """
     import safetensors
 
-    hub_files.read_settings(storage.join(folder, "config.json"))
+    hub_networks.read_settings(storage.join(folder, "config.json"))
     try:
         network, info = transformers.AutoModel.from_pretrained(
             folder,
@@ -226,7 +227,7 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
       UsageError: the network takes no texts, or lacks a part.
     """
     name = f"hf:{extractor.hf_model}"
-    transformers = hub_files.import_transformers(name)
+    transformers = hub_networks.import_transformers(name)
     import torch
 
     with about_network(name), torch.inference_mode():

@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.extractors.base import Compute, Extractor, OpenedExtractor, named, option_of, weights
-from yt8m.extractors.forms import INTERPOLATIONS, Clips, Pictures, Scaling
+from yt8m.extractors.base import (
+    INTERPOLATIONS,
+    Clips,
+    Compute,
+    Extractor,
+    OpenedExtractor,
+    Pictures,
+    Scaling,
+    named,
+    option_of,
+    weights,
+)
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option

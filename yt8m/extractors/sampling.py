@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.extractors.forms import Clips, Sound
+from yt8m.extractors.base import Clips, Sound
 
 F = TypeVar("F")  # a frame
 P = TypeVar("P")  # what is kept of it

@@ -272,8 +272,8 @@ def _class_logits(net: Net, outputs: tf.Tensor, vocab_size: int, l2_penalty: flo
     """w_c h_g(c) + b_c, [B, C], from the outputs h [B, G, E] of the queries.
 
     The group g(c) of class c is stored, so that a class keeps its query if classes are added, removed or reordered
-    (`graph.class_axes`); at the start the classes are divided in their order, as published. Weights are sorted by group
-    and multiplied group by group: a [B, C, E] of outputs by class is never stored.
+    (`graph.restore.ClassMap`); at the start the classes are divided in their order, as published. Weights are sorted by
+    group and multiplied group by group: a [B, C, E] of outputs by class is never stored.
     """
     queries, size = int(outputs.shape[1]), int(outputs.shape[2])
     weights = net.variable("weights", [size, vocab_size], tf.glorot_normal_initializer(), l2_penalty=l2_penalty)

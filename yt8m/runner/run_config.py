@@ -13,8 +13,8 @@ from yt8m.config.train_config import EngineConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.graph import Modeler
-from yt8m.graph.class_axes import ClassMap
 from yt8m.graph.optimizers import Columns
+from yt8m.graph.restore import ClassMap
 from yt8m.options import option, sections_of
 from yt8m.runner.lines import StepLine, StepValues
 from yt8m.runner.signals import StopSignals

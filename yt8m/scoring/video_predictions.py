@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
 from yt8m.errors import missing_extra
+from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
-from yt8m.extractors.forms import Scaling
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import Scorer, video_features
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for

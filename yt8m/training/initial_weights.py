@@ -10,7 +10,7 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph.class_axes import NEW, ClassMap, class_axes
+from yt8m.graph.restore import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.class_matching import Matching, match_classes, read_renames

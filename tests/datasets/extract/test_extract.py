@@ -27,8 +27,8 @@ from yt8m.datasets.extract import computing
 from yt8m.datasets.extract.journal import Journal
 from yt8m.datasets.make_records import output
 from yt8m.errors import RunError, UsageError
+from yt8m.extractors.base import Sound
 from yt8m.extractors.decoding import Request, decode
-from yt8m.extractors.forms import Sound
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.storage import copies
 

@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from yt8m.datasets.extract import weights
 from yt8m.errors import RunError
 from yt8m.extractors import Extractor
-from yt8m.extractors.base import Compute, OpenedExtractor, refuse_settings_of_other_forms
+from yt8m.extractors.base import (
+    Clips,
+    Compute,
+    Form,
+    OpenedExtractor,
+    Pictures,
+    Sound,
+    blank,
+    refuse_settings_of_other_forms,
+)
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
-from yt8m.extractors.forms import Clips, Form, Pictures, Sound, blank
 from yt8m.extractors.sampling import clip_of_row
 from yt8m.records import shards
 from yt8m.records.data_format import Range

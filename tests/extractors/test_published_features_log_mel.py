@@ -8,7 +8,7 @@ import scipy.fft
 import scipy.signal
 from golden_data import golden
 
-from yt8m.extractors.vggish import ROWS, SAMPLES, log_mel, mel_filter_bank
+from yt8m.extractors.published_features import ROWS, SAMPLES, log_mel, mel_filter_bank
 
 
 @pytest.mark.parametrize(("lowest", "name"), [(20.0, "from_20_hz"), (0.0, "from_0_hz")])

@@ -9,9 +9,7 @@ from golden_data import real_data
 
 from yt8m import extractors
 from yt8m.errors import UsageError
-from yt8m.extractors import frozen_graphs
-from yt8m.extractors.frozen_graphs import projected
-from yt8m.extractors.inception import whitening
+from yt8m.extractors.published_features import projected, read_arrays, whitening
 from yt8m.lazy import tf
 from yt8m.records import data_format
 
@@ -55,7 +53,7 @@ def test_the_files_may_be_a_graph_a_folder_or_the_published_archives(
             found.append(compute(pictures))
     np.testing.assert_array_equal(*found)
     for one, other in zip(
-        frozen_graphs.arrays(archive, ("mean", "eigenvals", "eigenvecs")), stand_ins.picture_pca().values(), strict=True
+        read_arrays(archive, ("mean", "eigenvals", "eigenvecs")), stand_ins.picture_pca().values(), strict=True
     ):
         np.testing.assert_array_equal(one, other)
 

@@ -10,7 +10,7 @@ import stand_ins
 
 from yt8m import extractors
 from yt8m.errors import UsageError
-from yt8m.extractors.vggish import EMBEDDING, SPECTROGRAM, log_mel
+from yt8m.extractors.published_features import EMBEDDING, SPECTROGRAM, log_mel
 from yt8m.lazy import tf
 
 

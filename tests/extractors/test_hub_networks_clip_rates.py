@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yt8m.extractors import hub_processors
+from yt8m.extractors import hub_networks
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from yt8m.extractors import hub_processors
         ("timesformer", 16, 30 / 16),
         ("timesformer", 96, 30 / 4),
         ("timesformer", 12, 30 / 32),
-        ("unknown", 16, hub_processors.USUAL),
+        ("unknown", 16, hub_networks.USUAL),
     ],
 )
 def test_rates(family: str, frames: int, rate: float) -> None:
-    assert hub_processors.training_rate(family, frames) == rate
+    assert hub_networks.training_rate(family, frames) == rate

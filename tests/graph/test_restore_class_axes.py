@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.graph.class_axes import NEW, ClassAxis, ClassMap, class_axes
+from yt8m.graph.restore import NEW, ClassAxis, ClassMap, class_axes
 
 
 def test_axes_are_those_that_grow_with_the_classes() -> None:

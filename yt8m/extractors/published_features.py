@@ -1,0 +1,324 @@
+"""The published features: of pictures (`rgb`) and of sound (`audio`), approximately as YouTube-8M has them.
+
+`rgb` is Inception-v3 of 2015-12-05, then the PCA and the whitening of YouTube-8M. `audio` is VGGish without its last
+ReLU, then AudioSet's PCA. VGGish takes logarithmic mel spectrograms, which `log_mel` computes in NumPy, with the
+parameters of AudioSet: windows of 25 ms every 10 ms, a periodic Hann window, an FFT of 512 values, magnitudes, 64 mel
+bands from 125 to 7500 Hz, log(mel + 0.01).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
+from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.records.data_format import PUBLISHED, Range
+from yt8m.storage import copies
+
+_GRAPH = PublishedFile(
+    "inception-2015-12-05.tgz", "https://download.tensorflow.org/models/image/imagenet/inception-2015-12-05.tgz"
+)
+_PICTURE_PCA = PublishedFile("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
+_GRAPH_IN_ARCHIVE = "classify_image_graph_def.pb"
+# The published graph decodes one JPEG into DecodeJpeg:0. After it, these tensors take and give whole batches: pictures
+# of any size as floats from 0 to 255, which the graph scales to 299 x 299, and the 2048 values of each.
+PICTURES, POOLED = "ExpandDims:0", "pool_3:0"
+_STABILIZER = 1e-4  # added to the eigenvalues, as the published feature extractor does
+
+
+@named("inception")
+@dataclass(frozen=True)
+class Inception(Extractor):
+    """Features of pictures as YouTube-8M has them, approximately: 1024 values."""
+
+    feature: ClassVar[str] = "rgb"
+    size: ClassVar[int] = 1024
+    bytes_range: ClassVar[Range | None] = PUBLISHED
+
+    inception_graph: str = weights("Inception-v3 of 2015-12-05: the .tgz, or the frozen graph (.pb) out of it", _GRAPH)
+    inception_pca: str = weights(
+        "PCA of rgb: the .tgz, or a folder or .npz with mean, eigenvals and eigenvecs (.npy)", _PICTURE_PCA
+    )
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`."""
+        path, pca = weights["inception_graph"], weights["inception_pca"]
+        mean, matrix = whitening(pca, self.size)
+        content, shape = archive_member(path, _GRAPH_IN_ARCHIVE), [None, None, None, 3]
+        with open_frozen(content, path, PICTURES, POOLED, shape) as pooled:
+
+            def values_of(pictures: NDArray[Any]) -> NDArray[np.float32]:
+                return pooled(pictures.astype(np.float32)).reshape(len(pictures), -1)
+
+            yield projected(values_of, mean, matrix, pca)
+
+
+def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean [D], and the matrix [D, size] of the first principal components by the roots of their eigenvalues.
+
+    (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4), as google/youtube-8m's feature extractor.
+
+    Args:
+      path: the arrays mean [D], eigenvals [D] and eigenvecs [D, D], a component in each row.
+      size: number of components.
+
+    Raises:
+      UsageError: the arrays cannot be read, or have other shapes.
+    """
+    mean, values, vectors = read_arrays(path, ("mean", "eigenvals", "eigenvecs"))
+    width = mean.size
+    if values.size != width or vectors.shape != (width, width) or width < size:
+        shapes = ", ".join(str(list(array.shape)) for array in (mean, values, vectors))
+        raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
+    return mean.reshape(-1), vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)
+
+
+_AUDIOSET = "https://storage.googleapis.com/audioset"
+_VGGISH = PublishedFile("vggish_model.ckpt", f"{_AUDIOSET}/vggish_model.ckpt", "d1c7011e6366aa34176bb05c705e31a8")
+_SOUND_PCA = PublishedFile(
+    "vggish_pca_params.npz",
+    f"{_AUDIOSET}/vggish_pca_params.npz",
+    md5="c80cae691033abe7c7ecd11ea39fc834",
+    sha256="4d878af3e306defbfb37095365aa7e5a6cecb86bad13e859e626151c4e6a8b9d",
+)
+SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
+_CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
+_DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")
+
+RATE, ROWS, BANDS = 16000, 96, 64
+_WINDOW, _STEP, _FFT = 400, 160, 512
+_LOWEST, _HIGHEST, _OFFSET = 125.0, 7500.0, 0.01
+SAMPLES = (ROWS - 1) * _STEP + _WINDOW  # samples of the waveform that ROWS rows cover
+
+
+@named("vggish")
+@dataclass(frozen=True)
+class Vggish(Extractor):
+    """Features of sound as YouTube-8M has them, approximately: 128 values a second of sound."""
+
+    feature: ClassVar[str] = "audio"
+    takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
+    size: ClassVar[int] = 128
+    bytes_range: ClassVar[Range | None] = PUBLISHED
+    rate: ClassVar[int] = RATE
+    window: ClassVar[int] = SAMPLES
+    hop: ClassVar[int] = RATE  # one second, as in MediaPipe's graph of YouTube-8M; VGGish's own demo takes 0.96 s
+
+    vggish_model: str = weights("VGGish: its checkpoint, or a frozen graph (.pb)", _VGGISH)
+    vggish_pca: str = weights("PCA of audio: .npz with pca_means and pca_eigen_vectors", _SOUND_PCA)
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`."""
+        means, vectors = read_arrays(weights["vggish_pca"], ("pca_means", "pca_eigen_vectors"))
+        if vectors.shape != (self.size, self.size) or means.size != self.size:
+            shapes = f"{list(means.shape)} and {list(vectors.shape)}"
+            raise UsageError(
+                f"{weights['vggish_pca']}: pca_means and pca_eigen_vectors are {shapes}; expected [128] and [128, 128]."
+            )
+        with _model(weights["vggish_model"]) as embeddings:
+            pca = weights["vggish_pca"]
+            yield projected(lambda sound: embeddings(log_mel(sound)), means.reshape(-1), vectors.T, pca)
+
+
+def _model(path: str) -> contextlib.AbstractContextManager[Compute]:
+    if path.lower().endswith(".pb"):
+        return open_frozen(storage.read_bytes(path), path, SPECTROGRAM, EMBEDDING, [None, ROWS, BANDS])
+    local = copies.file_copy(path)
+    problem = f"{path} is neither a frozen graph (.pb) nor the checkpoint of VGGish"
+    return open_graph(lambda: _of_checkpoint(local), problem)
+
+
+def _of_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds VGGish with the weights of a checkpoint as constants; the checkpoint gives the sizes of the layers.
+
+    Source: vggish_slim.py of AudioSet (tensorflow/models). The embedding is taken before the last ReLU, as in
+    MediaPipe's graph of YouTube-8M.
+    """
+    checkpoint = tf.train.load_checkpoint(path)
+
+    def variables(layer: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        return checkpoint.get_tensor(f"vggish/{layer}/weights"), checkpoint.get_tensor(f"vggish/{layer}/biases")
+
+    spectrograms = tf.placeholder(tf.float32, [None, ROWS, BANDS])
+    net = spectrograms[..., tf.newaxis]
+    for block in _CONVOLUTIONS:
+        for layer in block:
+            kernel, bias = variables(layer)
+            net = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(net, kernel, 1, "SAME"), bias))
+        net = tf.nn.max_pool2d(net, 2, 2, "SAME")
+    net = tf.reshape(net, [-1, int(np.prod(net.shape[1:]))])
+    for layer in _DENSE:
+        matrix, bias = variables(layer)
+        net = tf.nn.bias_add(tf.matmul(net if layer == _DENSE[0] else tf.nn.relu(net), matrix), bias)
+    return spectrograms, net
+
+
+def log_mel(waveforms: NDArray[Any]) -> NDArray[np.float32]:
+    """The spectrograms, float32 [N, rows, 64], of waveforms [N, samples] at 16 kHz; rows = 1 + (samples - 400) // 160.
+
+    Source: mel_features.log_mel_spectrogram of AudioSet (tensorflow/models).
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(waveforms, _WINDOW, axis=-1)[:, ::_STEP]
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi / _WINDOW * np.arange(_WINDOW))
+    magnitudes = np.abs(np.fft.rfft(windows * hann, _FFT))
+    bank = mel_filter_bank(_FFT // 2 + 1, RATE, BANDS, _LOWEST, _HIGHEST)
+    return np.asarray(np.log(magnitudes @ bank + _OFFSET), np.float32)
+
+
+@functools.lru_cache(8)
+def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: float) -> NDArray[np.float64]:
+    """The matrix [bins, bands] that maps magnitudes of a spectrum to mel bands.
+
+    Each band is a triangle on the mel scale of HTK, 1127 ln(1 + f / 700), from the centre of the band below to that
+    of the band above. As in the bank of MediaPipe, the bins up to `lowest`, rounded, count for no band.
+
+    Args:
+      bins: number of bins of the spectrum, from 0 Hz to half of `rate`.
+      rate: samples per second.
+      bands: number of mel bands.
+      lowest, highest: the limits of the bands in Hz.
+    """
+    hertz = np.linspace(0.0, rate / 2, bins)
+    edges = np.linspace(_mel(lowest), _mel(highest), bands + 2)
+    place, widths = _mel(hertz)[:, np.newaxis], np.diff(edges)
+    rising, falling = (place - edges[:-2]) / widths[:-1], (edges[2:] - place) / widths[1:]
+    matrix = np.maximum(0.0, np.minimum(rising, falling))
+    matrix[: int(1.5 + lowest / (rate / 2 / (bins - 1)))] = 0.0
+    return np.asarray(matrix)
+
+
+def _mel(hertz: Any) -> Any:
+    return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
+
+
+ARCHIVES = (".tgz", ".tar.gz")
+
+
+@contextlib.contextmanager
+def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequence[int | None]) -> Iterator[Compute]:
+    """Loads a frozen graph; yields the function from values of `feed` to the values of `fetch`.
+
+    Args:
+      content: the serialized GraphDef.
+      path: where it comes from, for messages.
+      feed, fetch: names of tensors in the graph, such as `pool_3:0`.
+      shape: shape of the values; None for a dimension of any size. The published graph declares a batch of 1 for
+        `feed`, so a placeholder of this shape takes the place of that tensor.
+
+    Raises:
+      UsageError: this is not a frozen graph, or it lacks one of the tensors.
+    """
+
+    def build() -> tuple[tf.Tensor, tf.Tensor]:
+        definition = tf.GraphDef()
+        definition.ParseFromString(content)
+        placeholder = tf.placeholder(tf.float32, shape)
+        (output,) = tf.import_graph_def(definition, {feed: placeholder}, return_elements=[fetch], name="")
+        return placeholder, output
+
+    with open_graph(build, f"{path} is not a frozen graph with the tensors {feed} and {fetch}") as compute:
+        yield compute
+
+
+@contextlib.contextmanager
+def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -> Iterator[Compute]:
+    """Builds a graph of its own; yields the function from the first to the second tensor that `build` returns.
+
+    The session uses a GPU if there is one, and takes as much of its memory as it needs.
+
+    Raises:
+      UsageError: `build` fails; the message begins with `problem`.
+    """
+    graph = tf.Graph()
+    with graph.as_default():
+        try:
+            placeholder, output = build()
+        except (ValueError, KeyError, tf.errors.OpError) as error:
+            raise UsageError(f"{problem}: {first_line(error)[:300]}. Give the right file.") from error
+        except Exception as error:  # protobuf's DecodeError has no public base class
+            if type(error).__name__ != "DecodeError":
+                raise
+            raise UsageError(f"{problem}: it is damaged, or of another kind. Give the right file.") from error
+    config = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
+    with quiet_native_stderr():
+        session = tf.Session(graph=graph, config=config)
+
+    def compute(values: NDArray[np.generic]) -> NDArray[np.float32]:
+        try:
+            return np.asarray(session.run(output, {placeholder: values}), np.float32)
+        except tf.errors.OpError as error:
+            raise RunError(f"the extractor fails: {first_line(error)}") from error
+
+    with session:
+        yield compute
+
+
+def projected(values_of: Compute, mean: NDArray[np.float64], matrix: NDArray[np.float64], path: str) -> Compute:
+    """The function from inputs [N, ...] to (`values_of` - mean) @ matrix, float32 [N, size].
+
+    Args:
+      values_of: maps inputs to values [N, D].
+      mean: [D].
+      matrix: [D, size].
+      path: where both come from, for messages.
+    """
+
+    def compute(inputs: NDArray[Any]) -> NDArray[np.float32]:
+        values = values_of(inputs)
+        if values.shape[1] != len(mean):
+            raise UsageError(f"{path}: this PCA is of {len(mean)} values, the graph gives {values.shape[1]}")
+        return np.asarray((values - mean) @ matrix, np.float32)
+
+    return compute
+
+
+def archive_member(path: str, name: str) -> bytes:
+    """The content of the file `name` in the archive `path`; if `path` is not an archive, the content of that file.
+
+    Raises:
+      UsageError: there is no such file, or the archive is damaged.
+    """
+    if not path.lower().endswith(ARCHIVES):
+        return storage.read_bytes(path)
+    with storage.open_read(path) as file:
+        try:
+            with tarfile.open(fileobj=file) as archive:
+                entries = {entry.name.rpartition("/")[2]: entry for entry in archive if entry.isfile()}
+                if name not in entries:
+                    raise UsageError(f"{path} holds {', '.join(entries) or 'no file'}; expected {name}.")
+                return archive.extractfile(entries[name]).read()  # type: ignore[union-attr]
+        except (tarfile.TarError, EOFError, OSError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{path} is not an archive that can be read: {error}. Fetch it again.") from error
+
+
+def read_arrays(path: str, wanted: Sequence[str]) -> list[NDArray[np.float64]]:
+    """The arrays `wanted` (in this order) out of an archive or a folder of .npy files, or out of an .npz file.
+
+    Raises:
+      UsageError: an array is missing or cannot be read.
+    """
+    try:
+        if path.lower().endswith(".npz"):
+            with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as file:
+                return [np.asarray(file[name], np.float64) for name in wanted]
+        if path.lower().endswith(ARCHIVES):
+            contents = [archive_member(path, f"{name}.npy") for name in wanted]
+        else:
+            contents = [storage.read_bytes(storage.join(path, f"{name}.npy")) for name in wanted]
+        return [np.asarray(np.load(io.BytesIO(content), allow_pickle=False), np.float64) for content in contents]
+    except (ValueError, KeyError, EOFError, RunError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} does not hold the arrays {', '.join(wanted)}: {error}.") from error
