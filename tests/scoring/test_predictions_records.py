@@ -18,6 +18,9 @@ from yt8m.command_line import cli
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.shards import DamagedError
+from yt8m.runner import checkpoints
+from yt8m.scoring import fed_graph
+from yt8m.scoring.model_input import types_of
 
 CLASSES, SIZE = 30, 6
 DATA = ["--feature_names=mean_rgb", f"--feature_sizes={SIZE}", f"--num_classes={CLASSES}"]
@@ -68,6 +71,51 @@ def test_the_best_classes_in_words(world, capsys):
             assert float(line.split()[0]) == pytest.approx(scores[row, index], abs=6e-4)
             assert names[index] in line
             assert ("*" in line) == (index in labels)
+
+
+def test_a_few_records_need_no_ops_that_parse_them_and_the_checkpoint_is_checked_once(world, monkeypatch):
+    graphs, checked = [], []
+    build, problem_of = fed_graph.build_towers, checkpoints.problem_of
+    monkeypatch.setattr(
+        fed_graph,
+        "build_towers",
+        lambda *args, **more: (graphs.append(tf.get_default_graph()), build(*args, **more))[1],
+    )
+    monkeypatch.setattr(checkpoints, "problem_of", lambda path: (checked.append(path), problem_of(path))[1])
+    assert cli.main(["predict", f"--model={world}/run", f"{world}/a.tfrecord"]) == 0
+    (graph,), (path,) = graphs, checked
+    assert path == f"{world}/run/model.ckpt-8"
+    kinds = {op.type for op in graph.get_operations()}
+    assert "MatMul" in kinds
+    assert not [kind for kind in kinds if "Parse" in kind or "Proto" in kind or kind == "Assert"]
+
+
+@pytest.mark.parametrize("names", [("rgb", "audio/floats"), ("rgb", "audio")])
+def test_parsed_frames_have_the_scores_of_the_records(tmp_path, names):
+    """The model was trained on the first 3 frames of a video; most videos have more."""
+    draw = np.random.default_rng(1)
+    rows = [
+        {"rgb": draw.integers(0, 256, (length, SIZE), np.uint8), names[1]: draw.integers(0, 256, (length, 2), np.uint8)}
+        for length in range(1, 7)
+    ]
+    if names[1].endswith("floats"):
+        rows = [{**frames, names[1]: frames[names[1]].astype("f4") / 64 - 2} for frames in rows]
+    records = [
+        frame_record({"id": [b"v%d" % row], "labels": [row]}, {name: list(values) for name, values in frames.items()})
+        for row, frames in enumerate(rows)
+    ]
+    path = write_shard(tmp_path / "a.tfrecord", records)
+    data = [f"--feature_names={','.join(names)}", f"--feature_sizes={SIZE},2", f"--num_classes={CLASSES}"]
+    flags = ["--frame_features", "--model=FrameLevelLogisticModel", "--max_frames=3", "--batch_size=6", "--max_steps=1"]
+    assert train.main([f"--train_data_pattern={path}", f"--train_dir={tmp_path}/run", *data, *flags]) == 0
+    raws = [(record, path, number) for number, record in enumerate(records)]
+    scores = []
+    for kind in ("records", "parsed records"):
+        with scoring.open(f"{tmp_path}/run", first_input=kind) as scorer:
+            videos = raws if kind == "records" else scorer.batch_of(raws, scorer.records(path, 6))
+            assert types_of(videos) == scorer.takes.types_of(kind)
+            scores.append(scorer.scores(videos)[1])
+    np.testing.assert_array_equal(*scores)
 
 
 def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world, capsys):
@@ -152,7 +200,7 @@ def test_the_newest_export_stands_for_a_run_without_checkpoints(world, tmp_path)
         (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds chooses the tags: add --tags"),
         (["--model={0}/run", "{0}/a.tfrecord", "--tags", "--thresholds=x.csv"], 2, "x.csv: there is no such file"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
-        (["--model={0}/run", "{0}/other"], 1, "/other: record 0: video x: feature mean_rgb has 0"),
+        (["--model={0}/run", "{0}/other"], 1, "/other: record 0: video x: feature mean_rgb is missing"),
         (
             ["--model={0}/run", "{0}/frames"],
             2,

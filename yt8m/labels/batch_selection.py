@@ -98,7 +98,9 @@ def run(config: SelectConfig) -> int:
     Raises:
       UsageError: there is no such model, or the data do not fit it.
     """
-    with scoring.open(config.model, config.checkpoint, trust_code=config.trust_code) as scorer:
+    with scoring.open(
+        config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
+    ) as scorer:
         candidates = read_candidates(scorer, config.data)
         labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
         names = scorer.shown_names

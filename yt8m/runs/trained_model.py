@@ -95,10 +95,12 @@ def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
       UsageError: there is no such checkpoint.
       RunError: the checkpoint cannot be read, or there is neither a checkpoint nor an inference model.
     """
-    prefix = _inference_model_of(run)
-    if choice == "last" and checkpoints.newest_readable(run.folder) is None and storage.exists(f"{prefix}.meta"):
+    if choice != "last":
+        return TrainedModel(run, run.checkpoint(choice))
+    prefix, newest = _inference_model_of(run), checkpoints.newest_readable(run.folder)
+    if newest is None and storage.exists(f"{prefix}.meta"):
         return TrainedModel(run, prefix, is_file=True)
-    return TrainedModel(run, run.checkpoint(choice))
+    return TrainedModel(run, newest or run.newest_checkpoint())
 
 
 def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedModel:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from yt8m import storage
 from yt8m.errors import UsageError
+from yt8m.scoring.model_input import InputKind
 from yt8m.scoring.scorer import EvaluatedStep, EvaluationSettings, Scorer
 from yt8m.storage import copies
 
@@ -62,7 +63,12 @@ def __getattr__(name: str) -> Any:
 
 
 def open(
-    path: str, checkpoint: str = "last", *, trust_code: bool = False, config: InferenceConfig | None = None
+    path: str,
+    checkpoint: str = "last",
+    *,
+    trust_code: bool = False,
+    config: InferenceConfig | None = None,
+    first_input: InputKind = "records",
 ) -> Scorer:
     """The scorer of a trained model. Close it, or use it in a `with` block.
 
@@ -73,6 +79,8 @@ def open(
         inference model or its newest export.
       trust_code: import the code that the run names, even if this user did not train it on this machine.
       config: how the model of a run reads records.
+      first_input: the kind of input for which the graph of a run is built at once; for others it is built when they
+        come.
 
     Raises:
       UsageError: there is no such model, or it names code that is not trusted.
@@ -86,7 +94,7 @@ def open(
 
         return OnnxScorer(path)
     if path.endswith(ARCHIVES):
-        return _open_archive(path, trust_code, config)
+        return _open_archive(path, trust_code, config, first_input)
     if not storage.is_dir(path):
         raise UsageError(
             f"{path}: there is no such folder; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
@@ -103,7 +111,7 @@ def open(
         with contextlib.suppress(UsageError):
             return open_export(path)
     return trained_model.with_newer(
-        lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config)
+        lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config, first_input)
     )
 
 
@@ -113,13 +121,13 @@ def _is_run(path: str) -> bool:
     return run_dir.is_run(path)
 
 
-def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> Scorer:
+def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None, first_input: InputKind) -> Scorer:
     from yt8m.runs import trained_model
     from yt8m.scoring.graph_scorer import GraphScorer
 
     with contextlib.ExitStack() as stack:
         folder = os.path.join(stack.enter_context(copies.private_folder("yt8m-model-")), "model")
         model = trained_model.of_archive(path, folder, trust_code=trust_code)
-        scorer = GraphScorer(path, model, config)
+        scorer = GraphScorer(path, model, config, first_input)
         scorer.resources = stack.pop_all()
         return scorer

@@ -50,7 +50,9 @@ def run(config: CountConfig) -> int:
     """
     files = manifest.shards_at([config.data])
     ids_of_labelled: set[str] = set()
-    with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
+    with scoring.open(
+        config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
+    ) as scorer:
         names = scorer.names_for(config.vocabulary, files)
         labelled = _scores(scorer, config.labelled, "labelled", ids_of_labelled, has_labels=True)
         others = _scores(scorer, config.data, "data", ids_of_labelled, has_labels=False)

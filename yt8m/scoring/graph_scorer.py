@@ -22,18 +22,19 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import id_text
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.fed_graph import FedGraph
-from yt8m.scoring.model_input import OTHER_RANGES, Videos, input_of, padded, types_of
+from yt8m.scoring.model_input import OTHER_RANGES, InputKind, Types, Videos, input_of, padded, types_of
 from yt8m.scoring.scorer import USUAL_SETTINGS, EvaluatedStep, EvaluationSettings, Scorer
 from yt8m.video.modeler import VideoEvaluator, VideoModeler
 
 
 class GraphScorer(Scorer):
-    """A `Scorer` with a graph for each kind of input; the first one, for records, is built at once.
+    """A `Scorer` with a graph for each kind of input; the first one is built at once.
 
     Args:
       path: the path that the user named.
       model: the model.
       config: how records are read: limits, and what is done with damaged ones.
+      first_input: the kind of input that the first graph is for.
 
     Attributes:
       trained: the argument `model`.
@@ -41,7 +42,9 @@ class GraphScorer(Scorer):
       data: the data config for reading records.
     """
 
-    def __init__(self, path: str, model: TrainedModel, config: InferenceConfig | None = None) -> None:
+    def __init__(
+        self, path: str, model: TrainedModel, config: InferenceConfig | None = None, first_input: InputKind = "records"
+    ) -> None:
         run, self.trained, self._config = model.run, model, config or InferenceConfig()
         self.data = run.data_for(self._config, "", False)
         super().__init__(path, input_of(self.data, run.folder, is_own=run.is_own), run.names)
@@ -54,18 +57,17 @@ class GraphScorer(Scorer):
         self._context = contextvars.copy_context()
         model.log()
         if not self.data.cache:  # otherwise the graph for the numbers of cached records is likely to be the only one
-            self._graph("infer", [], USUAL_SETTINGS)
+            self._graph("infer", self.takes.types_of(first_input), USUAL_SETTINGS)
 
-    def _graph(self, mode: str, videos: Videos, settings: EvaluationSettings) -> FedGraph:
-        """The graph that takes such videos."""
+    def _graph(self, mode: str, dtypes: Types, settings: EvaluationSettings, is_cached: bool = False) -> FedGraph:
+        """The graph that takes features of these types; for None it takes records, or numbers of cached ones."""
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self.path}: this model is closed; load it again.")
-            dtypes, segments = types_of(videos), settings.segment_labels
-            cached = self._cached[segments] if isinstance(videos, np.ndarray) else None
-            key = mode, dtypes, settings, cached is not None
+            segments, key = settings.segment_labels, (mode, dtypes, settings, is_cached)
             if key not in self._graphs:
                 data = self.trained.run.data_for(self._config, "", segments)
+                cached = self._cached[segments] if is_cached else None
                 arguments = self.trained, data, mode, settings.top_k, dtypes, cached
                 self._graphs[key] = self._context.copy().run(FedGraph, *arguments)
             return self._graphs[key]
@@ -88,7 +90,7 @@ class GraphScorer(Scorer):
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """The ids and scores of videos, with those of NaN."""
-        graph = self._graph("infer", videos, USUAL_SETTINGS)
+        graph = self._graph("infer", types_of(videos), USUAL_SETTINGS, isinstance(videos, np.ndarray))
         values = graph.run(graph.scores, padded(videos, rows))
         ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
         return list(ids), values["scores"][: len(videos)]
@@ -99,7 +101,8 @@ class GraphScorer(Scorer):
         Rated segments, and reports that a GPU has summed over the rows, cannot be cut, so they are not padded.
         """
         segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
-        graph = self._graph("eval", videos, settings._replace(segment_labels=segments))
+        settings = settings._replace(segment_labels=segments)
+        graph = self._graph("eval", types_of(videos), settings, isinstance(videos, np.ndarray))
         values = graph.run(graph.reports, videos)
         loss = float(values["loss"]) if "loss" in values else None
         reports = values["reports"]

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
 # Some videos in the form in which a scorer takes them. The last one is their numbers in `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
+# Records as they are, the arrays of parsed records (unless only a reader of the user's own can parse them), or floats.
+InputKind = Literal["records", "parsed records", "floats"]
+Types = tuple[np.dtype[Any], ...] | None
 OTHER_RANGES = (
     "the bytes of these records stand for another range of values than those that the model was trained on, so they "
     "cannot be read as they are: write the records again with the range of the training data."
@@ -39,6 +42,7 @@ class ModelInput:
       extractors: the extractors of the features, as manifests name them; empty if they are unknown.
       is_own: whether this user is known to have trained the model on this machine.
       has_own_reader: whether a reader of the user's own reads the records, so that their format is not known here.
+      max_frames: number of frames of a record that it uses, from the start of the video.
     """
 
     folder: str
@@ -46,6 +50,7 @@ class ModelInput:
     extractors: Sequence[Mapping[str, Any]]
     is_own: bool
     has_own_reader: bool
+    max_frames: int = 300
 
     @property
     def num_classes(self) -> int:
@@ -73,6 +78,14 @@ class ModelInput:
         """Whether the model can read the records as they are: their bytes have the ranges of its training data."""
         ranges = {feature.name: feature.range for feature in data.format.features}
         return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
+
+    def types_of(self, kind: InputKind) -> Types:
+        """The types of the features of `arranged` batches of a kind of input; None for records."""
+        if kind == "records" or self.has_own_reader:
+            return None
+        are_usual = all(feature.range in (None, PUBLISHED) for feature in self.format.features)
+        has_bytes = kind == "parsed records" and self.has_frames and are_usual
+        return tuple(np.dtype("u1" if has_bytes and feature.range else "f4") for feature in self.format.features)
 
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """The batch as a scorer takes it: features in the model's order, as float32 or as bytes of the usual range.
@@ -115,7 +128,7 @@ def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
     """What the model of a run takes, whose data config is `data`."""
     from yt8m.config import data_fit  # slow to import, and only a run has such a config
 
-    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader))
+    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader), data.max_frames)
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
@@ -129,7 +142,7 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
     return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
 
 
-def types_of(videos: Videos) -> tuple[np.dtype[Any], ...] | None:
+def types_of(videos: Videos) -> Types:
     """The types of the features; None if these are records, or numbers of cached ones."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
 

@@ -64,7 +64,10 @@ def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> in
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{where}: there is {missing}.")
-    with scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer:
+    # Few records are parsed sooner than the ops of a graph are made that would parse them.
+    with scoring.open(
+        config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
+    ) as scorer:
         names, tagger = scorer.names_for(config.vocabulary, files), tagger_for(config, scorer)
         _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files, len(raws))))
         for row, (payload, _, _) in enumerate(raws):

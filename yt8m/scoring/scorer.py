@@ -136,16 +136,17 @@ class Scorer(Closing, abc.ABC):
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:
-        """Some records of `data` in the form in which the model takes them; raises like `batches`."""
+        """Some records of `data`, parsed unless only the model's own reader can do that; raises like `batches`."""
         self.check(data)
-        return raws if self.reads(data) else self.takes.arranged(data.parsed(raws))
+        return raws if self.takes.has_own_reader else self.takes.arranged(data.parsed(raws))
 
     def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int | None = None) -> Records:
         """The records of files; raises `UsageError` if no file matches."""
         files, batch_size = manifest.shards_at(pattern), batch_size or self.videos_in_batch()
         if self.takes.has_own_reader or discovery.find(files) is None:  # the model's reader names what is damaged
             return Records(files, self.takes.format, batch_size)
-        return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes)
+        most = self.takes.max_frames
+        return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes, max_frames=most)
 
     def check(self, data: Records) -> None:
         """Refuses records whose features or vocabulary differ from the model's; raises `UsageError`."""

@@ -119,7 +119,9 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
     """
     status = 0
     with contextlib.ExitStack() as stack:
-        scorer = stack.enter_context(scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code))
+        scorer = stack.enter_context(
+            scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats")
+        )
         source = stack.enter_context(
             video_features.for_model(scorer.takes, flags, config.extractors, trust_code=config.trust_code)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -107,7 +108,8 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
       UsageError: the data do not fit the runs, or the names of the classes are unknown.
       RunError: a record is damaged.
     """
-    with scoring.open(old_run, trust_code=trust_code) as old, scoring.open(new_run, trust_code=trust_code) as new:
+    opened = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
+    with opened(old_run) as old, opened(new_run) as new:
         renames = read_renames(rename) if rename else {}
         sources = np.array(match_classes(old.shown_names, new.shown_names, renames).sources)
         calculators = [MeanAveragePrecisionCalculator(new.num_classes, filter_empty_classes=False) for _ in range(2)]
