@@ -101,6 +101,10 @@ lint: $(INSTALLED)
 # tests often share a trained run, is rarely split between them.
 TWO := -n 2 --dist worksteal
 
+# For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, which is a third of the time of tests
+# that run their graphs a few times. These tests do without, but for those that test_onednn.py starts. `make test-all`,
+# `make newest` and pytest itself take what TensorFlow takes.
+test: export TF_ENABLE_ONEDNN_OPTS := 0
 test: lint
 	$(BIN)/pytest $(TWO) -m 'not heavy' $(PYTEST_ARGS)
 

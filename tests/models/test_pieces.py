@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
+from contract.model_session import quick_session
 
 from yt8m import models
 from yt8m.lazy import tf
@@ -24,7 +27,7 @@ def run(model: str, at_once: int, rows: np.ndarray, kind: str = "float32") -> di
     if model == "TransformerModel":
         sizes = {"transformer_size": 8, "transformer_heads": 2, "transformer_feed_forward": 5}
     settings = {**sizes, "decoder_queries": 3, "drop_rate": 0.0, "decoder_videos_at_once": at_once}
-    with tf.Graph().as_default(), tf.Session() as session:
+    with quick_session() as session:
         tf.set_random_seed(2)
         frames = tf.constant(rows)
         with precision.scope(kind):
@@ -44,10 +47,22 @@ def run(model: str, at_once: int, rows: np.ndarray, kind: str = "float32") -> di
         return session.run(values)
 
 
-@pytest.mark.parametrize("model", ["AttentiveProbeModel", "TransformerModel"])
-@pytest.mark.parametrize("at_once", [1, 2, 5, 8])
+@functools.cache
+def whole(model: str, kind: str = "float32") -> dict[str, np.ndarray]:
+    """What `run` gives for the batch at once."""
+    return run(model, 0, inputs(), kind)
+
+
+@pytest.mark.parametrize(
+    ("model", "at_once"),
+    [
+        *(("AttentiveProbeModel", at_once) for at_once in (1, 2, 5, 8)),
+        ("TransformerModel", 2),
+        *(pytest.param("TransformerModel", at_once, marks=pytest.mark.heavy) for at_once in (1, 5, 8)),
+    ],
+)
 def test_values_and_gradients_are_those_of_the_whole_batch(model: str, at_once: int) -> None:
-    expected, computed = run(model, 0, inputs()), run(model, at_once, inputs())
+    expected, computed = whole(model), run(model, at_once, inputs())
     assert computed.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_allclose(computed[name], values, rtol=1e-4, atol=2e-5 * np.abs(values).max(), err_msg=name)
@@ -61,8 +76,8 @@ def test_a_batch_without_a_row() -> None:
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_the_gradient_is_computed_in_the_precision_of_the_model(kind: str) -> None:
-    expected, computed = run("AttentiveProbeModel", 0, inputs(), kind), run("AttentiveProbeModel", 2, inputs(), kind)
-    exact = run("AttentiveProbeModel", 0, inputs())
+    expected, computed = whole("AttentiveProbeModel", kind), run("AttentiveProbeModel", 2, inputs(), kind)
+    exact = whole("AttentiveProbeModel")
     for name in ("decoder/embedding/weights", "decoder/weights", "of inputs"):
         scale = np.abs(exact[name]).max()
         rounding = np.abs(expected[name] - exact[name]).max() / scale
@@ -73,7 +88,7 @@ def test_the_gradient_is_computed_in_the_precision_of_the_model(kind: str) -> No
 def test_random_numbers_differ_by_piece_and_are_drawn_again_for_the_gradient() -> None:
     """w x dropout: the gradient of w is the sum of what dropout kept in the forward pass."""
     ones = np.ones((6, 1, 50), np.float32)
-    with tf.Graph().as_default(), tf.Session() as session:
+    with quick_session() as session:
         step = tf.placeholder(tf.int64, [])
 
         def compute(net: Net, rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:

@@ -101,6 +101,13 @@ def whole(folder: pathlib.Path) -> pathlib.Path:
     return folder / "whole"
 
 
+@pytest.fixture(scope="module")
+def short(folder: pathlib.Path) -> pathlib.Path:
+    """Its first four validations."""
+    assert train.main(words(folder, "short", "--max_steps=40")) == 0
+    return folder / "short"
+
+
 @pytest.mark.heavy
 def test_it_ends_three_validations_after_the_best(whole: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     gaps = [row["GAP"] for row in validations(whole)]
@@ -153,10 +160,10 @@ def test_fit_starts_from_its_config_returns_the_history_and_keeps_the_lowest_los
 
 
 def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
-    whole: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = ("--best_metric=MAP@100000 of rated pairs", "--max_steps=20", "--num_gpu=1")
-    assert train.main([*words(whole.parent, "unrated"), *more]) == 1
+    assert train.main([*words(folder, "unrated"), *more]) == 1
     said = capsys.readouterr().err
     assert "--best_metric=MAP@100000 of rated pairs: the validation data do not give this metric. Give one of" in said
     assert "GAP" in said.rpartition("Give one of")[2]
@@ -241,11 +248,11 @@ def same_end(folder: pathlib.Path, whole: pathlib.Path, name: str) -> None:
 
 @pytest.mark.promise("C9")
 def test_a_signal_in_the_middle_of_a_validation_loses_nothing(
-    folder: pathlib.Path, whole: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: pathlib.Path, short: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sudden = "--best_metric=sudden:SuddenGap"
+    sudden = ("--best_metric=sudden:SuddenGap", "--max_steps=40")
     # A validation has six batches: the second one is killed, and then stopped when it is repeated.
-    process = start(folder, "ended", sudden, plan={"after": 8, "signal": signal.SIGKILL})
+    process = start(folder, "ended", *sudden, plan={"after": 8, "signal": signal.SIGKILL})
     log = process.communicate()[1]
     assert process.returncode == -signal.SIGKILL, log
     assert [row["step"] for row in validations(folder / "ended")] == [10]
@@ -257,12 +264,12 @@ def test_a_signal_in_the_middle_of_a_validation_loses_nothing(
         patch.setattr(
             training_run, "runner_config", lambda *given: dataclasses.replace(original(*given), stop_grace_seconds=300)
         )
-        assert train.main(words(folder, "ended", sudden)) == 128 + signal.SIGTERM
+        assert train.main(words(folder, "ended", *sudden)) == 128 + signal.SIGTERM
     repeated = "the validation of step 20 is repeated when the run is resumed"
     # The signal may arrive after the last batch: then the validation is complete.
     assert repeated in capsys.readouterr().err or len(validations(folder / "ended")) == 2
-    assert train.main(words(folder, "ended", sudden)) == 0
-    same_end(folder, whole, "ended")
+    assert train.main(words(folder, "ended", *sudden)) == 0
+    same_end(folder, short, "ended")
 
 
 @pytest.mark.promise("C9")
