@@ -17,9 +17,8 @@ from benchmarks import (
     saving,
     segments,
     service,
-    serving,
     starting,
-    training,
+    steps,
     whole,
 )
 from benchmarks import input as reading
@@ -29,28 +28,28 @@ from benchmarks.rows import Row
 _CLIENTS = {"1 client": 1, "16 clients": 16, "64 clients": 64}
 
 ROWS: dict[str, Row] = {
-    **training.models(),
+    **steps.models(),
     "train/LogisticModel, no floor": Row(
         lambda repeats: runs.train(runs.video_data(), "LogisticModel", repeats), peak_mb=1200
     ),
-    "train/LogisticModel, cached": Row(training.train_cached, ratio=0.70),
+    "train/LogisticModel, cached": Row(steps.train_cached, ratio=0.70),
     "train/LogisticModel, plain steps": Row(
         lambda repeats: runs.train_beside(runs.video_data(), "LogisticModel", repeats), beside=0.02
     ),
-    "train/FrameLevelLogisticModel": Row(training.train_frame_logistic, ratio=0.80),
+    "train/FrameLevelLogisticModel": Row(steps.train_frame_logistic, ratio=0.80),
     "train/FrameLevelLogisticModel, no floor": Row(
         lambda repeats: runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats), peak_mb=1200
     ),
-    "train/FrameLevelLogisticModel, cache": Row(training.train_cached_frames, own_mb=1200),
-    "step/DbofModel, cache": Row(partial(training.steps_cached, "DbofModel", 64), cpu_ratio=0.95),
-    "step/NeXtVladModel, cache": Row(partial(training.steps_cached, "NeXtVladModel", 32), cpu_ratio=0.95),
-    "step/NetVladModel, cache": Row(partial(training.steps_cached, "NetVladModel", 32), cpu_ratio=0.95),
+    "train/FrameLevelLogisticModel, cache": Row(steps.train_cached_frames, own_mb=1200),
+    "step/DbofModel, cache": Row(partial(steps.steps_cached, "DbofModel", 64), cpu_ratio=0.95),
+    "step/NeXtVladModel, cache": Row(partial(steps.steps_cached, "NeXtVladModel", 32), cpu_ratio=0.95),
+    "step/NetVladModel, cache": Row(partial(steps.steps_cached, "NetVladModel", 32), cpu_ratio=0.95),
     "train/DbofModel, no floor": Row(
         lambda repeats: runs.train(runs.frame_data(64), "DbofModel", repeats, steps=runs.FEW_STEPS), peak_mb=2500
     ),
-    "eval/LogisticModel": Row(training.evaluate_logistic, ratio=0.75),
-    "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
-    "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
+    "eval/LogisticModel": Row(steps.evaluate_logistic, ratio=0.75),
+    "eval/FrameLevelLogisticModel": Row(steps.evaluate_frames, ratio=0.60),
+    "eval/rated segments": Row(steps.evaluate_segments, rate=20_000),
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 0.5),
     "metrics/dense with ties": Row(metrics.dense_tied),
     "metrics/top-k columns": Row(metrics.from_columns, rate=metrics.EXAMPLES / 0.05),
@@ -82,7 +81,7 @@ ROWS: dict[str, Row] = {
     "bulk/infer, 2 workers to 1": Row(partial(beam.growth, "infer")),
     "bulk/eval, 2 workers to 1": Row(partial(beam.growth, "eval")),
     "bulk/joining 1.1 million videos": Row(beam.joining, peak_mb=2000),
-    "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
+    "inference/LogisticModel to CSV": Row(steps.write_predictions, ratio=0.60),
     **{f"serve/{name}": Row(partial(service.clients, number)) for name, number in _CLIENTS.items()},
     **{f"serve/{name}, ONNX": Row(partial(service.clients_of_onnx, number)) for name, number in _CLIENTS.items()},
     "resume/position in videos": Row(lambda repeats: saving.save_position(runs.video_data(), repeats)),

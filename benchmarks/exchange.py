@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -137,22 +137,15 @@ def _run(kind: str, processes: int, *words: str) -> list[Any]:
             if kind == APART or not started:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
             spec = "" if kind == APART else json.dumps({"cluster": jobs, "task": {"type": job, "index": index}})
-            started.append(stack.enter_context(_started([kind, folder, *words], spec)))
+            environment = {**os.environ, "TF_CONFIG": spec, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            command = [sys.executable, "-m", "benchmarks.exchange", kind, folder, *words]
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+            started.append(stack.enter_context(process))
+            stack.callback(process.kill)
         texts = [process.communicate(timeout=600)[0] for process in started]
     if failed := [text for text, process in zip(texts, started, strict=True) if process.returncode]:
         raise SystemExit(failed[0])
     return [json.loads(text.splitlines()[-1]) for text in texts[:processes]]
-
-
-@contextlib.contextmanager
-def _started(words: Sequence[str], spec: str) -> Iterator[subprocess.Popen[str]]:
-    environment = {**os.environ, "TF_CONFIG": spec, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "benchmarks.exchange", *words]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def _free_addresses(count: int) -> list[str]:

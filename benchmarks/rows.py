@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ class Row:
     Attributes:
       measure: takes the number of repetitions, returns the samples; runs in a process of its own.
       rate: target in examples a second; None for no target.
-      ratio: target share of the floor's speed; if there is a rate too, reaching either is enough.
+      ratio: target share of the floor's speed.
       peak_mb: upper limit of peak memory, MB.
       own_mb: upper limit of peak memory without the pages of files, MB.
       within: upper limit of the seconds for one example.
@@ -65,29 +66,18 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
 
 def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
     """The targets of a row, each with yes or no."""
-    verdicts = []
-    speeds = []
-    if row.ratio is not None:
-        speeds.append((result["ratio"]["median"] >= row.ratio, f"at least {row.ratio:.0%} of the floor"))
-    if row.rate is not None:
-        speeds.append((result["rate"]["median"] >= row.rate, f"at least {number(row.rate)} examples/s"))
-    if speeds:
-        verdicts.append(verdict(any(good for good, _ in speeds), " or ".join(target for _, target in speeds)))
-    if row.cpu_ratio is not None:
-        reached = result["cpu_ratio"]["median"] >= row.cpu_ratio
-        verdicts.append(verdict(reached, f"at least {row.cpu_ratio:.0%} of the floor by CPU time"))
-    if row.within is not None:
-        seconds = 1 / result["rate"]["median"]
-        verdicts.append(verdict(seconds <= row.within, f"{seconds:.2f} s, at most {row.within} s"))
-    if row.beside is not None:
-        share = 1 - result["ratio"]["median"]
-        verdicts.append(verdict(share < row.beside, f"{share:.1%} beside the floor, under {row.beside:.0%}"))
-    if row.peak_mb is not None:
-        verdicts.append(verdict(result["peak_mb"] < row.peak_mb, f"under {row.peak_mb:,.0f} MB"))
-    if row.own_mb is not None:
-        is_reached = result["own_mb"] < row.own_mb
-        verdicts.append(verdict(is_reached, f"{result['own_mb']:,.0f} MB without files, under {row.own_mb:,.0f}"))
-    return verdicts
+    rate, ratio, by_cpu = (result.get(name, {}).get("median", math.nan) for name in ("rate", "ratio", "cpu_ratio"))
+    seconds, beside, peak_mb, own_mb = 1 / rate, 1 - ratio, result["peak_mb"], result.get("own_mb", math.nan)
+    checks: list[tuple[float | None, Callable[[float], tuple[bool, str]]]] = [
+        (row.ratio, lambda least: (ratio >= least, f"at least {least:.0%} of the floor")),
+        (row.rate, lambda least: (rate >= least, f"at least {number(least)} examples/s")),
+        (row.cpu_ratio, lambda least: (by_cpu >= least, f"at least {least:.0%} of the floor by CPU time")),
+        (row.within, lambda most: (seconds <= most, f"{seconds:.2f} s, at most {most} s")),
+        (row.beside, lambda most: (beside < most, f"{beside:.1%} beside the floor, under {most:.0%}")),
+        (row.peak_mb, lambda most: (peak_mb < most, f"under {most:,.0f} MB")),
+        (row.own_mb, lambda most: (own_mb < most, f"{own_mb:,.0f} MB without files, under {most:,.0f}")),
+    ]
+    return [verdict(*check(target)) for target, check in checks if target is not None]
 
 
 def verdict(is_reached: bool, target: str) -> str:

@@ -278,7 +278,8 @@ def fit(**flag_values: Any) -> FittedRun:
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))
-    figures = _figures(config.train_dir)
+    lines = RunFiles(config.train_dir).training_lines
+    figures = dict(lines[-1]) if lines else {}
     return FittedRun(config.train_dir, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
@@ -299,9 +300,3 @@ def _word(name: str, value: Any) -> str:
     if not all(isinstance(part, str | bool | int | float) for part in items):
         raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
     return options.shown(value)
-
-
-def _figures(train_dir: str) -> dict[str, float]:
-    """The last line of the training in the run's metrics.jsonl; empty if there is none."""
-    lines = RunFiles(train_dir).training_lines
-    return dict(lines[-1]) if lines else {}

@@ -27,7 +27,6 @@ from yt8m.records.data_format import PUBLISHED, FeatureFormat, dequantized, quan
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
-ENDING = ".onnx"
 ABOUT, FIGURES = "yt8m", "figures.json"
 _FACTS = {"model", "extractors", "step", "is_averaged", "weights"}  # what `ABOUT` has besides format and version
 FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"

@@ -30,7 +30,6 @@ from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
-SIGNATURES = (RECORDS, MEDIAPIPE)
 FILE = "saved_model.pb"
 ABOUT = "yt8m_about"  # the collection that describes the model, as JSON: see `_description`
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name

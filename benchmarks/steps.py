@@ -1,19 +1,25 @@
-"""Rows of training: each model at its default size, with the products that it cannot do without as its floor."""
+"""Rows of training, evaluation and inference from files.
+
+Models have their default sizes. The floor of a training is mostly the products that the model cannot do without.
+"""
 
 from __future__ import annotations
 
 import operator
+import os
+import tempfile
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks import products, runs
+from benchmarks import data, products, runs
 from benchmarks.input import cached, reading
 from benchmarks.measure import Measured, Sample, Work, take_turns, timed_steps
 from benchmarks.peers.ours import OPTIMIZER, Stored
 from benchmarks.rows import Row
-from yt8m import deploy, graph
-from yt8m.config.train_config import DeviceConfig
+from yt8m import deploy, graph, runner
+from yt8m.config.train_config import DataConfig, DeviceConfig
 from yt8m.lazy import tf
+from yt8m.records.prediction_files import PredictionWriter
 
 BATCH = 1024
 
@@ -75,6 +81,38 @@ def evaluate_logistic(repeats: int) -> Measured:
     """LogisticModel evaluated, metrics included."""
     floor = products.floor(products.dense(BATCH, products.FEATURES, products.CLASSES, training=False))
     return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, {"products": floor})
+
+
+def evaluate_frames(repeats: int) -> Measured:
+    """FrameLevelLogisticModel, whole videos; the floor only reads the same batches."""
+    config = runs.frame_data(128)
+    floors = {"reading": reading(config, steps=20, is_shuffled=False)}
+    return runs.evaluate(config, "FrameLevelLogisticModel", repeats, floors)
+
+
+def evaluate_segments(repeats: int) -> Measured:
+    """FrameLevelLogisticModel on rated segments, a few of each video."""
+    config = DataConfig(
+        data_pattern=data.shards("segment"),
+        feature_names=("rgb", "audio"),
+        frame_features=True,
+        segment_labels=True,
+        batch_size=1024,
+        num_epochs=None,
+    )
+    return runs.evaluate(config, "FrameLevelLogisticModel", repeats, {})
+
+
+def write_predictions(repeats: int) -> Measured:
+    """LogisticModel, from data files to the submission CSV of the challenges."""
+    config = runs.video_data()
+    floor = products.floor(products.dense(1024, products.FEATURES, products.CLASSES, training=False))
+    with tempfile.TemporaryDirectory() as folder:
+        runs.train_one_step(config, "LogisticModel", folder)
+        videos = runs.create_workload("infer", config, "LogisticModel")
+        with open(os.path.join(folder, "predictions.csv"), "w") as file:
+            job, writer = runner.RunnerConfig("infer", folder), {"consumer": PredictionWriter(file, 20)}
+            return runs.run(job, videos, repeats, {"products": floor}, runs.EVAL_BLOCK, infer_writer=writer)
 
 
 LOGISTIC = products.dense(BATCH, products.FEATURES, products.CLASSES, to_input=False)
