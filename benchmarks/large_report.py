@@ -13,7 +13,7 @@ from yt8m.eval_util.videos import MOST, Videos, hashes
 from yt8m.records import vocabulary
 from yt8m.reports import eval_samples, report_writer
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.scoring.evaluation_results import Evaluated, report_json
+from yt8m.reports.evaluation_results import Evaluated, report_json
 
 TOP_K, MOST_LABELS = 20, 12
 

@@ -14,11 +14,11 @@ from yt8m import readers, runner
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
 from yt8m.datasets.ground_truth import Ratings
+from yt8m.eval_util.segment_ranking import SegmentRanking
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
-from yt8m.reports.segment_score import evaluate
+from yt8m.reports.file_scores import evaluate
 from yt8m.scoring import segment_inference
-from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.video import workload
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch

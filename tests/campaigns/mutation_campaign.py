@@ -73,7 +73,9 @@ TARGETS = (
     Target("yt8m/command_line/flags.py", _FLAGS),
     Target("yt8m/config/programs.py", ("tests/config/test_programs.py", "tests/command_line/test_flags.py")),
     Target("yt8m/registry.py", ("tests/test_registry.py", "tests/test_registry_catalogue.py")),
-    Target("yt8m/config/resume.py", ("tests/config/test_resume.py", "tests/command_line/test_start.py")),
+    Target(
+        "yt8m/config/resume.py", ("tests/config/test_resume.py", "tests/command_line/test_flag_defaults_of_a_run.py")
+    ),
     Target("yt8m/config/run_dir.py", ("tests/config/test_run_dir_files.py", "tests/config/test_run_dir.py")),
     Target(
         "yt8m/config/train_config.py",

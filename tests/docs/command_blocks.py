@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m.command_line import cli, cloud_job, config_flags, flags, start
+from yt8m.command_line import cli, cloud_job, config_flags, flag_defaults, flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
@@ -201,7 +201,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
                 patch.setattr(config_flags, name, getattr(flags, name))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
-        patch.setattr(flags, "start_named_in", lambda _: start.Start())
+        patch.setattr(flags, "start_named_in", lambda _: flag_defaults.Start())
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)

@@ -77,7 +77,7 @@ class _Distributed(Extraction):
 
     def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         extractor.close()  # the workers open their own
-        sums = [weights_of_extractor.sha256 for weights_of_extractor in self._weights]
+        sums = [own_weights.sha256 for own_weights in self._weights]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
         settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
         tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(unfinished.items())]
@@ -88,7 +88,7 @@ class _Distributed(Extraction):
         for task in tasks:
             journal.find(task.shard, task.newest)
         self._refuse_many_bad(journal)
-        failed = [weights_of_extractor.error for weights_of_extractor in done if weights_of_extractor.error]
+        failed = [outcome.error for outcome in done if outcome.error]
         if failed:
             raise RunError(f"{failed[0]} ({len(failed)} of {len(tasks)} shards failed; finished shards are kept)")
 

@@ -17,10 +17,12 @@ from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import metrics
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
+from yt8m.reports import evaluation_results
 from yt8m.runs import trained_model
-from yt8m.scoring import evaluation_results, open_run
+from yt8m.runs.opened_run import open_run
 from yt8m.scoring.segment_inference import NO_SEGMENT
 
 JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
@@ -51,7 +53,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fixed(config)
-    shards = _shards(config, _files(config))
+    shards = _shards(config, manifest.shards_at(config.data))
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, LOCK)):
         _claim(config, _describe_job(name, config, shards, weights))
@@ -216,7 +218,7 @@ def _finish_evaluation(job: FinishedJob) -> None:
     names = _names(config, saved["num_classes"])
     figures = pipelines.with_arrays(saved["figures"])
     evaluated = evaluation_results.Evaluated(
-        job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
+        job.weights, job.step, figures, figures["num_examples"], metrics.load(), names
     )
     evaluation_results.write_report(_result("eval", config), evaluated, saved["model"])
 
@@ -228,12 +230,8 @@ def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
     else:
         with scoring.open(config.model, trust_code=config.trust_code) as scorer:
             names_of_model = scorer.names
-    data = vocabulary.of_data("", _files(config))
+    data = vocabulary.of_data("", manifest.shards_at(config.data))
     return vocabulary.shown_for(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
-
-
-def _files(config: BulkConfig) -> list[str]:
-    return manifest.shards_at(config.data)
 
 
 def _result(name: str, config: BulkConfig) -> str:

@@ -19,8 +19,7 @@ from yt8m.bulk import shard_work
 from yt8m.bulk.beam_runs import BeamJob, ShardFn, note_size, run_tasks, write_json
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
-from yt8m.eval_util import EvaluationMetrics, metrics
-from yt8m.eval_util.metrics import Metric
+from yt8m.eval_util import EvaluationMetrics
 from yt8m.scoring.segment_inference import line_of
 
 DONE, FIGURES = "done.json", "figures.json"
@@ -121,11 +120,6 @@ def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
         merged.merge(shard.metrics)
     figures = {name: np.asarray(value).tolist() for name, value in merged.get().items()}
     write_json(dict(figures=figures, num_classes=merged.num_class, model=first.model), path)
-
-
-def metric_classes() -> Sequence[type[Metric]]:
-    """The metrics of a bulk evaluation: the built-in ones."""
-    return metrics.load()
 
 
 def with_arrays(figures: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ from yt8m.records.cached_records import CachedRecords
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
-from yt8m.scoring import Evaluation, EvaluationSettings, GraphScorer, segment_inference
-from yt8m.scoring.fed_graph import refuse_damage
+from yt8m.scoring import EvaluationSettings, segment_inference
+from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
 from yt8m.scoring.scorer import write_predictions
 

@@ -110,7 +110,11 @@ _GROUPS = {
     },
     "train": {
         "train": Command("yt8m.train:main", "train a model on TFRecord files"),
-        "add-classes": Command("yt8m.command_line.add_classes:main", "add the classes of new data to a trained model"),
+        "add-classes": Command(
+            "yt8m.training.class_growth:run",
+            "add the classes of new data to a trained model",
+            "yt8m.command_line.flags:growth_config",
+        ),
         "cloud-job": Command("yt8m.command_line.cloud_job:main", "train on Vertex AI: print the job, or submit it"),
         "from-text": Command(
             "yt8m.training.text_run:run",
@@ -142,19 +146,19 @@ _GROUPS = {
             operands=True,
         ),
         "score": Command(
-            "yt8m.reports.prediction_score:run",
+            "yt8m.reports.file_scores:score_predictions",
             "compute GAP, Hit@1, PERR and mAP of a prediction file",
             "ScoreConfig",
             "Computes the metrics of a prediction file from the labels in records.",
         ),
         "count": Command(
-            "yt8m.scoring.class_counting:run",
+            "yt8m.labels.class_counting:run",
             "count the videos of each class, corrected by a labelled sample",
             "CountConfig",
             "Counts the videos that show each class, with intervals: a labelled sample corrects the model's errors.",
         ),
         "segment-eval": Command(
-            "yt8m.reports.segment_score:run",
+            "yt8m.reports.file_scores:score_segments",
             "compute MAP@n of a file of ranked segments",
             "SegmentEvalConfig",
             "Computes MAP@n of a segment submission, over the rated segments.",
@@ -164,7 +168,7 @@ _GROUPS = {
         "predict": Command(
             "yt8m.scoring.predictions:run",
             "show the best classes of a few records, with names",
-            "yt8m.scoring.predict_config:PredictConfig",
+            "PredictConfig",
             "Shows the best classes of records or of videos: name TFRecord files or video files after the flags.",
             extractors="extractors",
             operands=True,
@@ -184,7 +188,9 @@ _GROUPS = {
             "Converts the JSON lines of batch prediction to one prediction file.",
         ),
         "ensemble": Command(
-            "yt8m.command_line.ensemble:main", "join predictions of several models, or make one model of several runs"
+            "yt8m.export.ensembles:run",
+            "join predictions of several models, or make one model of several runs",
+            "yt8m.command_line.flags:ensemble_config",
         ),
         "average-checkpoints": Command(
             "yt8m.export.derived_runs:run",

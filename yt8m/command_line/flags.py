@@ -9,13 +9,14 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from absl import logging
 
 from yt8m import losses, models, options, readers, registry
-from yt8m.command_line import data_defaults
+from yt8m.command_line import flag_defaults
 from yt8m.command_line.config_flags import config_section, load_own_classes, parse_program, read, read_values, read_with
+from yt8m.command_line.flag_defaults import Start, start_named_in
 from yt8m.command_line.flag_parsing import (
     Flag,
     Program,
@@ -25,10 +26,9 @@ from yt8m.command_line.flag_parsing import (
     own_hyper_parameters,
     program_flags,
 )
-from yt8m.command_line.start import Start, start_named_in
 from yt8m.config import resume, run_dir
 from yt8m.config.model_options import check_files, with_hyper_parameters
-from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig, StartFlags
+from yt8m.config.programs import AddClassesConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
@@ -42,10 +42,14 @@ from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from yt8m.export.ensembles import EnsembleConfig
+
 C = TypeVar("C")
 
 __all__ = ["EVALUATION", "INFERENCE", "TRAIN"]
-__all__ += ["cache_config", "eval_config", "import_config", "inference_config", "train_config"]
+__all__ += ["cache_config", "ensemble_config", "eval_config", "growth_config", "import_config", "inference_config"]
+__all__ += ["train_config"]
 __all__ += ["check_level", "check_model_takes", "check_names", "environment_defaults", "read", "read_with"]
 
 # The environment variables of a Vertex AI job that give the values of flags missing on the command line:
@@ -130,7 +134,7 @@ def _training(
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
     files = check_files("train_data_pattern", pattern) if files_are_here else []
     names = _vocabulary(flags, files, begun.vocabulary) if files_are_here else None
-    values, are_taken = data_defaults.complete(flags, files, names)
+    values, are_taken = flag_defaults.complete(flags, files, names)
     values.setdefault("num_classes", begun.config.data.num_classes)
     config = _config(TrainConfig, values)
     check_names(config.model, config.optimizer)
@@ -189,8 +193,37 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     files = check_files("data", config.data)
     described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = config.data
-    values, _ = data_defaults.complete(described, files, _vocabulary(described, files, ""))
+    values, _ = flag_defaults.complete(described, files, _vocabulary(described, files, ""))
     return config, config_section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
+
+
+def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None]:
+    """What `yt8m add-classes WORDS` asks for, and the config of its training, or None; raises like `train_config`."""
+    purpose = "Adds the classes of new data to a trained model, and says what that cost the classes it had."
+    config = read(AddClassesConfig, "yt8m add-classes", purpose, words)
+    return config, None if config.from_text else train_config(config.training_words())
+
+
+def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
+    """What `yt8m ensemble WORDS` asks for; blanks may separate the entries of a list too."""
+    from yt8m.export.ensembles import EnsembleConfig  # slow to import, and other programs do not need it
+
+    purpose = "Joins the predictions of several models, or makes one exported model of several runs."
+    return (read(EnsembleConfig, "yt8m ensemble", purpose, _with_commas(EnsembleConfig, words)),)
+
+
+def _with_commas(cls: type, words: Sequence[str]) -> list[str]:
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
+    declared = flags_of(cls, "Flags")
+    lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
+    joined: list[str] = []
+    for word in words:
+        name, equals, text = joined[-1].lstrip("-").partition("=") if joined else ("", "", "")
+        if word.startswith("-") or name not in lists:
+            joined.append(word)
+        else:
+            joined[-1] = f"{joined[-1]},{word}" if equals and text else f"--{name}={word}"
+    return joined
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -103,6 +103,16 @@ class EnsembleConfig(options.Checked):
         return [number / sum(numbers) for number in numbers]
 
 
+def run(config: EnsembleConfig) -> None:
+    """Joins the files or the runs that are named; raises like `join_files` and `joined_runs.export`."""
+    if config.predictions:
+        join_files(config)
+    else:
+        from yt8m.export import joined_runs  # needs TensorFlow, and joining files does not
+
+        joined_runs.export(config)
+
+
 def join_files(config: EnsembleConfig) -> None:
     """Joins prediction files: fits the weights if asked, and writes the means.
 

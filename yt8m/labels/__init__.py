@@ -1,1 +1,1 @@
-"""What is wrong with labels, and which videos to label next: `yt8m audit` and `yt8m select`."""
+"""Which labels are wrong, which videos to label next, what a labelled sample says of others: audit, select, count."""

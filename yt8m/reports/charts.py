@@ -121,9 +121,23 @@ def _points(axes: Any, marks: Sequence[Mark]) -> str:
     return json.dumps(points, ensure_ascii=False, separators=(",", ":"))
 
 
-def of_run(runs: Sequence[Run], run: Run) -> str:
-    """The beginning of a mark's text: the run, if there are several."""
-    return f"{run.name}: " if len(runs) > 1 else ""
+Drawn = tuple[Any, list[Mark]]  # what matplotlib drew of a run, for the legend; and the marks of it
+
+
+def _in_legend(axes: Any, runs: Sequence[Run], drawn: Sequence[Drawn], names_runs: bool | None = None) -> list[Mark]:
+    """Draws the legend of what was drawn of each run; returns all marks, whose texts begin with the run's name.
+
+    Args:
+      axes: matplotlib's axes.
+      runs: the runs.
+      drawn: what was drawn of each run.
+      names_runs: whether the texts name the run; by default if there are several.
+    """
+    legend(axes, [handle for handle, _ in drawn], (run.name for run in runs))
+    if not (len(runs) > 1 if names_runs is None else names_runs):
+        return [mark for _, marks in drawn for mark in marks]
+    pairs = [(run, mark) for run, (_, marks) in zip(runs, drawn, strict=True) for mark in marks]
+    return [mark._replace(text=f"{run.name}: {mark.text}") for run, mark in pairs]
 
 
 def precision_recall(runs: Sequence[Run]) -> Picture:
@@ -131,20 +145,14 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
     curves = [measures.precision_recall(run.samples.videos) for run in runs]
 
     def draw(axes: Any) -> list[Mark]:
-        lines, marks = [], []
+        drawn = []
         for run, curve in zip(runs, map(measures.thinned, curves), strict=True):
-            lines += axes.plot(curve.recall, curve.precision, color=run.colour, linewidth=1.6)
-            marks += [
-                Mark(
-                    recall,
-                    precision,
-                    f"{of_run(runs, run)}precision {precision:.3f}, recall {recall:.3f}, score {at:.3g}",
-                )
-                for precision, recall, at in zip(*(part.tolist() for part in curve), strict=True)
-            ]
+            (line,) = axes.plot(curve.recall, curve.precision, color=run.colour, linewidth=1.6)
+            points = zip(*(part.tolist() for part in curve), strict=True)
+            marks = [Mark(r, p, f"precision {p:.3f}, recall {r:.3f}, score {score:.3g}") for p, r, score in points]
+            drawn.append((line, marks))
         axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
-        legend(axes, lines, (run.name for run in runs))
-        return marks
+        return _in_legend(axes, runs, drawn)
 
     ends = []
     for run, curve in zip(runs, curves, strict=True):
@@ -162,26 +170,16 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
     def draw(axes: Any) -> list[Mark]:
         axes.plot([0, 1], [0, 1], color="#8b8fa3", linestyle=":", linewidth=1)
-        lines, marks = [], []
-        for run, calibration_curve in zip(runs, curves, strict=True):
-            lines += axes.plot(
-                calibration_curve.scores, calibration_curve.shares, "o-", color=run.colour, markersize=4, linewidth=1.6
-            )
-            marks += [
-                Mark(
-                    score,
-                    share,
-                    f"{of_run(runs, run)}mean score {score:.3f}; {share:.3f} of {size:,} predictions are right",
-                )
-                for score, share, size in zip(*(part.tolist() for part in calibration_curve[:3]), strict=True)
-            ]
+        drawn = []
+        for run, curve in zip(runs, curves, strict=True):
+            (line,) = axes.plot(curve.scores, curve.shares, "o-", color=run.colour, markersize=4, linewidth=1.6)
+            points = zip(*(part.tolist() for part in curve[:3]), strict=True)
+            text = "mean score {:.3f}; {:.3f} of {:,} predictions are right"
+            drawn.append((line, [Mark(score, share, text.format(score, share, size)) for score, share, size in points]))
         axes.set(xlabel="score", ylabel="share of right predictions", xlim=(0, 1), ylim=(0, 1.02))
-        legend(axes, lines, (run.name for run in runs))
-        return marks
+        return _in_legend(axes, runs, drawn)
 
-    errors = "; ".join(
-        f"{run.name}: {calibration_curve.error:.3f}" for run, calibration_curve in zip(runs, curves, strict=True)
-    )
+    errors = "; ".join(f"{run.name}: {curve.error:.3f}" for run, curve in zip(runs, curves, strict=True))
     caption = (
         "Each dot stands for the predictions with scores in one tenth of the scale. On the dotted line scores are "
         f"probabilities: 80 % of the predictions with a score of 0.8 are right. Mean distance from it: {errors}."
@@ -208,18 +206,12 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
 
     def draw(axes: Any) -> list[Mark]:
         look: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
-        dots, marks = [], []
+        drawn = []
         for run, rows in zip(runs, figures, strict=True):
             points = [row.positives for row in rows], [row.average_precision for row in rows]
-            dots.append(axes.scatter(*points, color=run.colour, rasterized=len(rows) > _MANY, **look))
-            marks += [
-                Mark(
-                    row.positives,
-                    row.average_precision,
-                    f"{of_run(runs, run)}{row.name}: AP {row.average_precision:.3f}, {row.positives:,} labels",
-                )
-                for row in rows
-            ]
+            dots = axes.scatter(*points, color=run.colour, rasterized=len(rows) > _MANY, **look)
+            texts = [f"{row.name}: AP {row.average_precision:.3f}, {row.positives:,} labels" for row in rows]
+            drawn.append((dots, list(map(Mark, *points, texts))))
         axes.set_xscale("log")
         if most < 20 * least:  # the axis may have no power of ten, or only one
             axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, integer=True))
@@ -227,8 +219,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
         axes.xaxis.set_major_formatter("{x:,.0f}")  # by default matplotlib shows powers of ten
         axes.xaxis.set_minor_formatter("")
         axes.set(xlabel="labels of the class", ylabel="average precision", ylim=(-0.02, 1.02))
-        legend(axes, dots, (run.name for run in runs))
-        return marks
+        return _in_legend(axes, runs, drawn)
 
     caption = "Each dot is a class: its average precision (AP), and how many labels it has, on a logarithmic scale."
     counts = "; ".join(f"{run.name}: {len(rows)} classes" for run, rows in zip(runs, figures, strict=True))
@@ -243,17 +234,13 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
         _, _, bars = axes.hist(values, bins=[part / 10 for part in range(11)], color=[run.colour for run in runs])
         axes.set(xlabel="average precision", ylabel="classes", xlim=(0, 1))
         axes.yaxis.get_major_locator().set_params(integer=True)
-        of_runs = [bars] if len(runs) == 1 else list(bars)
-        legend(axes, of_runs, (run.name for run in runs))
-        return [
-            Mark(
-                bar.get_x() + bar.get_width() / 2,
-                bar.get_height(),
-                f"{of_run(runs, run)}AP {part / 10:.1f} to {(part + 1) / 10:.1f}: {int(bar.get_height()):,} classes",
-            )
-            for run, bars_of_run in zip(runs, of_runs, strict=True)
-            for part, bar in enumerate(bars_of_run)
-        ]
+        drawn = []
+        for bars_of_run in [bars] if len(runs) == 1 else list(bars):
+            places = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars_of_run]
+            text = "AP {:.1f} to {:.1f}: {:,} classes"
+            texts = [text.format(part / 10, (part + 1) / 10, int(height)) for part, (_, height) in enumerate(places)]
+            drawn.append((bars_of_run, [Mark(*place, text) for place, text in zip(places, texts, strict=True)]))
+        return _in_legend(axes, runs, drawn)
 
     low = "; ".join(
         f"{run.name}: {sum(ap < 0.1 for ap in aps)} below 0.1, {sum(ap >= 0.9 for ap in aps)} from 0.9 on"
@@ -272,23 +259,16 @@ def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) 
     thick = 0.8 / len(runs)
 
     def draw(axes: Any) -> list[Mark]:
-        bars, marks = [], []
+        drawn = []
         for index, (run, rows) in enumerate(zip(runs, figures, strict=True)):
             places = [names.index(row.name) + (index - (len(runs) - 1) / 2) * thick for row in rows]
-            bars.append(axes.barh(places, [row.mean_ap for row in rows], thick * 0.9, color=run.colour))
-            marks += [
-                Mark(
-                    row.mean_ap,
-                    place,
-                    f"{of_run(runs, run)}{row.name}: mean AP {row.mean_ap:.3f} of {row.classes:,} classes",
-                )
-                for row, place in zip(rows, places, strict=True)
-            ]
+            bars = axes.barh(places, [row.mean_ap for row in rows], thick * 0.9, color=run.colour)
+            texts = [f"{row.name}: mean AP {row.mean_ap:.3f} of {row.classes:,} classes" for row in rows]
+            drawn.append((bars, list(map(Mark, (row.mean_ap for row in rows), places, texts))))
         axes.set(xlabel="mean AP of its classes", xlim=(0, 1), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticks(range(len(names)), [short(name) for name in names])
         axes.grid(visible=False, axis="y")
-        legend(axes, bars, (run.name for run in runs))
-        return marks
+        return _in_legend(axes, runs, drawn)
 
     mean_aps = "; ".join(f"{row.name} {row.mean_ap:.2f}" for row in figures[0])
     height = 0.7 + len(names) * max(0.19, 0.11 * len(runs))
@@ -315,22 +295,19 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
     having = [run for run in runs if any(name in part for part in _series(run))]
 
     def draw(axes: Any) -> list[Mark]:
-        lines, marks = [], []
+        drawn = []
         for run in having:
-            drawn = _draw_series(axes, run, [part.get(name) for part in _series(run)])
-            lines.append(drawn[0])
-            marks += [mark._replace(text=f"{of_run(runs, run)}{mark.text}") for mark in drawn[1]]
+            drawn.append(_draw_series(axes, run, [part.get(name) for part in _series(run)]))
             if (top := best_point(run, name)) is not None:
                 axes.plot(*top, "*", color=run.colour, markersize=12, markeredgecolor=INK, markeredgewidth=0.6)
-                marks.append(Mark(*top, f"{of_run(runs, run)}the best: {_value_at_step(top[1], name, int(top[0]))}"))
+                drawn[-1][1].append(Mark(*top, f"the best: {_value_at_step(top[1], name, int(top[0]))}"))
         axes.set(xlabel="step", ylabel=short(title))
-        legend(axes, lines, (run.name for run in having))
-        return marks
+        return _in_legend(axes, having, drawn, len(runs) > 1)
 
     return picture(draw, *_texts(name, title, having))
 
 
-def _draw_series(axes: Any, run: Run, curves: Sequence[Curve | None]) -> tuple[Any, list[Mark]]:
+def _draw_series(axes: Any, run: Run, curves: Sequence[Curve | None]) -> Drawn:
     """Draws the curves of one metric of a run; returns a handle for the legend, and the marks."""
     logged, *measured = curves
     lines, marks = [], []

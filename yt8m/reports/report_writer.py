@@ -29,6 +29,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import charts, differences, eval_samples, measures, media_links, slices, templates, worst_videos
 from yt8m.reports.loading import FEWEST, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
 from yt8m.reports.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
+from yt8m.reports.run_list import RunsConfig
 from yt8m.reports.slices import ClassCounts, Division
 from yt8m.reports.worst_videos import WorstVideo
 
@@ -41,13 +42,7 @@ PAGE, COMPARISON = "report.html", "comparison.html"
 class ReportConfig(options.Checked):
     """The flags of `yt8m report`."""
 
-    model: tuple[str, ...] = option(
-        (),
-        "folders of runs, if no words after the flags name them",
-        aliases=("train_dir",),
-        is_operand=True,
-        is_path=True,
-    )
+    model: tuple[str, ...] = same_as(RunsConfig, "model", aliases=("train_dir",))
     output: str = option(
         "",
         f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several",

@@ -8,8 +8,7 @@ from typing import Any
 
 from yt8m.graph import Inputter, Modeler
 from yt8m.registry import Registry
-from yt8m.runner.cluster.all_reduce_runner import AllReduceRunner
-from yt8m.runner.cluster.cluster_runner import ClusterRunner
+from yt8m.runner.cluster.cluster_runner import AllReduceRunner, ClusterRunner
 from yt8m.runner.cluster.exchange import say_done
 from yt8m.runner.cluster.servers import serve as serve_variables
 from yt8m.runner.cluster.servers import start as start_server

@@ -154,6 +154,7 @@ class Runner:
     ) -> list[tf.train.SessionRunHook]:
         # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks
+        from yt8m.runner.callbacks.progress import Progress
 
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         chosen = callbacks.build(self.callbacks, context)
@@ -165,7 +166,7 @@ class Runner:
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if is_counted else []),
             *(hook for hook in chosen if hook not in saving),
-            *([callbacks.progress_bar(context)] if self.config.progress else []),
+            *([Progress(context)] if self.config.progress else []),
             hooks.LineHook(context),
             *saving,
         ]

@@ -53,13 +53,8 @@ class RunSaver:
     ) -> None:
         self._model_dir, self._saver, self._keep, self._notes_graph = model_dir, saver, keep, notes_graph
         self._saved_step, self._position = saved_step, position
-        self._listeners: list[Callable[[int], None]] = []
         self._saved_at: float | None = None  # time of the monotonic clock
         checkpoints.sweep(model_dir)
-
-    def listen(self, listener: Callable[[int], None]) -> None:
-        """Registers `listener`, which is called with the step of each checkpoint."""
-        self._listeners.append(listener)
 
     def save(self, session: tf.Session, step: int) -> str:
         """Saves `step`, unless it is already saved; returns the checkpoint's path.
@@ -84,8 +79,6 @@ class RunSaver:
         if self._saved_step is not None:
             copies.forget(checkpoints.path_of(self._model_dir, self._saved_step))
         self._saved_step = step
-        for listener in self._listeners:
-            listener(step)
         return path
 
     def _write(self, session: tf.Session, step: int) -> None:
@@ -151,9 +144,6 @@ class SavedByTheChief:
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
-
-    def listen(self, listener: Callable[[int], None]) -> None:
-        """Does nothing, since nothing is saved here."""
 
     def save(self, session: tf.Session, step: int) -> str:
         """Saves nothing; returns the path that the chief would save to."""

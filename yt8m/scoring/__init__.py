@@ -12,9 +12,8 @@ installed.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from yt8m import storage
 from yt8m.errors import UsageError
@@ -24,42 +23,10 @@ from yt8m.storage import copies
 
 if TYPE_CHECKING:
     from yt8m.config.programs import InferenceConfig
-    from yt8m.runs.opened_run import OpenedRun, open_run
-    from yt8m.runs.trained_model import TrainedModel
-    from yt8m.scoring.export_scorer import ExportScorer, is_export
-    from yt8m.scoring.graph_scorer import Evaluation, GraphScorer
 
-__all__ = [
-    "EvaluatedStep",
-    "Evaluation",
-    "EvaluationSettings",
-    "ExportScorer",
-    "GraphScorer",
-    "OpenedRun",
-    "Scorer",
-    "TrainedModel",
-    "is_export",
-    "open",
-    "open_run",
-]
+__all__ = ["EvaluatedStep", "EvaluationSettings", "Scorer", "open"]
 
 ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"
-_MODULES = {
-    "Evaluation": "yt8m.scoring.graph_scorer",
-    "ExportScorer": "yt8m.scoring.export_scorer",
-    "GraphScorer": "yt8m.scoring.graph_scorer",
-    "OpenedRun": "yt8m.runs.opened_run",
-    "TrainedModel": "yt8m.runs.trained_model",
-    "is_export": "yt8m.scoring.export_scorer",
-    "open_run": "yt8m.runs.opened_run",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports the module of a name."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def open(
@@ -86,7 +53,11 @@ def open(
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: the model cannot be read.
     """
-    is_run = not path.endswith((*ARCHIVES, ONNX)) and _is_run(path)
+    is_run = False
+    if not path.endswith((*ARCHIVES, ONNX)):
+        from yt8m.config import run_dir
+
+        is_run = run_dir.is_run(path)
     if checkpoint != "last" and not is_run:
         raise UsageError(f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run.")
     if path.endswith(ONNX):
@@ -113,12 +84,6 @@ def open(
     return trained_model.with_newer(
         lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config, first_input)
     )
-
-
-def _is_run(path: str) -> bool:
-    from yt8m.config import run_dir
-
-    return run_dir.is_run(path)
 
 
 def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None, first_input: InputKind) -> Scorer:

@@ -21,29 +21,22 @@ from yt8m.datasets.input_check import Walked, check_input
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap
-from yt8m.eval_util.requirements import Requirement, Verdict, parse_requirements, with_keys
+from yt8m.eval_util.requirements import Requirement, parse_requirements, with_keys
 from yt8m.export import derived_runs, model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples, media_links, report_writer
-from yt8m.reports.eval_samples import EvalSamples
+from yt8m.reports import eval_samples, evaluation_results, media_links, report_writer
+from yt8m.reports.evaluation_results import RESERVED_KEYS, Evaluated, evaluated, with_verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
-from yt8m.runs.opened_run import find_folder
-from yt8m.scoring import EvaluationSettings, OpenedRun, TrainedModel, evaluation_results, open_run
-from yt8m.scoring.evaluation_results import (
-    RESERVED_KEYS,
-    Evaluated,
-    add_to_history,
-    evaluated,
-    report_json,
-    write_report,
-    write_summaries,
-)
-from yt8m.scoring.export_scorer import refuse_run_options
+from yt8m.runs.opened_run import OpenedRun, find_folder, open_run
+from yt8m.runs.trained_model import TrainedModel
+from yt8m.scoring import EvaluationSettings
+from yt8m.scoring.export_scorer import is_export, refuse_run_options
+from yt8m.scoring.graph_scorer import Evaluation
 from yt8m.scoring.model_input import Videos
 from yt8m.storage import copies, local
 from yt8m.termination import terminable
@@ -94,7 +87,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
       UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    if scoring.is_export(config.train_dir) or _has_model_alone(config.train_dir):
+    if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config)
     run, task = prepare(config)
     folder = config.eval_dir or run.folder
@@ -137,9 +130,7 @@ def _evaluate_export(config: EvalConfig) -> int:
         logging.info("input: --batch_size=%d", size)
         batches = scorer.batches(config.eval_data_pattern, size)
         done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
-        write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, scorer.model)
-        add_to_history(folder, done)
-        write_summaries(events, done)
+        evaluation_results.write(folder, events, done, scorer.model)
         _write_names(config, folder, scorer.names)
     return 0
 
@@ -149,7 +140,7 @@ def evaluate_with(
 ) -> Evaluated:
     """The metric values of a scorer on batches with labels; raises like `Scorer.evaluated` and `evaluated`."""
     metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
-    whole = scoring.Evaluation(scorer, settings, metric_classes)
+    whole = Evaluation(scorer, settings, metric_classes)
     for videos in terminal.with_bar(batches, "evaluating"):
         whole.add(videos)
     results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
@@ -166,10 +157,9 @@ def _evaluated(
         outcome = run_one(config, model, task, results.events)
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
-            done = _with_verdicts(evaluated(checkpoint, outcome, names, config), results.folder, task, run)
-            write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
-            add_to_history(results.folder, done)
-            write_summaries(results.events, done)
+            done = evaluated(checkpoint, outcome, names, config)
+            done = with_verdicts(done, results.folder, run, task.requirements, task.modeler.class_counts)
+            evaluation_results.write(results.folder, results.events, done, run.model.model)
             _write_names(config, results.folder, task.names)
             if config.report:
                 _write_page(results.folder, done, run, config.media)
@@ -371,31 +361,9 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     return outcome
 
 
-def _with_verdicts(done: Evaluated, folder: str, task: EvaluationTask, run: TrainConfig) -> Evaluated:
-    """The results with the verdicts on the requirements."""
-    if not task.requirements:
-        return done
-    samples = _samples(done, run)
-    if samples is None:  # no video was judged
-        return done._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in task.requirements])
-    verdicts = evaluation_results.judge(
-        folder, task.requirements, samples, done.metric_classes, task.modeler.class_counts
-    )
-    return done._replace(verdicts=verdicts)
-
-
-def _samples(done: Evaluated, run: TrainConfig) -> EvalSamples | None:
-    """The sampled videos with the results; None if no video was sampled."""
-    videos = done.sample.videos() if done.sample else None
-    if done.sample is None or done.chosen is None or videos is None:
-        return None
-    report = report_json(done, run.model.model)
-    return EvalSamples(report, videos, run.data.num_classes, done.sample.seen, done.chosen.points)
-
-
 def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
     """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
-    samples = _samples(done, run)
+    samples = done.samples(run)
     if samples is None:
         return
     if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none

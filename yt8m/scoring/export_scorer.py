@@ -20,7 +20,6 @@ from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers.damage import plain_reason
 from yt8m.records import data_format, shards
-from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError, id_text
 from yt8m.scoring.model_input import ModelInput, Videos, padded
@@ -105,10 +104,7 @@ class ExportScorer(ArrayScorer):
         except BaseException:
             self._session.close()
             raise
-        super().__init__(path, takes, names)
-        self.model, self.weights, self.step = about["model"], folder, about["step"]
-        which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
-        logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, folder)
+        super().__init__(path, takes, names, folder, about)
 
     def _load(self, folder: str, local_folder: str) -> dict[str, Any]:
         """Loads the model in `folder` from its local copy into the session; returns its description."""
@@ -164,10 +160,6 @@ class ExportScorer(ArrayScorer):
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
                 reason = plain_reason(str(error.message)).partition("; check --")[0]  # an export has no such flags
                 raise DamagedError(raw[1], raw[2], f"{reason}{_description(raw[0])}") from error
-
-    def reads(self, data: Records) -> bool:
-        """Whether the model reads the records as they are: only if a reader of the user's own does, in its graph."""
-        return self.takes.has_own_reader
 
     def close(self) -> None:
         """Closes the session."""

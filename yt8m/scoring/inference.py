@@ -17,15 +17,17 @@ from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.segment_ranking import SegmentRanking
 from yt8m.export import model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import archive, trained_model
-from yt8m.scoring import OpenedRun, TrainedModel, open_run, segment_inference
-from yt8m.scoring.export_scorer import refuse_run_options
+from yt8m.runs.opened_run import OpenedRun, open_run
+from yt8m.runs.trained_model import TrainedModel
+from yt8m.scoring import segment_inference
+from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.scorer import write_predictions
-from yt8m.scoring.segment_inference import SegmentRanking
 from yt8m.storage import copies
 from yt8m.termination import terminable
 from yt8m.video.modeler import VideoModeler
@@ -44,7 +46,7 @@ def infer(config: InferenceConfig) -> int:
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
-    if scoring.is_export(config.train_dir):
+    if is_export(config.train_dir):
         return _infer_with_export(config)
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:

@@ -121,7 +121,7 @@ class ModelInput:
         sizes = self.format.sizes()
         columns = np.split(joined, np.cumsum(list(sizes.values()))[:-1], axis=-1)
         labels = np.zeros((len(videos), self.num_classes), np.bool_)
-        return NumpyBatch([""] * len(videos), dict(zip(sizes, columns, strict=True)), counts, labels)
+        return NumpyBatch(list(map(str, range(len(videos)))), dict(zip(sizes, columns, strict=True)), counts, labels)
 
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -34,11 +33,9 @@ class OnnxScorer(ArrayScorer):
         # Only an extractor of the user's own in the file could run code here.
         is_own = bool(about["extractors"]) and own_runs.is_noted(storage.read_bytes(path))
         takes = ModelInput(path, self._file.format, about["extractors"], is_own, has_own_reader=False)
-        super().__init__(path, takes, vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(()))
+        own_names = vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(())
+        super().__init__(path, takes, own_names, path, about)
         self._records = Records([], takes.format)
-        self.model, self.weights, self.step = about["model"], path, about["step"]
-        which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
-        logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, path)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
         """See `Scorer`; the model's own thresholds are in the file."""
@@ -60,10 +57,6 @@ class OnnxScorer(ArrayScorer):
         if not isinstance(videos, NumpyBatch):  # records of a service; their bytes have the ranges of the training data
             videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
-
-    def reads(self, data: object) -> bool:
-        """Never: the records are parsed into arrays."""
-        return False
 
     def close(self) -> None:
         """Nothing: the session ends with its last user."""

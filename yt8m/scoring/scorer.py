@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -192,7 +193,23 @@ class Scorer(Closing, abc.ABC):
 
 
 class ArrayScorer(Scorer):
-    """A scorer of a file without labels and loss: it is evaluated on arrays, and not on rated segments."""
+    """A scorer of a file without labels and loss: it is evaluated on arrays, and not on rated segments.
+
+    Args:
+      path, takes, names: as for `Scorer`.
+      weights: the path of the weights.
+      about: what the file says about the model.
+    """
+
+    def __init__(self, path: str, takes: ModelInput, names: Vocabulary, weights: str, about: Mapping[str, Any]) -> None:
+        super().__init__(path, takes, names)
+        self.model, self.weights, self.step = about["model"], weights, about["step"]
+        which = f"step {self.step}" + (", averaged weights" if about["is_averaged"] else "")
+        logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, weights)
+
+    def reads(self, data: Records) -> bool:
+        """Whether the model reads the records as they are: only if a reader of the user's own does, in its graph."""
+        return self.takes.has_own_reader
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
         """One step of an evaluation, without a loss; the videos are arrays."""

@@ -7,8 +7,7 @@ then ranked for the candidate classes of its video only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from yt8m import readers
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.arrays import Floats32, Keys, numbered, scores_of_ranks
+from yt8m.eval_util.arrays import Floats32
+from yt8m.eval_util.segment_ranking import SegmentRanking
 from yt8m.records import prediction_files
-from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
+from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.records.shards import id_text
 from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 
@@ -95,7 +95,7 @@ class WindowMeans:
 
 
 def consumer_for(
-    ranking: SegmentRanking, candidates: Candidates | None, windows: int
+    ranking: SegmentRanking, candidates: Candidates | None, windows: int = 1
 ) -> Callable[[Mapping[str, np.ndarray]], None]:
     """Returns a function that adds the predictions of one step to the ranking.
 
@@ -173,141 +173,3 @@ def write(file: IO[Any], ranking: SegmentRanking) -> None:
 def line_of(number: int, segments: Sequence[bytes]) -> bytes:
     """The line of one class, with its end."""
     return b"%d,%s\n" % (number, b" ".join(segments))
-
-
-_BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
-_NUMBER = np.uint64((1 << 32) - 1)
-_SLACK = 8  # a row has room for 1/8 more entries than are kept, so that it is rarely cut down
-
-
-class SegmentRanking:
-    """Keeps the best segments of each class from a stream of any length, in bounded memory.
-
-    A kept entry is one uint64. The upper 32 bits are the score, as a key that is smaller for a better score. The lower
-    32 bits are the number of the segment in the stream. So the order is total (of equal scores the earlier segment is
-    better), and the result does not depend on how the stream was cut into batches.
-
-    Memory: 9 bytes per class and kept segment (4 while all segments are kept), 16 kB per class for the gathered
-    segments, and the ids of the videos. Only the ids grow with the stream.
-
-    Args:
-      classes: the class of each column of the scores.
-      most: largest number of segments kept of each class.
-      segment_size: seconds from the start of one segment of a video to the start of the next.
-    """
-
-    def __init__(self, classes: Sequence[int], most: int = 100_000, segment_size: int = 5) -> None:
-        self.classes = list(classes)
-        self.most, self.segment_size = most, segment_size
-        self._stored = 0
-        self._room = most + max(most // _SLACK, _BLOCK)
-        # The system allocates only pages that are written, so long rows cost little in short streams.
-        self._keys = [np.empty(self._room, np.uint64) for _ in self.classes]
-        self._fill = [0] * len(self.classes)
-        # While every segment is kept, a row holds only float32 scores; the index of a score is its segment number.
-        self._holds_scores = True
-        self._least = [-np.inf] * len(self.classes)
-        # The gathered scores. One row per class, so that the scores of a class are contiguous. The array is reused for
-        # the whole stream, because new memory is slow.
-        self._waiting = np.empty((len(self.classes), _BLOCK), np.float32)
-        self._waiting_rows = 0
-        self._videos: list[bytes] = []
-        self._first: list[int] = []
-
-    @property
-    def count(self) -> int:
-        """Number of segments that were added."""
-        return self._stored + self._waiting_rows
-
-    def add(self, segments: Sequence[bytes], scores: Floats32) -> None:
-        """Adds segments, video after video.
-
-        Args:
-          segments: B names `video:start`; the segments of a video are consecutive and begin with start 0.
-          scores: float32 [B, C]; -inf excludes a segment from the list of a class.
-
-        Raises:
-          RunError: an id is empty.
-        """
-        before = self.count
-        for place, name in enumerate(segments):
-            if name.endswith(b":0"):
-                if name == b":0":
-                    raise RunError(
-                        "a video has an empty id, so its segments cannot be listed. Give it an id in the records."
-                    )
-                self._videos.append(video_name(name[:-2]))
-                self._first.append(before + place)
-        while len(scores):
-            start = self._waiting_rows
-            part, scores = scores[: _BLOCK - start], scores[_BLOCK - start :]
-            self._waiting[:, start : start + len(part)] = part.T
-            self._waiting_rows += len(part)
-            if self._waiting_rows == _BLOCK:
-                self._store_waiting()
-
-    def lines(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Yields (class, its segments, best first) by ascending class."""
-        is_named_once = len(set(self._videos)) == len(self._videos)
-        for number, names, _ in self.scored_lines():
-            yield number, names if is_named_once else list(dict.fromkeys(names))
-
-    def scored_lines(self) -> Iterator[tuple[int, list[bytes], Keys]]:
-        """Like `lines`, and with the score key of each segment. A video that was added twice is listed twice."""
-        self._store_waiting()
-        self._make_keys()
-        first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
-        for place in np.argsort(self.classes, kind="stable").tolist():
-            best_keys = np.sort(self._keys[place][: self._fill[place]])[: self.most]
-            numbers = (best_keys & _NUMBER).astype(np.int64)
-            video = np.searchsorted(first, numbers, side="right") - 1
-            # Each text `:start` is made only once.
-            places = numbers - first[video] if len(numbers) else numbers
-            starts = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
-            names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))
-            yield self.classes[place], names, best_keys >> np.uint64(32)
-
-    def _store_waiting(self) -> None:
-        """Moves the gathered scores into the rows of the classes."""
-        if self._holds_scores and self._stored + self._waiting_rows > self._room:
-            self._make_keys()
-        for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
-            if self._holds_scores:
-                self._scores_of(place)[self._stored : self._stored + len(column)] = column
-            else:
-                self._insert(place, column, self._stored)
-        self._stored += self._waiting_rows
-        self._waiting_rows = 0
-
-    def _scores_of(self, place: int) -> Floats32:
-        return self._keys[place].view(np.float32)
-
-    def _make_keys(self) -> None:
-        """Converts rows of scores into rows of keys; does nothing after the first call."""
-        if self._holds_scores:
-            self._holds_scores = False
-            for place in range(len(self.classes)):
-                self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
-
-    def _insert(self, place: int, scores: Floats32, start: int) -> None:
-        """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
-        # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
-        candidates = np.flatnonzero(scores > self._least[place])
-        fill = self._fill[place]
-        if fill + len(candidates) > self._room:
-            fill = self._keep_best(place, fill)
-        end = fill + len(candidates)
-        self._keys[place][fill:end] = numbered(scores[candidates], candidates + start)
-        self._fill[place] = end
-        if self._least[place] == -np.inf and end >= self.most:
-            self._fill[place] = self._keep_best(place, end)
-
-    def _keep_best(self, place: int, fill: int) -> int:
-        """Cuts a class down to its best `most` entries; returns how many it has."""
-        entries = self._keys[place][:fill]
-        if fill > self.most:
-            entries.partition(self.most - 1)
-        fill = min(fill, self.most)
-        worst = entries[:fill].max(keepdims=True) >> np.uint64(32)
-        self._least[place] = float(scores_of_ranks(worst.astype(np.uint32))[0])
-        return fill

@@ -77,19 +77,10 @@ class VideoFeatures(Closing):
             for entry, values in zip(self._entries, arrays, strict=True)
             for prefix in ("", "mean_")
         }
-        counts = np.array([last - first for first, last in windows], np.int32)
-        features = {}
-        for name in takes.format.sizes():
-            values = by_name[name]
-            if takes.has_frames:
-                joined = np.zeros((len(windows), counts.max(), values.shape[1]), np.float32)
-                for row, (first, last) in enumerate(windows):
-                    joined[row, : last - first] = values[first:last]
-            else:
-                joined = np.stack([values[first:last].mean(axis=0, dtype=np.float64) for first, last in windows])
-            features[name] = joined.astype(np.float32)
-        ids = [str(row) for row in range(len(windows))]
-        return NumpyBatch(ids, features, counts, np.zeros((len(windows), 0), np.bool_))
+        features = [by_name[name] for name in takes.format.sizes()]
+        return takes.of_joined_frames(
+            [np.concatenate([values[first:last] for values in features], axis=-1) for first, last in windows]
+        )
 
 
 def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:
@@ -119,10 +110,7 @@ def for_model(
         entries, chosen, weights_of = _choose_by_name(takes, names, flags)
     else:
         entries = _wanted(takes, takes.extractors)
-        is_trusted = trust_code or takes.is_own
-        registry.set_trust(registry.names_of_code(list(entries)), takes.folder, is_trusted=is_trusted)
-        if not is_trusted:
-            refuse_code(takes.folder, entries, flags)
+        refuse_code(takes.folder, entries, flags, is_trusted=trust_code or takes.is_own)
         chosen = [_again(takes, extractor_entry, flags) for extractor_entry in entries]
         weights_of = [weights.find(extractor_entry.extractor, extractor_entry.name) for extractor_entry in chosen]
         for entry, of_one in zip(entries, weights_of, strict=True):
@@ -176,15 +164,20 @@ def _again(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
     return Chosen(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
 
 
-def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any]) -> None:
-    """Refuses SavedModels, and networks that bring code of their own; raises `UsageError`.
+def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any], *, is_trusted: bool) -> None:
+    """Refuses SavedModels, and networks that bring code of their own, of a run that is not trusted.
 
     Args:
-      folder: the run that names them, which is not trusted.
+      folder: the run that names them.
       entries: the extractors, as manifests name them.
       flags: paths of weights by name, whose code the user chose.
+      is_trusted: whether the code that the run names may be imported.
+
+    Raises:
+      UsageError: there is such an extractor.
     """
-    for entry in entries:
+    registry.set_trust(registry.names_of_code(list(entries)), folder, is_trusted=is_trusted)
+    for entry in () if is_trusted else entries:
         is_saved_model = str(entry["name"]).startswith("saved_model:") and "saved_model_dir" not in flags
         if is_saved_model or entry["settings"].get("trust_code"):
             kind = "a SavedModel" if is_saved_model else "a network with code of its own"

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from yt8m import __version__
-from yt8m.serving.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_body
+from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body
 from yt8m.serving.monitoring import Observed
 from yt8m.serving.server import ServeConfig
 from yt8m.serving.service import Answer, Service
@@ -153,8 +153,7 @@ def _describe_body(service: Service) -> dict[str, Any]:
     """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
-    config, size = service.config, service.scorer.takes.width
-    features = features_body(size, BodyLimits(config.max_videos, config.max_frames)).model_json_schema()
+    features = features_body(service.scorer.takes.width, service.limits).model_json_schema()
     features["properties"]["videos"]["items"] = features.pop("$defs")["Video"]
     content[JSON] = {"schema": features}
     top_k = {
@@ -162,7 +161,7 @@ def _describe_body(service: Service) -> dict[str, Any]:
         "in": "query",
         "required": False,
         "description": "number of classes of each video",
-        "schema": {"type": "integer", "minimum": 1, "default": config.top_k},
+        "schema": {"type": "integer", "minimum": 1, "default": service.config.top_k},
     }
     return {"requestBody": {"required": True, "content": content}, "parameters": [top_k]}
 

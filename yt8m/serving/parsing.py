@@ -38,13 +38,12 @@ class ParserSettings(NamedTuple):
     """The settings that the parent sends to a child.
 
     Attributes:
-      max_videos, max_frames: see `BodyLimits`.
+      limits: max_videos and max_frames of `BodyLimits`.
       feature_size: numbers per frame.
       body_size: limit on the bytes of a body.
     """
 
-    max_videos: int
-    max_frames: int
+    limits: tuple[int, int]
     feature_size: int
     body_size: int
 
@@ -84,9 +83,8 @@ def main() -> None:
 
 
 def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
-    limits = BodyLimits(settings.max_videos, settings.max_frames)
     try:
-        records, ids, features = parse_body(kind, body, settings.feature_size, limits)
+        records, ids, features = parse_body(kind, body, settings.feature_size, BodyLimits(*settings.limits))
         if records:
             return {"sizes": list(map(len, records))}, b"".join(records)
         return {"ids": ids, "frames": list(map(len, features))}, np.concatenate(features).tobytes()

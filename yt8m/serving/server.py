@@ -16,7 +16,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds
-from yt8m.scoring.predict_config import PredictConfig
+from yt8m.scoring.predictions import PredictConfig
 
 
 def run(config: ServeConfig) -> int:

@@ -29,7 +29,8 @@ class Service:
     """Answers the bodies of requests.
 
     Attributes:
-      config: the flags, including the limits.
+      config: the flags.
+      limits: those of a body.
       scorer: the model.
       monitor: counts what the service does.
       at_work: number of requests in progress, and of requests that were given up but whose work has not ended.
@@ -40,9 +41,8 @@ class Service:
         self.config, self.scorer = config, scorer
         self.at_work = self.answered = 0
         self._names, self._tagger = scorer.names_for(config.vocabulary), scorer.tagger(config.thresholds)
-        self._parsers = Parsers(
-            ParserSettings(config.max_videos, config.max_frames, scorer.takes.width, config.body_size)
-        )
+        self.limits = BodyLimits(config.max_videos, config.max_frames)
+        self._parsers = Parsers(ParserSettings(self.limits, scorer.takes.width, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
@@ -78,8 +78,7 @@ class Service:
         """
         if not bodies.is_light(kind, body):
             return asyncio.create_task(self._parsed_apart(kind, body))
-        limits = BodyLimits(self.config.max_videos, self.config.max_frames)
-        return self._ask(bodies.parse_body(kind, bytes(body), self.scorer.takes.width, limits))
+        return self._ask(bodies.parse_body(kind, bytes(body), self.scorer.takes.width, self.limits))
 
     async def _parsed_apart(self, kind: str, body: bytes | bytearray) -> list[Answer]:
         request = self._ask(await self._parsers.parse(kind, body))

@@ -32,7 +32,7 @@ from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import Status, checkpoints, creation
 from yt8m.storage import copies
-from yt8m.training import initial_weights, training_run, training_workload
+from yt8m.training import training_run, training_workload
 from yt8m.video import workload
 
 Shape = tuple[int, ...]
@@ -213,7 +213,7 @@ def _sized(config: TrainConfig, num_classes: int | None, theirs: Shapes) -> tupl
       theirs: shapes of the checkpoint's variables in our layout, by our names.
     """
     model = workload.create_model(config.model, config.data)
-    few, with_one_more = (initial_weights.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
+    few, with_one_more = (training_workload.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
     if num_classes is None:
         votes = Counter(_counts(few, with_one_more, theirs))
         num_classes = votes.most_common(1)[0][0] if votes else config.data.num_classes

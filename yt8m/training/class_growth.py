@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
 from yt8m.config import run_dir
+from yt8m.config.programs import AddClassesConfig
 from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -24,17 +25,23 @@ from yt8m.records.batches import read_records
 from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
-from yt8m.training.class_growth_config import AddClassesConfig
 
 _MOST_SCORES = 1 << 25  # a comparison ends with the batch that exceeds this: all scores are in memory
 
 
-def run(config: AddClassesConfig, training: TrainConfig) -> int:
+def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
     """Trains the new run, or goes on with it, and compares it with the old one; returns the exit status.
 
+    If there is no training, the new run is written at once, since texts name its new classes.
+
     Raises:
-      UsageError, RunError: as from `training_run.train`.
+      UsageError, RunError: as from `training_run.train` or `text_run.add_classes`.
     """
+    if training is None:
+        from yt8m.training import text_run  # slow to import, and a training does not need it
+
+        texts = config.from_text, config.template
+        return text_run.add_classes(config.model, *texts, config.out, trust_code=config.trust_code)
     pattern = _validation_data(config)
     # Teacher and validation data of the old run have its classes.
     training = dataclasses.replace(

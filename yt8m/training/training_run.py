@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
@@ -32,7 +31,7 @@ from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.storage import copies
-from yt8m.training import initial_weights, training_workload
+from yt8m.training import training_workload
 from yt8m.video.workload import Workload
 
 if TYPE_CHECKING:
@@ -118,11 +117,14 @@ def train(
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
     workload.inputter.log_settings()
-    start = initial_weights.find_checkpoint(config.init_from) if config.init_from else ""
-    classes = initial_weights.map_classes(config, workload) if start else None
+    start = training_workload.find_checkpoint(config.init_from) if config.init_from else ""
+    classes = training_workload.map_classes(config, workload) if start else None
     with contextlib.ExitStack() as stack:
-        is_validated = validates and cluster is None and config.validation.eval_data_pattern
-        validator = stack.enter_context(_open_validator(config, workload.names)) if is_validated else None
+        validator = None
+        if validates and cluster is None and config.validation.eval_data_pattern:
+            from yt8m.training.validator import open_validator  # slow to import, and most trainings have none
+
+            validator = stack.enter_context(open_validator(config, workload.names))
         storage.makedirs(config.train_dir)
         stack.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
@@ -179,12 +181,6 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -
         f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
         f"  yt8m predict --model={run} {first}"
     )
-
-
-def _open_validator(config: TrainConfig, names: Vocabulary) -> AbstractContextManager[Validator]:
-    from yt8m.training.validator import open_validator  # slow to import, and most trainings have none
-
-    return open_validator(config, names)
 
 
 def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:

@@ -80,13 +80,6 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
     return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
 
 
-def progress_bar(context: Context) -> Any:
-    """The progress bar that replaces the log lines on a terminal."""
-    from yt8m.runner.callbacks.progress import Progress
-
-    return Progress(context)
-
-
 def check(mode: str, names: Sequence[str]) -> None:
     """Refuses invalid callbacks before anything is built. This imports the user's own callbacks.
 

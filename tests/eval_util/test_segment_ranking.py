@@ -13,8 +13,10 @@ from laws import examples
 
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import RunError
+from yt8m.eval_util import segment_ranking
+from yt8m.eval_util.segment_ranking import SegmentRanking
 from yt8m.scoring import segment_inference
-from yt8m.scoring.segment_inference import Candidates, SegmentRanking
+from yt8m.scoring.segment_inference import Candidates
 
 
 def names_of(lengths: list[int]) -> list[bytes]:
@@ -45,7 +47,7 @@ def test_keeps_what_sorting_everything_would(
     scores = np.round(scores) if tied else scores
     scores[draw.random(scores.shape) < 0.1] = -np.inf
     numbers = draw.permutation(50)[:classes].tolist()
-    original, segment_inference._BLOCK = segment_inference._BLOCK, 16
+    original, segment_ranking._BLOCK = segment_ranking._BLOCK, 16
     try:
         ranking, start = SegmentRanking(numbers, most), 0
         while start < len(names):
@@ -54,7 +56,7 @@ def test_keeps_what_sorting_everything_would(
             start = end
         found = dict(ranking.lines())
     finally:
-        segment_inference._BLOCK = original
+        segment_ranking._BLOCK = original
     assert list(found) == sorted(numbers)
     for number, expected in zip(numbers, by_sorting(names, scores, most), strict=True):
         assert found[number] == expected

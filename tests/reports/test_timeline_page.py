@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from yt8m.records import vocabulary
-from yt8m.scoring import video_predictions
-from yt8m.scoring.video_predictions import Timeline
+from yt8m.reports import timeline_page
+from yt8m.reports.timeline_page import Timeline
 
 NAMES = ("<script>alert(1)</script>", "dog & cat", *(f"class number {number}" for number in range(30)))
 EVIL = '<img src=x onerror="alert(2)">.mp4'
@@ -26,10 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     scores = np.random.default_rng(0).uniform(0, 0.04, (12, 32)).astype(np.float32)
     scores[:6, 0], scores[6:, 1] = 0.9, 0.8
     found = Timeline([5.0 * part for part in range(12)], 60.0, scores)
-    video_predictions.write_timeline(str(made / "page.html"), path, found, vocabulary.of_names(NAMES), ["<b>tag</b>"])
+    timeline_page.write(str(made / "page.html"), path, found, vocabulary.of_names(NAMES), ["<b>tag</b>"])
     blind = made_videos.write(made / "blind.mkv", None, made_videos.tone("disc"), 10.0)
     short = Timeline([0.0, 5.0], 10.0, scores[5:7])
-    video_predictions.write_timeline(str(made / "blind.html"), blind, short, vocabulary.of_names(NAMES), [])
+    timeline_page.write(str(made / "blind.html"), blind, short, vocabulary.of_names(NAMES), [])
     return made
 
 
@@ -49,9 +49,9 @@ def test_rows_are_the_best_classes_and_names_are_escaped(folder: pathlib.Path) -
 def test_the_best_class_of_each_part_has_a_row() -> None:
     scores = np.full((3, 40), 0.01, np.float32)
     scores[0, 7], scores[1, 3], scores[2, 39] = 0.9, 0.02, 0.5
-    assert video_predictions.classes_of_rows(Timeline([0, 5, 10], 15.0, scores)) == [7, 39, 3]
+    assert timeline_page.classes_of_rows(Timeline([0, 5, 10], 15.0, scores)) == [7, 39, 3]
     many = np.linspace(0.1, 0.9, 40, dtype=np.float32)[np.newaxis]
-    assert video_predictions.classes_of_rows(Timeline([0], 5.0, many)) == list(range(39, 27, -1))
+    assert timeline_page.classes_of_rows(Timeline([0], 5.0, many)) == list(range(39, 27, -1))
 
 
 def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:
@@ -68,10 +68,10 @@ def test_no_page_replaces_that_of_another_video(tmp_path: pathlib.Path, monkeypa
     timeline = Timeline([0.0], 1.0, np.full((1, 2), 0.5, np.float32))
     for _ in range(2):  # predicting again replaces the video's own page
         for video, name in zip(videos, names, strict=True):
-            assert video_predictions.page_path(video) == name
-            video_predictions.write_timeline(name, video, timeline, vocabulary.of_names(["x", "y"]), [])
+            assert timeline_page.path_for(video) == name
+            timeline_page.write(name, video, timeline, vocabulary.of_names(["x", "y"]), [])
     pathlib.Path("c.mp4.timeline.html").write_text("notes of somebody")
-    assert video_predictions.page_path("c.mp4") == "c.mp4.2.timeline.html"
+    assert timeline_page.path_for("c.mp4") == "c.mp4.2.timeline.html"
 
 
 @pytest.mark.long

@@ -1,26 +1,94 @@
-"""Takes the flags that describe the records (level, features, classes) from the shards if the user gives none.
+"""What a training takes for flags that are not given: the options of the run that `--config` names, or the data's.
 
-If the user describes the records, or if they have features of YouTube-8M, a training uses the published defaults
-instead. Later programs take the description from the run, and refuse data that do not fit it.
+The flags that describe the records (level, features, classes) come from the shards if the user gives none. If the user
+describes the records, or if they have features of YouTube-8M, a training uses the published defaults instead. Later
+programs take the description from the run, and refuse data that do not fit it.
 Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import options
+from yt8m import options, storage
+from yt8m.command_line.flag_parsing import find_switch, find_word
+from yt8m.config import run_dir
 from yt8m.config.data_fit import DESCRIBING, feature_ranges, refuse_contradiction
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, known_sizes
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig, known_sizes
 from yt8m.errors import UsageError
-from yt8m.options import shown
-from yt8m.records import discovery
+from yt8m.options import flag_of, shown
+from yt8m.records import discovery, vocabulary
 from yt8m.records.data_format import DataFormat
 from yt8m.records.discovery import Found
 from yt8m.records.vocabulary import Vocabulary
+
+
+class Start(NamedTuple):
+    """What a training takes over from a run.
+
+    Attributes:
+      path: the run's config.json; empty if nothing is taken over.
+      config: the run's config; all defaults if nothing is taken over.
+    """
+
+    path: str = ""
+    config: TrainConfig = TrainConfig()
+
+    @property
+    def vocabulary(self) -> str:
+        """The path of the vocabulary in the run's folder; empty if there is none."""
+        path = storage.join(self.path.rpartition("/")[0], vocabulary.NAME) if self.path else ""
+        return path if path and storage.exists(path) else ""
+
+    def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """{flag: value} of the training: `typed`, and for the other flags the run's values that are not defaults."""
+        if not self.path:
+            return dict(typed)
+        fields = dict(options.fields_of(TrainConfig))
+        # The recorded vocabulary may lie anywhere; its copy travels with the run.
+        saved = {path: options.value_at(self.config, path) for path in fields} | {"data.vocabulary": self.vocabulary}
+        flags = {path: flag_of(field) for path, field in fields.items()}
+        changed = {flag for path, flag in flags.items() if typed.get(flag, saved[path]) != saved[path]}
+        taken = {
+            flags[path]: saved[path]
+            for path, field in fields.items()
+            if field.metadata["belongs_to"] != "start" and changed.isdisjoint(field.metadata["follows"])
+            # Even defaults describe the records; otherwise the data would decide.
+            if saved[path] != field.default or flags[path] in DESCRIBING
+        }
+        return taken | dict(typed)
+
+    def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
+        """`model` with the run's hyper-parameters of the model, if it is the run's model; the same for the loss."""
+        saved = self.config.model
+        return dataclasses.replace(
+            model,
+            hyper_parameters=saved.hyper_parameters if model.model == saved.model else {},
+            loss_hyper_parameters=saved.loss_hyper_parameters if model.label_loss == saved.label_loss else {},
+        )
+
+
+def start_named_in(words: Sequence[str]) -> Start:
+    """What `--config` among the words of a command line names; an empty `Start` if it is not given.
+
+    Code that the run names is imported later only under the rules of `run_dir.read`.
+
+    Raises:
+      UsageError: there is no such file.
+      RunError: the file is damaged, has unknown keys, or has a newer format.
+    """
+    path = storage.expanded(find_word("config", words))
+    if not path:
+        return Start()
+    if storage.is_dir(path):
+        path = storage.join(path, run_dir.CONFIG)
+    if not storage.exists(path):
+        raise UsageError(f"--config={path}: there is no such file; name the {run_dir.CONFIG} of a run.")
+    return Start(path, run_dir.read_config(path, trust_code=find_switch("trust_code", words)))
 
 
 def complete(

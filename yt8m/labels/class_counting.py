@@ -15,7 +15,7 @@ from yt8m.options import option
 from yt8m.records import manifest, prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
-from yt8m.scoring.predict_config import PredictConfig
+from yt8m.scoring.predictions import PredictConfig
 from yt8m.scoring.scorer import Scorer
 
 COLUMNS = ("index", "name", "videos", "videos_low", "videos_high", "share", "share_low", "share_high")

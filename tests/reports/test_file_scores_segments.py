@@ -18,7 +18,7 @@ from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import Ratings
 from yt8m.records import prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import ClassLine
-from yt8m.reports.segment_score import evaluate
+from yt8m.reports.file_scores import evaluate
 
 CLASSES = vocabulary.segment_classes()[:4].tolist()
 

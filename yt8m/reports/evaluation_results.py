@@ -16,6 +16,7 @@ from rich.text import Text
 from yt8m import runner, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.guaranteed_precision import PARTS, ForAll, PrecisionCalibration, least_labels
@@ -60,6 +61,14 @@ class Evaluated(NamedTuple):
         shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
         return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
+    def samples(self, run: TrainConfig) -> EvalSamples | None:
+        """The sampled videos with the results; None if no video was sampled."""
+        videos = self.sample.videos() if self.sample else None
+        if self.sample is None or self.chosen is None or videos is None:
+            return None
+        report = report_json(self, run.model.model)
+        return EvalSamples(report, videos, run.data.num_classes, self.sample.seen, self.chosen.points)
+
 
 def evaluated(
     checkpoint: str, outcome: runner.Outcome, names: Vocabulary, config: EvalConfig | None = None
@@ -85,6 +94,13 @@ RESERVED_KEYS = frozenset(
 _SHOWN = 5  # number of best classes, and of worst classes, in the table
 
 
+def write(folder: str, events: EventFile, done: Evaluated, model: str) -> None:
+    """Writes the metric values of one checkpoint of `model` into the folder of the evaluation, and to TensorBoard."""
+    write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, model)
+    _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), done)
+    _write_summaries(events, done)
+
+
 def write_report(path: str, done: Evaluated, model: str) -> None:
     """Writes the metric values of one checkpoint of `model` to the log, standard output and the JSON file `path`."""
     logging.info("%s", summary_line(done))
@@ -98,9 +114,8 @@ def write_report(path: str, done: Evaluated, model: str) -> None:
     storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def add_to_history(folder: str, done: Evaluated) -> None:
+def _add_to_history(path: str, done: Evaluated) -> None:
     """Adds a row to eval/metrics.jsonl, which has the figures of all evaluated checkpoints."""
-    path = storage.join(folder, eval_samples.FOLDER, metric_files.METRICS)
     former = storage.read_text(path) if storage.exists(path) else ""
     values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
     storage.write(path, f"{former}{json.dumps({'step': done.step, **values})}\n")
@@ -158,7 +173,7 @@ def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
     return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
 
 
-def write_summaries(events: EventFile, done: Evaluated) -> None:
+def _write_summaries(events: EventFile, done: Evaluated) -> None:
     """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
     from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
 
@@ -258,29 +273,28 @@ def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, prec
 RESAMPLES, SEED = 200, 0  # those of the report by default, so that both have the same intervals
 
 
-def judge(
-    folder: str,
-    requirements: Sequence[Requirement],
-    samples: EvalSamples,
-    metric_classes: Sequence[type[Metric]],
-    class_counts: Ints64 | None,
-) -> list[Verdict]:
-    """The verdict on each requirement.
+def with_verdicts(
+    done: Evaluated, folder: str, run: TrainConfig, requirements: Sequence[Requirement], class_counts: Ints64 | None
+) -> Evaluated:
+    """The results with the verdict on each requirement, which has no value if no video was judged.
 
     Args:
+      done: the results.
       folder: path of the folder with the evaluation.
+      run: the config of the run.
       requirements: name metrics by their keys.
-      samples: the metrics and the sampled videos of the evaluation.
-      metric_classes: the metrics of the evaluation.
       class_counts: [C], number of training videos of each class; None if it is not labelled.
     """
-    run = evaluated_run(folder, samples, RESAMPLES, SEED, metric_classes, class_counts)
+    samples = done.samples(run) if requirements else None
+    if samples is None:
+        return done._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in requirements])
+    judged = evaluated_run(folder, samples, RESAMPLES, SEED, done.metric_classes, class_counts)
     verdicts = []
     for requirement in requirements:
-        value = figure(run, requirement.metric)
-        bounds = _interval(run, requirement.metric, class_counts) if value is not None else None
+        value = figure(judged, requirement.metric)
+        bounds = _interval(judged, requirement.metric, class_counts) if value is not None else None
         verdicts.append(Verdict(requirement, value, *(bounds or (None, None))))
-    return verdicts
+    return done._replace(verdicts=verdicts)
 
 
 def _interval(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:

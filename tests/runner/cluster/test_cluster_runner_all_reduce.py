@@ -34,7 +34,7 @@ def weights_in(run: pathlib.Path, step: int) -> np.ndarray:
 
 def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the parts of a position would be saved with the number of the step before."""
-    from yt8m.runner.cluster.all_reduce_runner import AllReduceRunner
+    from yt8m.runner.cluster.cluster_runner import AllReduceRunner
     from yt8m.runner.cluster.common_steps import AgreeHook
     from yt8m.runner.hooks import StepHook
 

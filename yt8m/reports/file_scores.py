@@ -1,0 +1,241 @@
+"""Metrics of files of predictions from the labels in records: `yt8m score` and `yt8m segment-eval`.
+
+`score` computes GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges. If the
+vocabulary by the records has the counts of the classes, it also gives GAP and mAP of head, middle and tail.
+`segment-eval` computes MAP@n of a segment submission, the metric of the 2019 challenge.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from yt8m import options, storage, terminal
+from yt8m.config import data_fit
+from yt8m.config.train_config import DataConfig
+from yt8m.datasets import ground_truth
+from yt8m.datasets.ground_truth import Ratings, VideoLabels
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.arrays import Ints64
+from yt8m.eval_util.metrics import Loss, gap_first, metrics
+from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
+from yt8m.options import option
+from yt8m.records import prediction_files, vocabulary
+from yt8m.records.prediction_files import ClassLine, PredictionRow
+from yt8m.records.vocabulary import read_segment_classes
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class ScoreConfig(options.Checked):
+    """The flags of `yt8m score`."""
+
+    predictions: str = option(
+        "", "the predictions: CSV of `VideoId,LabelConfidencePairs`", is_required=True, is_path=True
+    )
+    eval_data_pattern: str = option(
+        "",
+        "video- or frame-level records with labels",
+        flag="data",
+        aliases=("eval_data_pattern",),
+        is_required=True,
+        is_path=True,
+    )
+    num_classes: int | None = option(
+        None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
+    )
+    top_k: int = option(20, "number of best predictions of each video that count", minimum=1)
+
+
+def score_predictions(config: ScoreConfig) -> int:
+    """Prints the metrics, one per line; returns the exit status.
+
+    Raises:
+      UsageError: a flag is missing, or no file matches.
+      RunError: the predictions or the records are damaged; the message names the line or record.
+    """
+    num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
+    truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
+    rows = prediction_files.read_predictions(config.predictions, num_classes)
+    names = vocabulary.shown_for(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
+    class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
+    figures = score(rows, truth, num_classes, config.top_k, class_counts)
+    for metric in gap_first(metrics.all()):
+        if metric is not Loss and metric.figure_key() in figures:
+            print(f"{metric.name}: {metric.description().text(figures[metric.figure_key()], 6)}")
+    return 0
+
+
+def score(
+    rows: Iterable[PredictionRow],
+    truth: VideoLabels,
+    num_classes: int,
+    top_k: int = 20,
+    class_counts: Ints64 | None = None,
+) -> dict[str, Any]:
+    """The metrics of the predictions, under the names of `EvaluationMetrics.get`; `class_counts` are as there.
+
+    A video that has no predictions counts too: all of its labels are missed.
+
+    Raises:
+      RunError: a prediction is for a video that is not in the records; the message names the line.
+    """
+    accumulated = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
+    for batch in terminal.counted(_batches(rows, truth), len(truth.rows), "videos", len):
+        _accumulate(accumulated, batch, truth)
+    return accumulated.get()
+
+
+_Found = tuple[int, np.ndarray, np.ndarray]
+
+
+def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_Found]]:
+    """Yields batches of (row of `VideoLabels`, classes, scores). Videos without predictions come last."""
+    missing = np.ones(len(truth.rows), np.bool_)
+    batch: list[_Found] = []
+    for row in rows:
+        place = truth.rows.get(row.video_id)
+        if place is None:
+            raise RunError(f"{row.where}: video {row.video_id!r} is not in the records; name those of its split.")
+        missing[place] = False
+        batch.append((place, row.classes, row.scores))
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    yield batch
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    places = np.flatnonzero(missing).tolist()
+    for start in range(0, len(places), _BATCH):
+        yield [(place, *nothing) for place in places[start : start + _BATCH]]
+
+
+def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
+    """Adds a batch to the metrics as padded arrays [B, width].
+
+    PERR of a video with n labels needs its n best predictions, so `width` is at least the largest number of labels.
+    """
+    labels = [truth.labels[truth.splits[place] : truth.splits[place + 1]] for place, _, _ in batch]
+    width = max([added_to.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
+    scores = np.full((len(batch), width), -np.inf, np.float32)
+    classes = np.zeros((len(batch), width), np.int32)
+    hits = np.zeros((len(batch), width), np.bool_)
+    for at, (_, predicted, values) in enumerate(batch):
+        order = np.lexsort((predicted, -values))
+        scores[at, : len(predicted)] = values[order]
+        classes[at, : len(predicted)] = predicted[order]
+        hits[at, : len(predicted)] = np.isin(predicted[order], labels[at])
+    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=added_to.num_class)
+    added_to.accumulate_top_k(
+        scores, classes, hits, np.array([len(own_labels) for own_labels in labels], np.int64), counts
+    )
+
+
+@dataclass(frozen=True)
+class SegmentEvalConfig(options.Checked):
+    """The flags of `yt8m segment-eval`."""
+
+    submission_file: str = option(
+        "",
+        "the submission: `Class,Segments`, with or without that header",
+        flag="predictions",
+        aliases=("submission_file",),
+        is_required=True,
+        is_path=True,
+    )
+    eval_data_pattern: str = option(
+        "",
+        "segment records with ratings; not needed if the cache exists",
+        flag="data",
+        aliases=("eval_data_pattern",),
+        is_path=True,
+    )
+    label_cache: str = option("", "the ratings as text: read if the file exists, else written", is_path=True)
+    top_n: int = option(100_000, "segments of each class that count; 0: all", minimum=0)
+    classes: str = option(
+        "rated",
+        "average over every class with a rated positive, or only over submitted ones, as the published tool does",
+        choices=("rated", "submitted"),
+    )
+    segment_label_ids_file: str = option(
+        "", "CSV of the classes that segments may have; by default the published 1000", is_path=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.eval_data_pattern and not (self.label_cache and storage.exists(self.label_cache)):
+            raise UsageError("there are no ratings: give --data, or a --label_cache that exists.")
+
+
+def score_segments(config: SegmentEvalConfig) -> int:
+    """Prints `MAP@n: x`; returns the exit status.
+
+    Raises:
+      UsageError: there are no such files.
+      RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
+    """
+    judged = load_ratings(config.eval_data_pattern, config.label_cache)
+    classes = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
+    # True if a rated segment starts at a second that is not a multiple of 5.
+    any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
+    lines = prediction_files.read_segments(config.submission_file, classes, any_start)
+    figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
+    if not len(figures.aps):
+        which = "submitted class" if config.classes == "submitted" else "class"
+        raise RunError(
+            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so MAP is not defined."
+        )
+    print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
+    print(f"mean over {len(figures.aps)} classes", file=sys.stderr)
+    return 0
+
+
+def load_ratings(pattern: str, cache: str) -> Ratings:
+    """Reads the ratings from the cache file if it exists, else from the records, and then writes the cache file."""
+    if cache and storage.exists(cache):
+        if pattern:
+            print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
+        return ground_truth.read(cache)
+    ratings = ground_truth.ratings(pattern)
+    if cache:
+        ground_truth.write(cache, ratings)
+    return ratings
+
+
+def evaluate(
+    lines: Iterable[ClassLine], judged: Ratings, top_n: int | None, only_submitted: bool = False
+) -> SegmentFigures:
+    """MAP@n of a submission, which is read line by line.
+
+    Args:
+      lines: the lines of the submission, one per class.
+      judged: the ratings.
+      top_n: number of segments of each line that count; None for all.
+      only_submitted: average over the submitted classes only, as the published evaluator does.
+    """
+    rated: dict[int, set[bytes]] = {}
+    for segment, number in zip(judged.segments, judged.classes.tolist(), strict=True):
+        rated.setdefault(number, set()).add(segment)
+    classes: list[int] = []
+    segments: list[bytes] = []
+    submitted = set()
+    for number, ranks in lines:
+        submitted.add(number)
+        # Only rated segments count, and there are few, so each of them is looked up in the line, not each segment of
+        # the line among the ratings.
+        ranked = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
+        counted = [name for place, name in ranked if top_n is None or place < top_n]
+        segments += counted
+        classes += [number] * len(counted)
+    figures = mean_average_precision_at_n(
+        classes, np.array(segments, object), judged.classes, np.array(judged.segments, object), judged.scores, None
+    )
+    if not only_submitted:
+        return figures
+    chosen = np.isin(figures.aps_class, list(submitted))
+    return SegmentFigures.of_classes(figures.aps[chosen], figures.aps_class[chosen])
