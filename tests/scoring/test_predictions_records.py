@@ -19,7 +19,7 @@ from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.shards import DamagedError
 from yt8m.runner import checkpoints
-from yt8m.scoring import fed_graph
+from yt8m.scoring import graph_scorer
 from yt8m.scoring.model_input import types_of
 
 CLASSES, SIZE = 30, 6
@@ -75,9 +75,9 @@ def test_the_best_classes_in_words(world, capsys):
 
 def test_a_few_records_need_no_ops_that_parse_them_and_the_checkpoint_is_checked_once(world, monkeypatch):
     graphs, checked = [], []
-    build, problem_of = fed_graph.build_towers, checkpoints.problem_of
+    build, problem_of = graph_scorer.build_towers, checkpoints.problem_of
     monkeypatch.setattr(
-        fed_graph,
+        graph_scorer,
         "build_towers",
         lambda *args, **more: (graphs.append(tf.get_default_graph()), build(*args, **more))[1],
     )
