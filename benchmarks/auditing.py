@@ -31,7 +31,7 @@ from benchmarks.measure import Clock, OwnMemory, cpu_seconds
 from yt8m.command_line import flags
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.datasets.sample_data import synthetic_videos
-from yt8m.labels import class_findings, fold_scores, fold_sets, label_audit, label_issues, video_copies
+from yt8m.labels import findings, folds, label_audit, video_copies
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.training import training_run
@@ -46,12 +46,12 @@ _SHARDS = 8
 _FEATURES = (FeatureFormat("mean_rgb", synthetic_videos.RGB), FeatureFormat("mean_audio", synthetic_videos.AUDIO))
 # The function that does each part of an audit, by its module and name.
 _PARTS = {
-    "dividing": (fold_sets.FoldSets, "write"),
+    "dividing": (folds.FoldSets, "write"),
     "copies": (video_copies, "find_copies"),
     "training": (training_run, "train"),
-    "scoring": (fold_scores, "score_videos"),
-    "classes": (class_findings, "find"),
-    "issues": (label_issues, "find_issues"),
+    "scoring": (folds, "score_videos"),
+    "classes": (findings, "find_odd_classes"),
+    "issues": (findings, "find_issues"),
 }
 
 
@@ -108,7 +108,7 @@ def measured(pattern: str, folder: pathlib.Path, count: int, passes: int) -> dic
 
 def _usual(count: int) -> DataConfig:
     """The usual batch size and number of passes for the models of an audit of so many videos."""
-    return fold_scores.with_usual_length(TrainConfig(""), round(count * _TRAINED), None, None).data
+    return folds.with_usual_length(TrainConfig(""), round(count * _TRAINED), None, None).data
 
 
 def usual_passes(count: int) -> int:

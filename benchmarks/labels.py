@@ -20,8 +20,8 @@ from benchmarks.auditing import found_copies
 from yt8m.command_line import flags
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.eval_util.average_precision import AveragePrecisionCalculator
-from yt8m.labels import fold_scores, fold_sets, label_issues
-from yt8m.labels.fold_scores import FoldScores, joined, read_scores
+from yt8m.labels import findings, folds
+from yt8m.labels.folds import FoldScores, joined, read_scores
 from yt8m.labels.label_audit import LabelAudit
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat, quantized
@@ -31,7 +31,7 @@ VIDEOS, CLASSES, COPIES = 20_000, 200, 500
 WRONG, MISSING = 0.05, 0.2
 _FRAME_NOISE, _RANGE = 0.5, (-4.0, 4.0)
 _SHARDS = 10
-_BEST = fold_scores.BEST
+_BEST = folds.BEST
 _CLEANLAB = """
 import sys, numpy as np
 from cleanlab.rank import get_label_quality_scores
@@ -114,17 +114,17 @@ def precision(ranking: np.ndarray, errors: np.ndarray) -> float:
 
 def audit(pattern: str, folder: pathlib.Path, model: str) -> tuple[FoldScores, np.ndarray]:
     """The scores of all classes, and the number of each video."""
-    fold_scores.BEST = CLASSES  # so that other rankings get all scores
+    folds.BEST = CLASSES  # so that other rankings get all scores
     config, training = flags.audit_config([f"--data={pattern}", f"--out={folder}", f"--model={model}"])
     LabelAudit(config, training).run()
-    videos = fold_sets.read_videos(str(folder / ".work" / "videos.npz"))
+    videos = folds.read_videos(str(folder / ".work" / "videos.npz"))
     parts = ((videos.of_fold(k), read_scores(str(folder / ".work" / f"scores{k}.npz"))) for k in range(config.folds))
     return joined(parts), np.array([int(video[1:]) for video in videos.ids])
 
 
 def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab: str) -> dict[str, np.ndarray]:
     """{name: [N, C], larger for pairs that are more likely in error}."""
-    issues = label_issues.find_issues(scores, label_issues.noise_of(scores))
+    issues = findings.find_issues(scores, findings.noise_of(scores))
     ours = np.zeros(labels.shape)
     ours[issues.videos, issues.classes] = np.arange(len(issues.videos), 0, -1)
     chances = 1 / (1 + np.exp(-dense.astype(np.float64)))
@@ -149,7 +149,7 @@ def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, rank
         for name, ranking in ranked.items():
             figures = precision(ranking[pairs], errors[pairs]), average_precision(ranking[pairs], errors[pairs])
             print(f"  {name:28s} precision at the number planted {figures[0]:.3f}, AP {figures[1]:.3f}")
-    issues = label_issues.find_issues(scores, label_issues.noise_of(scores), 0.1)
+    issues = findings.find_issues(scores, findings.noise_of(scores), 0.1)
     right = errors[issues.videos, issues.classes]
     print("estimated chance and share of errors, in ten equal groups of the listed labels:")
     groups = np.array_split(np.arange(len(right)), 10)

@@ -19,8 +19,7 @@ import numpy as np
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.eval_util import AveragePrecisionCalculator
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.batch_selection import LabelledVideos, UnlabelledVideos, select
-from yt8m.labels.select_config import SelectConfig
+from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select
 
 POOL, TEST, CLASSES, SIZE = 16_000, 4_000, 200, 192
 FIRST, BATCH, ROUNDS = 200, 100, 12

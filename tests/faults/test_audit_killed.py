@@ -35,15 +35,15 @@ sys.exit(cli.main(words))
 """
 # In the order of the phases: what is done before the call is on the disk when the audit goes on.
 PHASES = (
-    ("yt8m.labels.fold_sets", "_Writers.add", 100),
-    ("yt8m.labels.fold_sets", "write_videos", 1),
+    ("yt8m.labels.folds", "_Writers.add", 100),
+    ("yt8m.labels.folds", "write_videos", 1),
     ("yt8m.labels.video_copies", "find_copies", 1),
     ("yt8m.labels.video_copies", "write_pairs", 1),
-    ("yt8m.labels.fold_scores", "score_videos", 1),  # the model of the first fold is trained, but has scored nothing
+    ("yt8m.labels.folds", "score_videos", 1),  # the model of the first fold is trained, but has scored nothing
     ("yt8m.labels.label_audit", "write_scores", 2),  # of the second fold, after that of the first
     ("yt8m.runner.saver", "RunSaver.save", 1),  # while the model of the second fold is saved
-    ("yt8m.labels.label_audit", "effect_of", 1),
-    ("yt8m.labels.label_issues", "write_decisions", 1),
+    ("yt8m.labels.video_copies", "effect_of", 1),
+    ("yt8m.labels.findings", "write_decisions", 1),
     ("yt8m.labels.label_audit", "write_page", 1),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from yt8m.labels.fold_scores import FoldScores
+from yt8m.labels.folds import FoldScores
 from yt8m.labels.label_noise import ScoreCounts
 
 

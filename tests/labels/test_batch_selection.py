@@ -13,8 +13,7 @@ from labels.own_labels import NAMES, make_records, write_table
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.batch_selection import LabelledVideos, UnlabelledVideos, select
-from yt8m.labels.select_config import SelectConfig
+from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
 

@@ -102,6 +102,14 @@ def test_scores_that_say_nothing_accuse_no_label() -> None:
     assert max(noise.wrong, noise.missing) < 0.001
 
 
+def wrong_chances(noise: LabelNoise, classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return noise.chance_wrong(noise.wrong_odds(classes, scores))
+
+
+def missing_chances(noise: LabelNoise, classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return noise.chance_missing(noise.missing_odds(classes, scores))
+
+
 def test_the_shares_of_errors_are_found() -> None:
     noise = estimate_all(counted(plant()))
     assert noise.wrong == pytest.approx(WRONG, abs=0.012)
@@ -114,7 +122,7 @@ def test_labels_without_errors_are_not_accused() -> None:
     assert noise.wrong < 0.005
     assert noise.missing < 0.01
     rows, classes = np.nonzero(planted.labels)
-    assert noise.wrong_chances(classes, planted.scores[rows, classes]).sum() < 0.01 * len(rows)
+    assert wrong_chances(noise, classes, planted.scores[rows, classes]).sum() < 0.01 * len(rows)
 
 
 def test_a_class_with_more_errors_than_others_is_found() -> None:
@@ -130,10 +138,10 @@ def chances_and_errors(planted: Planted) -> list[tuple[np.ndarray, np.ndarray, n
     """The chances, the planted errors and the scores, first of labels and then of other pairs."""
     noise = estimate_all(counted(planted))
     made = []
-    for is_label, chances in ((True, noise.wrong_chances), (False, noise.missing_chances)):
+    for is_label, chances in ((True, wrong_chances), (False, missing_chances)):
         rows, classes = np.nonzero(planted.labels == is_label)
         scores = planted.scores[rows, classes]
-        made.append((chances(classes, scores), planted.truth[rows, classes] != is_label, scores))
+        made.append((chances(noise, classes, scores), planted.truth[rows, classes] != is_label, scores))
     return made
 
 
@@ -166,7 +174,7 @@ def test_classes_without_a_label_or_with_all_labels_do_no_harm() -> None:
     noise = estimate_all(counted(planted))
     classes = np.repeat(np.arange(CLASSES), 50)
     scores = np.tile(np.linspace(-16, 16, 50), CLASSES)
-    for chances in (noise.wrong_chances(classes, scores), noise.missing_chances(classes, scores)):
+    for chances in (wrong_chances(noise, classes, scores), missing_chances(noise, classes, scores)):
         assert ((chances >= 0) & (chances <= 1)).all()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from yt8m.labels import video_copies
-from yt8m.labels.fold_sets import AuditedVideos
+from yt8m.labels.folds import AuditedVideos
 from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors, find_copies, seen_in_training, write_copies
 from yt8m.records.record_parser import NumpyBatch
 

@@ -79,7 +79,7 @@ _GROUPS = {
         "select": Command(
             "yt8m.labels.batch_selection:run",
             "choose the videos to label next",
-            "yt8m.labels.select_config:SelectConfig",
+            "SelectConfig",
             "Chooses the videos to label next: uncertain ones of rare classes that differ from one another.",
         ),
         "verify": Command(

@@ -15,28 +15,31 @@ The exponent is large because distances in many dimensions differ little: withou
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import scoring, storage, terminal
+from yt8m import terminal, scoring, storage
+from yt8m.config.of_run import OfCheckpoint, same_as
+from yt8m.config.programs import EvalConfig
 from yt8m.datasets.make_records import answers
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
-from yt8m.labels.label_issues import class_text
-from yt8m.labels.select_config import SelectConfig
+from yt8m.labels.findings import class_text
+from yt8m.options import Checked, option
 from yt8m.records.batches import read_records
-from yt8m.records.prediction_files import spreadsheet_text
+from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.registry import TRUST_HELP
 from yt8m.reports import media_links
 from yt8m.scoring import Scorer
 
+FORMATS = {"csv": ".csv", "label-studio": ".json"}
 _CLASSES = 20  # best classes of a video that count
 _POOL = 50_000  # candidates that are compared with one another: those of the largest values
 _POWER = 15  # of the distance
@@ -46,6 +49,32 @@ HEADER = ("rank", "video", "value", "distance", "classes")
 _LEAST_SCORE = 1e-9  # odds of a mean score stay finite
 _SHOWN = 5  # classes of a video in the table
 _TAG = 0.5  # the score from which a class is a prediction
+
+
+@dataclass(frozen=True)
+class SelectConfig(Checked):
+    """Which videos to label next, by which model."""
+
+    model: str = option("", "folder of the trained run", aliases=("train_dir",), is_required=True, is_path=True)
+    data: str = option("", "TFRecord files of videos to choose from", is_required=True, is_path=True)
+    out: str = option("", "file to write", is_required=True, is_path=True)
+    count: int = option(100, "number of videos to choose", minimum=1)
+    by: str = option(
+        "all",
+        "what decides: all of uncertainty, rare classes and difference from other videos; or one alone",
+        choices=("all", "uncertainty", "random"),
+    )
+    labelled: str = option("", "TFRecord files of videos with labels [those that the run was trained on]", is_path=True)
+    format: str = option("csv", "what is written: a table, or tasks for Label Studio", choices=tuple(FORMATS))
+    media: str = same_as(EvalConfig, "media", needs="", help="CSV file with the columns id,address of the videos")
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    seed: int = option(0, "seed of --by=random", minimum=0)
+    trust_code: bool = option(False, TRUST_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.out.endswith(FORMATS[self.format]):
+            raise UsageError(f"--out={self.out}: with --format={self.format} its name ends in {FORMATS[self.format]}.")
 
 
 class UnlabelledVideos(NamedTuple):
@@ -128,8 +157,7 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
-        unlabelled = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
-        every = scorer.scores(scorer.takes.arranged(unlabelled))[1]
+        every = scorer.scores(scorer.takes.arranged(batch.without_labels()))[1]
         best = top_k(every, _CLASSES)
         total += every.sum(0, dtype=np.float64)
         ids += batch.ids
@@ -207,8 +235,7 @@ def write_selection(
     `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
     """
     if config.format == "csv":
-        with storage.write_atomic(config.out, "w") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEADER, *_rows(ids, best, selection, names)])
+        write_table(config.out, HEADER, _rows(ids, best, selection, names))
         return
     chosen = [ids[place] for place in selection.places.tolist()]
     addresses = media_links.read(config.media, config.out, chosen)

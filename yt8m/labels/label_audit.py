@@ -32,13 +32,11 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.corrections import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
-from yt8m.labels import class_findings, fold_sets, label_issues, video_copies
+from yt8m.labels import findings, folds, video_copies
 from yt8m.labels.audit_config import AuditConfig
-from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_fold, with_usual_length, write_scores
-from yt8m.labels.fold_sets import AuditedVideos, FoldSets
+from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise
-from yt8m.labels.leaks import LeakEffect, effect_of
-from yt8m.labels.video_copies import CopyPairs, VectorWriter, VideoVectors
+from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
 from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import text_of_spreadsheet
@@ -91,13 +89,13 @@ class LabelAudit:
         videos = self._videos()
         pairs, digests = self._copies(videos)
         video_copies.write_copies(self._path(COPIES), pairs, videos)
-        scores = joined(self._scores(videos))
+        scores = folds.joined(self._scores(videos))
         names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
-        findings = class_findings.find(scores, videos, names)
-        class_findings.write(self._path(CLASSES), findings)
-        summary = self._write_issues(videos, scores, label_issues.noise_of(scores), names)
+        odd_classes = findings.find_odd_classes(scores, videos, names)
+        findings.write_odd_classes(self._path(CLASSES), odd_classes)
+        summary = self._write_issues(videos, scores, findings.noise_of(scores), names)
         summary |= self._summary_of_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
-        summary |= {"findings on classes": len(findings)}
+        summary |= {"findings on classes": len(odd_classes)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         tables = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
         write_page(self._config.out, summary, tables, self._config.media)
@@ -145,8 +143,8 @@ class LabelAudit:
         """The videos, divided into folds."""
         path = self._in_work(_VIDEOS)
         if storage.exists(path) and (self._folds.is_complete or not self._unscored()):
-            return fold_sets.read_videos(path)
-        groups = fold_sets.read_groups(self._config.table, self._config.group_by)
+            return folds.read_videos(path)
+        groups = folds.read_groups(self._config.table, self._config.group_by)
         records = read_records(self._files, num_classes=self._training.data.num_classes)
         with storage.write_atomic(self._in_work(_VECTORS)) as file:
             writer = VectorWriter(file)
@@ -155,7 +153,7 @@ class LabelAudit:
             raise UsageError(f"--data={self._config.data}: none of the {len(videos.ids)} videos has a label to audit.")
         digests = writer.digests()
         video_copies.write_pairs(self._in_work(_PAIRS), video_copies.exact_copies(digests), digests)
-        fold_sets.write_videos(path, videos)
+        folds.write_videos(path, videos)
         return videos
 
     def _copies(self, videos: AuditedVideos) -> tuple[CopyPairs, NDArray[np.void]]:
@@ -180,7 +178,7 @@ class LabelAudit:
 
     def _effect(self, videos: AuditedVideos, seen: Bools) -> LeakEffect | None:
         """The effect of the copies on the GAP of the other splits, by a model of the training split."""
-        of_training = [path for path in self._files if video_copies.is_training_split(fold_sets.split_of(path))]
+        of_training = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
         others = [path for path in self._files if path not in set(of_training)]
         places = np.flatnonzero(~video_copies.of_training(videos))
         path = self._in_work("scores_of_splits.npz")
@@ -189,8 +187,8 @@ class LabelAudit:
             config = self._training_on(",".join(of_training), "model_of_splits", len(videos.ids) - len(places))
             write_scores(path, score_fold(config, others))
             self._remove("model_of_splits")
-        ids = [label_issues.bytes_of(videos.ids[place]) for place in places.tolist()]
-        return effect_of(read_scores(path), ids, seen[places], self._training.data.num_classes)
+        ids = [findings.bytes_of(videos.ids[place]) for place in places.tolist()]
+        return video_copies.effect_of(read_scores(path), ids, seen[places], self._training.data.num_classes)
 
     def _unscored(self) -> list[int]:
         """The folds without scores."""
@@ -215,14 +213,14 @@ class LabelAudit:
         """The config of a training on some shards, with so many videos, in a folder of the work area."""
         data = dataclasses.replace(self._training.data, data_pattern=pattern)
         training = dataclasses.replace(self._training, train_dir=self._in_work(folder), data=data)
-        return with_usual_length(training, videos, self._config.batch_size, self._config.num_epochs)
+        return folds.with_usual_length(training, videos, self._config.batch_size, self._config.num_epochs)
 
     def _write_issues(
         self, videos: AuditedVideos, scores: FoldScores, noise: LabelNoise, names: vocabulary.Vocabulary
     ) -> dict[str, Any]:
-        issues = label_issues.find_issues(scores, noise, self._config.min_chance).first(self._config.max_issues)
-        label_issues.write_issues(self._path(ISSUES), issues, videos.ids, names)
-        num_kept = label_issues.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
+        issues = findings.find_issues(scores, noise, self._config.min_chance).first(self._config.max_issues)
+        findings.write_issues(self._path(ISSUES), issues, videos.ids, names)
+        num_kept = findings.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
         return {
             "videos": len(videos.ids),
             "labels": len(scores.labels),

@@ -194,14 +194,6 @@ class LabelNoise:
     chance_wrong: RisingCurve
     chance_missing: RisingCurve
 
-    def wrong_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
-        """The chance that a label is wrong, for the class and the score of each label."""
-        return self.chance_wrong(self.wrong_odds(classes, scores))
-
-    def missing_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
-        """The chance that a label is missing, for the class and the score of videos without it."""
-        return self.chance_missing(self.missing_odds(classes, scores))
-
     def wrong_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The log-odds by which labels are ranked as wrong; rougher than the chances, but hardly ever equal."""
         return _shifted(self._wrong(self.margins.at(classes, scores)), self.wrong, self.class_wrong[classes])

@@ -1,4 +1,6 @@
-"""Copies of videos: exact ones by a digest of their features, near ones by the direction of their features.
+"""Copies of videos, and what those that training has seen add to the GAP of other videos.
+
+Exact copies are found by a digest of their features, near ones by the direction of their features.
 
 Each video is a vector: its features, or the means over its frames, joined. All vectors are centred and divided by the
 standard deviation of each value, and scaled to the length 1. The similarity of two videos is the product of these
@@ -11,7 +13,6 @@ similarity of 0.95 has a pivot in common almost always, but not with certainty.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,10 +21,15 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import storage, terminal
+from yt8m import terminal
+from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Bools, Floats32, Ints64
-from yt8m.labels.fold_sets import AuditedVideos
-from yt8m.records.prediction_files import spreadsheet_text
+from yt8m.eval_util.metrics import Gap
+from yt8m.eval_util.resampling import Interval, interval, resample
+from yt8m.eval_util.videos import MOST, Videos, hashes
+from yt8m.labels.findings import are_labels
+from yt8m.labels.folds import AuditedVideos, FoldScores, read_arrays, write_arrays
+from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
@@ -33,6 +39,7 @@ _BLOCK = 2048  # videos of a block that are compared with those of another one a
 _PER_PIVOT, _PIVOTS = 1000, 3
 _MOST_PAIRS = 1_000_000
 _TRAINING = "train"
+_RESAMPLES = 200
 
 Halves = NDArray[np.float16]
 
@@ -199,25 +206,21 @@ def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[n
 
 
 def write_pairs(path: str, pairs: CopyPairs, digests: NDArray[np.void]) -> None:
-    """Writes pairs and digests into an NPZ file, whole or not at all."""
-    with storage.write_atomic(path) as file:
-        np.savez(file, **pairs._asdict(), digests=digests.view(np.uint8))
+    """Writes pairs and digests."""
+    write_arrays(path, {**pairs._asdict(), "digests": digests.view(np.uint8)})
 
 
 def read_pairs(path: str) -> tuple[CopyPairs, NDArray[np.void]]:
     """The pairs and digests that `write_pairs` wrote."""
-    with storage.open_read(path) as file, np.load(file) as arrays:
-        return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
+    arrays = read_arrays(path)
+    return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
 
 
 def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:
     """Writes `copies.csv`: pairs across splits first, then those within one, the most similar first."""
     splits, others = videos.splits[pairs.first], videos.splits[pairs.second]
     order = np.lexsort((-pairs.similarity, splits == others))
-    with storage.write_atomic(path, "w") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(HEADER)
-        lines.writerows(_rows(pairs, videos, order.tolist()))
+    write_table(path, HEADER, _rows(pairs, videos, order.tolist()))
 
 
 def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iterator[list[str]]:
@@ -226,3 +229,73 @@ def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iter
         ids = [spreadsheet_text(videos.ids[video]) for video in both]
         splits = [videos.split_names[videos.splits[video]] for video in both]
         yield [*ids, *splits, f"{pairs.similarity[place]:.4f}"]
+
+
+class LeakEffect(NamedTuple):
+    """The GAP of some videos, with and without those whose copies training has seen.
+
+    Attributes:
+      videos: number of all these videos.
+      copies: number of those whose copies training has seen.
+      gap, gap_without: the GAP of all, and of the others.
+      interval, interval_without: their 95 % intervals.
+    """
+
+    videos: int
+    copies: int
+    gap: float
+    gap_without: float
+    interval: Interval
+    interval_without: Interval
+
+    def __str__(self) -> str:
+        low, high = self.interval_without
+        return (
+            f"GAP without the copies that training has seen: {self.gap_without:.3f} ({low:.3f} to {high:.3f}) instead "
+            f"of {self.gap:.3f}; {self.copies} of {self.videos} videos are such copies"
+        )
+
+
+def effect_of(scores: FoldScores, ids: list[bytes], seen: Bools, num_classes: int) -> LeakEffect | None:
+    """The effect of the copies on the GAP; None if there are none, or nothing else.
+
+    Args:
+      scores: the scores of N videos by a model that was trained on the training split.
+      ids: the ids of these videos.
+      seen: [N], whether training has seen a copy of the video.
+      num_classes: number of classes.
+    """
+    if not seen.any() or seen.all():
+        return None
+    videos = _videos(scores, ids)
+    measured = [_gap(videos.take(rows), num_classes) for rows in (np.arange(len(videos)), np.flatnonzero(~seen))]
+    (gap, bounds), (gap_without, bounds_without) = measured
+    return LeakEffect(len(videos), int(seen.sum()), gap, gap_without, bounds, bounds_without)
+
+
+def _gap(videos: Videos, num_classes: int) -> tuple[float, Interval]:
+    """The GAP of videos and its interval, which is computed from a sample if there are very many."""
+    columns = videos.columns(num_classes)
+    metrics = EvaluationMetrics(num_classes, columns.scores.shape[1])
+    metrics.accumulate_top_k(*columns, perr=videos.perr)
+    gap, share = float(metrics.get()[Gap.key]), min(1.0, MOST / len(videos))
+    sample = videos.take(np.sort(np.argsort(videos.keys, kind="stable")[:MOST]))
+    resampled = resample(sample, num_classes, _RESAMPLES, seed=0).figures[Gap.key]
+    return gap, interval(gap, resampled, shrink=float(np.sqrt(share)))
+
+
+def _videos(scores: FoldScores, ids: list[bytes]) -> Videos:
+    size = len(scores.num_labels)
+    return Videos(
+        keys=hashes(ids),
+        scores=scores.best_scores,
+        classes=scores.best,
+        hits=are_labels(scores),
+        perr=np.zeros(size),
+        num_labels=scores.num_labels.astype(np.int64),
+        labels=scores.labels,
+        label_scores=scores.label_scores,
+        losses=np.zeros(size),
+        num_frames=np.ones(size, np.int32),
+        ids=np.array(ids, object),
+    )

@@ -25,7 +25,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
@@ -218,19 +218,35 @@ def patterns_in(folder: str) -> str:
     return " or ".join(f"'{storage.join(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
 
 
+class ShardWriter:
+    """Writes serialized records into an open file, and notes its content."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._records, self._bytes, self._crc = file, 0, 0, 0
+
+    def add(self, payload: bytes) -> None:
+        """Writes a record."""
+        framed = shards.framed(payload)
+        self._file.write(framed)
+        self._records, self._bytes = self._records + 1, self._bytes + len(framed)
+        self._crc = google_crc32c.extend(self._crc, framed)
+
+    def content(self) -> Shard:
+        """What has been written so far."""
+        return Shard(self._records, self._bytes, f"{self._crc:08x}")
+
+
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
     """Writes serialized records into a shard, which appears under its name when it is complete.
 
     Raises:
       RunError: the shard cannot be written.
     """
-    records = size = crc = 0
     with storage.write_atomic(path) as file:
+        writer = ShardWriter(file)
         for payload in payloads:
-            framed = shards.framed(payload)
-            file.write(framed)
-            records, size, crc = records + 1, size + len(framed), google_crc32c.extend(crc, framed)
-    return Shard(records, size, f"{crc:08x}")
+            writer.add(payload)
+    return writer.content()
 
 
 def count_records(path: str) -> int:

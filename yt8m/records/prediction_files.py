@@ -10,8 +10,9 @@ When a reader refuses a file, its error names the line.
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -36,6 +37,17 @@ def spreadsheet_text(text: str) -> str:
 def text_of_spreadsheet(text: str) -> str:
     """The text that `spreadsheet_text` wrote as `text`."""
     return text[1:] if text.startswith("'") and text[1:].startswith(_BEGINS_FORMULA) else text
+
+
+def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a CSV file that people may open in a spreadsheet, whole or not at all.
+
+    Whoever makes the rows passes texts of others, such as ids and names, through `spreadsheet_text`.
+    """
+    with storage.write_atomic(path, "w") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(header)
+        lines.writerows(rows)
 
 
 class TextLine(NamedTuple):

@@ -46,6 +46,10 @@ class NumpyBatch:
         """The same batch with float32 in place of bytes; frames after the end of a video stay 0."""
         return dataclasses.replace(self, features={name: self._floats(name) for name in self.features}, ranges={})
 
+    def without_labels(self) -> NumpyBatch:
+        """The same batch with labels of no class."""
+        return dataclasses.replace(self, labels=np.zeros((len(self), 0), np.bool_))
+
     def joined_means(self) -> NDArray[np.float32]:
         """float32 [B, D]: the features of each video side by side, those of frames as the mean over its frames."""
         frames = np.maximum(self.num_frames, 1)[:, np.newaxis]

@@ -123,24 +123,18 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
 
     Names are written by `spreadsheet_text`; nothing reads them.
     """
-    with storage.write_atomic(path, "w") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow([*_COLUMNS, *(_GUARANTEE_COLUMNS if points.guarantee else ())])
-        shares = zip(points.precision, points.recall, points.f1, strict=True)
-        columns = zip(points.thresholds, points.bases(), points.positives, shares, _guarantees(points), strict=True)
-        for index, (threshold, basis, positives, measured, guarantee) in enumerate(columns):
-            # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
-            share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in measured]
-            name = prediction_files.spreadsheet_text(names.name(index))
-            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step, *guarantee])
-
-
-def _guarantees(points: OperatingPoints) -> list[tuple[object, ...]]:
-    """The fields of each class in _GUARANTEE_COLUMNS; none without a guarantee."""
-    if points.guarantee is None:
-        return [()] * len(points.thresholds)
-    precision, confidence = points.guarantee.target
-    return [(f"{precision:g}", f"{confidence:g}", count) for count in points.guarantee.tested.tolist()]
+    rows = []
+    shares = zip(points.precision, points.recall, points.f1, strict=True)
+    columns = zip(points.thresholds, points.bases(), points.positives, shares, strict=True)
+    for index, (threshold, basis, positives, measured) in enumerate(columns):
+        # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
+        share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in measured]
+        name = prediction_files.spreadsheet_text(names.name(index))
+        rows.append([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step])
+    if points.guarantee is not None:
+        target = [f"{value:g}" for value in points.guarantee.target]
+        rows = [[*row, *target, tested] for row, tested in zip(rows, points.guarantee.tested.tolist(), strict=True)]
+    prediction_files.write_table(path, [*_COLUMNS, *(_GUARANTEE_COLUMNS if points.guarantee else ())], rows)
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:

@@ -7,7 +7,6 @@ by one person, the one that was changed last counts.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from yt8m import storage
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError
-from yt8m.records.prediction_files import spreadsheet_text
+from yt8m.records.prediction_files import spreadsheet_text, write_table
 
 FILE = "answers.csv"
 HEADER = ("video", "labels", "people", "disagreement")
@@ -134,12 +133,11 @@ def joined_answer(choices: Sequence[frozenset[str]]) -> Answer:
 
 def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> None:
     """Writes a table of the answers, with the disagreement on each."""
-    with storage.write_atomic(path, "w") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(HEADER)
-        for video, answer in answers.items():
-            labels = spreadsheet_text(separator.join(answer.labels))
-            lines.writerow([spreadsheet_text(video), labels, answer.people, f"{answer.disagreement:.3f}"])
+    rows = (
+        (spreadsheet_text(video), spreadsheet_text(separator.join(labels)), people, f"{disagreement:.3f}")
+        for video, (labels, people, disagreement) in answers.items()
+    )
+    write_table(path, HEADER, rows)
 
 
 class WithAnswers:

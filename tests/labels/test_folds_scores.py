@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from yt8m.config.train_config import TrainConfig
-from yt8m.labels.fold_scores import FoldScores, joined, read_scores, score_videos, with_usual_length, write_scores
+from yt8m.labels.folds import FoldScores, joined, read_scores, score_videos, with_usual_length, write_scores
 from yt8m.labels.label_noise import log_odds
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch

@@ -10,8 +10,8 @@ import pytest
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.labels import fold_sets
-from yt8m.labels.fold_sets import FoldSets, fold_of, read_groups, split_of
+from yt8m.labels import folds
+from yt8m.labels.folds import FoldSets, fold_of, read_groups, split_of
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -85,8 +85,8 @@ def test_a_fold_without_a_video_is_refused(data: str, tmp_path: pathlib.Path) ->
 
 def test_videos_are_read_as_they_were_written(data: str, tmp_path: pathlib.Path) -> None:
     videos = FoldSets(str(tmp_path / "folds"), 3).write(read_records(data), {})
-    fold_sets.write_videos(str(tmp_path / "videos.npz"), videos)
-    again = fold_sets.read_videos(str(tmp_path / "videos.npz"))
+    folds.write_videos(str(tmp_path / "videos.npz"), videos)
+    again = folds.read_videos(str(tmp_path / "videos.npz"))
     assert [list(values) for values in again] == [list(values) for values in videos]
 
 

@@ -7,7 +7,7 @@ import pytest
 from labels.kept_scores import kept
 
 from yt8m.eval_util import calculate_gap
-from yt8m.labels.leaks import effect_of
+from yt8m.labels.video_copies import effect_of
 
 VIDEOS, CLASSES = 400, 12
 

@@ -8,9 +8,9 @@ import pathlib
 import numpy as np
 from labels.kept_scores import kept
 
-from yt8m.labels import class_findings
-from yt8m.labels.class_findings import APART, CONFUSED, FEW, TOGETHER, ClassFinding, find, write
-from yt8m.labels.fold_sets import AuditedVideos
+from yt8m.labels import findings
+from yt8m.labels.findings import APART, CONFUSED, FEW, TOGETHER, ClassFinding, find_odd_classes, write_odd_classes
+from yt8m.labels.folds import AuditedVideos
 from yt8m.records import vocabulary
 
 VIDEOS, CLASSES = 1000, 8
@@ -37,7 +37,7 @@ def splits() -> AuditedVideos:
 
 def test_pairs_are_those_of_a_loop_over_all_classes() -> None:
     labels, scores = planted()
-    findings = find(kept(scores, labels), splits(), NAMES)
+    findings = find_odd_classes(kept(scores, labels), splits(), NAMES)
     totals = labels.sum(0)
     expected: dict[str, set[tuple[str, str]]] = {TOGETHER: set(), APART: set(), CONFUSED: set()}
     for first, second in itertools.combinations(range(CLASSES), 2):
@@ -64,14 +64,14 @@ def test_pairs_are_those_of_a_loop_over_all_classes() -> None:
 
 def test_a_split_with_too_few_videos_of_a_class_is_named() -> None:
     labels, scores = planted()
-    findings = find(kept(scores, labels), splits(), NAMES)
+    findings = find_odd_classes(kept(scores, labels), splits(), NAMES)
     few = [(each.label, each.split, each.videos) for each in findings if each.finding == FEW]
     assert few == [("class h", "train", 9), ("class h", "test", 3)]
 
 
 def test_the_table_has_a_row_for_each_finding(tmp_path: pathlib.Path) -> None:
-    write(str(tmp_path / "classes.csv"), [ClassFinding(FEW, "=h", "", "test", 3, np.nan)])
+    write_odd_classes(str(tmp_path / "classes.csv"), [ClassFinding(FEW, "=h", "", "test", 3, np.nan)])
     assert (tmp_path / "classes.csv").read_text().splitlines() == [
-        ",".join(class_findings.HEADER),
+        ",".join(findings.CLASS_HEADER),
         "too few videos,'=h,,test,3,",
     ]

@@ -1,0 +1,327 @@
+"""The folds of an audit: sets of shards, whose videos are scored by a model that was trained on all others.
+
+A fold is drawn by a hash of the video's id, or of the group that the id belongs to. So it depends on nothing else.
+Of each video the best scores and those of its labels are kept: 8 bytes each. What all other scores say is in counts,
+whose size does not depend on the number of videos.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import operator
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+from numpy.typing import ArrayLike, NDArray
+
+from yt8m import terminal, runner, scoring, storage
+from yt8m.config.train_config import TrainConfig
+from yt8m.datasets.make_records.tables import open_columns
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.arrays import Floats32, Ints32, Ints64
+from yt8m.eval_util.top_k import top_k
+from yt8m.labels.label_noise import SCORE_COUNTS, ScoreCounts, log_odds
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.batches import Records
+from yt8m.records.manifest import Shard, ShardWriter
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring import Scorer
+from yt8m.termination import Terminated
+from yt8m.training import training_run
+
+_SHARDS = 4  # of a fold, which are read in turns, so that neighbours in the data are not neighbours in a batch
+BEST = 20  # scores of a video that are kept, besides those of its labels
+_USUAL_STEPS, _MOST_PASSES, _LEAST_PASSES = 1000, 40, 2
+
+
+class AuditedVideos(NamedTuple):
+    """The videos of an audit, in the order of the data. N is their number.
+
+    Attributes:
+      ids: the text of each id.
+      splits: int32 [N], place of each video's split in `split_names`.
+      split_names: the splits.
+      folds: int32 [N].
+    """
+
+    ids: Sequence[str]
+    splits: Ints32
+    split_names: Sequence[str]
+    folds: Ints32
+
+    def of_fold(self, fold: int) -> Ints64:
+        """The places of the videos of a fold, in the order in which `FoldSets` stores them."""
+        places = np.flatnonzero(self.folds == fold)
+        return np.concatenate([places[start::_SHARDS] for start in range(_SHARDS)])
+
+
+def split_of(path: str) -> str:
+    """The split of a shard: the one that its manifest names, else the name of its folder."""
+    folder = os.path.dirname(storage.absolute(path))
+    beside = storage.join(folder, manifest.NAME)
+    split = manifest.read(beside).split if storage.exists(beside) else ""
+    return split or os.path.basename(folder)
+
+
+def read_groups(table: str, column: str) -> Mapping[str, str]:
+    """{id as text: group} of a table; empty without a table.
+
+    Raises:
+      UsageError: there is no such table or column.
+    """
+    if not table:
+        return {}
+    groups: dict[str, str] = {}
+    for rows in open_columns("--table", table, ["id", column]).batches(8192):
+        ids = (shards.id_text(str(cell).encode("utf-8", "surrogateescape")) for cell in rows.cells["id"])
+        groups |= zip(ids, map(str, rows.cells[column]), strict=True)
+    return groups
+
+
+def fold_of(text: str, folds: int) -> int:
+    """The fold of an id or a group."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % folds
+
+
+class FoldSets:
+    """The folds of an audit as shards in a folder of its own.
+
+    Args:
+      folder: the folder.
+      folds: the number of folds, K.
+    """
+
+    def __init__(self, folder: str, folds: int) -> None:
+        self._folder, self._folds = folder, folds
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `write` has written all folds."""
+        return storage.exists(storage.join(self._folder, manifest.NAME))
+
+    def pattern(self, fold: int) -> str:
+        """The pattern of the shards of a fold."""
+        return storage.join(self._folder, f"fold{fold}-*.tfrecord")
+
+    def others(self, fold: int) -> str:
+        """The patterns of the shards of all other folds."""
+        others = (self.pattern(other) for other in range(self._folds) if other != fold)
+        return ",".join(pattern for pattern in others if storage.glob(pattern))
+
+    def write(
+        self, records: Records, groups: Mapping[str, str], seen: Callable[[NumpyBatch], None] = lambda _: None
+    ) -> AuditedVideos:
+        """Writes all videos into the shards of their folds.
+
+        Args:
+          records: the videos.
+          groups: the groups of the ids; without them an id is its own group.
+          seen: gets each batch of videos.
+
+        Raises:
+          UsageError: a video is in no group, or a fold has no video.
+          RunError: a record is damaged.
+        """
+        names = list(dict.fromkeys(map(split_of, records.files)))
+        of_file = {path: names.index(split_of(path)) for path in records.files}
+        ids, splits, folds = list[str](), list[int](), list[int]()
+        with contextlib.ExitStack() as stack:
+            writers = _Writers(self._folder, stack)
+            for raws in terminal.with_bar(records.serialized(), "dividing"):
+                batch = records.parsed(raws)
+                seen(batch)
+                for video, (payload, path, _) in zip(batch.ids, raws, strict=True):
+                    fold = fold_of(_group(video, groups), self._folds)
+                    writers.add(fold, payload)
+                    ids.append(video)
+                    splits.append(of_file[path])
+                    folds.append(fold)
+        videos = AuditedVideos(ids, np.array(splits, np.int32), names, np.array(folds, np.int32))
+        self._refuse_empty(videos)
+        self._finish(records, writers.written())
+        return videos
+
+    def _refuse_empty(self, videos: AuditedVideos) -> None:
+        empty = np.flatnonzero(np.bincount(videos.folds, minlength=self._folds) == 0)
+        if len(empty):
+            raise UsageError(
+                f"--folds={self._folds}: fold {empty[0]} has no video, because there are only {len(videos.ids)} videos "
+                "or few groups; give fewer folds."
+            )
+
+    def _finish(self, records: Records, written: Mapping[str, Shard]) -> None:
+        """Writes what belongs to the shards; the manifest, which says that they are complete, last."""
+        names = vocabulary.find(records.files)
+        if names:
+            storage.write(storage.join(self._folder, vocabulary.NAME), storage.read_bytes(names))
+        source = manifest.find(records.files)
+        data = records.format._replace(positives=None)
+        manifest.write(storage.join(self._folder, manifest.NAME), written, data, source.extractors)
+
+
+def _group(video: str, groups: Mapping[str, str]) -> str:
+    if not groups:
+        return video
+    if not groups.get(video):
+        raise UsageError(f"--table: video {video!r} of the data has no row with a group; add it to the table.")
+    return groups[video]
+
+
+class _Writers:
+    """The shards that are being written; each appears under its name when the stack closes it."""
+
+    def __init__(self, folder: str, stack: contextlib.ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._shards: dict[str, ShardWriter] = {}
+        self._counts = Counter[int]()
+
+    def add(self, fold: int, payload: bytes) -> None:
+        """Appends a record to a fold, whose shards take turns."""
+        path = storage.join(self._folder, f"fold{fold}-{self._counts[fold] % _SHARDS}.tfrecord")
+        self._counts[fold] += 1
+        if path not in self._shards:
+            self._shards[path] = ShardWriter(self._stack.enter_context(storage.write_atomic(path)))
+        self._shards[path].add(payload)
+
+    def written(self) -> dict[str, Shard]:
+        """{path: content} of the shards."""
+        return {path: writer.content() for path, writer in self._shards.items()}
+
+
+def write_videos(path: str, videos: AuditedVideos) -> None:
+    """Writes the videos of an audit."""
+    ids = np.frombuffer("\n".join(videos.ids).encode("utf-8", "surrogateescape"), np.uint8)
+    write_arrays(path, {**videos._asdict(), "ids": ids})
+
+
+def read_videos(path: str) -> AuditedVideos:
+    """The videos that `write_videos` wrote."""
+    arrays = read_arrays(path)
+    ids = arrays["ids"].tobytes().decode("utf-8", "surrogateescape").split("\n")
+    return AuditedVideos(ids, arrays["splits"], arrays["split_names"].tolist(), arrays["folds"])
+
+
+def write_arrays(path: str, arrays: Mapping[str, ArrayLike]) -> None:
+    """Writes arrays into an NPZ file, whole or not at all."""
+    with storage.write_atomic(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """The arrays that `write_arrays` wrote."""
+    with storage.open_read(path) as file, np.load(file) as arrays:
+        return dict(arrays)
+
+
+class FoldScores(NamedTuple):
+    """The scores of some videos, as log-odds. N is the number of videos, L that of their labels.
+
+    Attributes:
+      num_labels: int32 [N].
+      labels: int32 [L], the classes of the labels, those of the first video first.
+      label_scores: float32 [L].
+      best: int32 [N, at most BEST], the classes with the best scores, best first.
+      best_scores: float32, of the same shape.
+      counts: how often each score of any class occurs.
+    """
+
+    num_labels: Ints32
+    labels: Ints32
+    label_scores: Floats32
+    best: Ints32
+    best_scores: Floats32
+    counts: ScoreCounts
+
+    def owners(self) -> Ints64:
+        """int64 [L], the place of the video of each label."""
+        return np.repeat(np.arange(len(self.num_labels)), self.num_labels)
+
+
+def score_videos(scorer: Scorer, batches: Iterable[NumpyBatch]) -> FoldScores:
+    """The scores that a model gives to labelled videos."""
+    counts = ScoreCounts.of_classes(scorer.num_classes)
+    columns: list[tuple[Any, ...]] = []
+    for batch in batches:
+        scores = log_odds(scorer.scores(scorer.takes.arranged(batch.without_labels()))[1])
+        counts.add(scores, batch.labels)
+        rows, classes = np.nonzero(batch.labels)
+        top, number = top_k(scores, BEST), batch.labels.sum(1, dtype=np.int32)
+        columns.append((number, classes.astype(np.int32), scores[rows, classes], top.classes, top.scores))
+    return FoldScores._make([*map(np.concatenate, zip(*columns, strict=True)), counts])
+
+
+def joined(folds: Iterable[tuple[Ints64, FoldScores]]) -> FoldScores:
+    """The scores of all folds, in the order of the videos.
+
+    Args:
+      folds: for each fold the places of its videos, and their scores.
+    """
+    places, scores = zip(*folds, strict=True)
+    *columns, counts = zip(*scores, strict=True)
+    lengths, labels, label_scores, best, best_scores = map(np.concatenate, columns)
+    order = np.argsort(np.concatenate(places))
+    starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    taken = np.repeat(starts, lengths) + within
+    all_counts = functools.reduce(operator.add, counts)
+    return FoldScores(lengths, labels[taken], label_scores[taken], best[order], best_scores[order], all_counts)
+
+
+def write_scores(path: str, scores: FoldScores) -> None:
+    """Writes scores."""
+    write_arrays(
+        path, {name: values for name, values in scores._asdict().items() if name != "counts"} | vars(scores.counts)
+    )
+
+
+def read_scores(path: str) -> FoldScores:
+    """The scores that `write_scores` wrote."""
+    arrays = read_arrays(path)
+    counts = ScoreCounts(*(arrays.pop(name) for name in SCORE_COUNTS))
+    return FoldScores(**arrays, counts=counts)
+
+
+def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, epochs: int | None) -> TrainConfig:
+    """The config of a training on so many videos; batch size and passes follow from their number if they are None."""
+    batch_size = batch_size or min(max(16, 1 << (videos // 64).bit_length() >> 1), 1024)
+    steps = -(-videos // batch_size)
+    epochs = epochs or min(max(_LEAST_PASSES, round(_USUAL_STEPS / steps)), _MOST_PASSES)
+    data = dataclasses.replace(config.data, batch_size=batch_size, num_epochs=epochs)
+    return dataclasses.replace(config, data=data)
+
+
+@contextlib.contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Only warnings are logged in the block: the lines of a training are of no use to whoever audits labels."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
+    """Trains the run of `config` to its end, and scores the videos of the shards that match `held_out`.
+
+    Raises:
+      KeyboardInterrupt: a signal stopped the training.
+      RunError: the training failed.
+    """
+    with _quiet_log():
+        _, outcome = training_run.train(config)
+    if outcome.status is runner.Status.STOPPED:
+        raise KeyboardInterrupt if outcome.exit_code == 130 else Terminated
+    if outcome.exit_code:
+        raise RunError(f"the training of {config.train_dir} failed: {outcome.message}")
+    with scoring.open(config.train_dir) as scorer:
+        records = scorer.records(held_out)
+        return score_videos(scorer, terminal.with_bar(iter(records), "scoring"))
