@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.errors import RunError
-from yt8m.records.cached_shard import CachedShard, DamagedCacheError, Ragged
-from yt8m.records.shard_cache import ShardCache
+from yt8m.records.shard_cache import CachedShard, DamagedCacheError, Ragged, ShardCache
 
 _OPEN = 64  # number of shards that stay open
 _ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row

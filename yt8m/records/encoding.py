@@ -60,11 +60,6 @@ class Contexts:
         order = np.argsort(lengths, kind="stable")
         yield from np.split(places[order], np.flatnonzero(np.diff(lengths[order])) + 1)
 
-    def entry_bytes(self, place: int) -> int:
-        """The number of bytes that the entries of one video take."""
-        sizes = int(self._ids.lengths[place]), int(self._labels.lengths[place])
-        return sum(len(_head(name, kind, size)) + size for (name, kind), size in zip(_ENTRIES, sizes, strict=True))
-
     def entries(self, places: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
         """The bytes of n videos whose ids have one length and whose labels have one length.
 
@@ -140,38 +135,27 @@ class VideoRecords:
         feature_bytes = _bytes_of_row(_feature_parts(features(places[:1])))
         self._count = max(1, _BLOCK // feature_bytes)
         self._groups = list(contexts.equally_long(places))
-        self.size = sum(
-            len(group) * _framed_size(contexts.entry_bytes(group[0]) + feature_bytes) for group in self._groups
-        )
+        sizes = [_bytes_of_row(contexts.entries(group[:1])) + feature_bytes for group in self._groups]
+        framed = [_AROUND + len(shards.head(1, size)) + size + 4 for size in sizes]
+        self.size = sum(len(group) * size for group, size in zip(self._groups, framed, strict=True))
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         for group in self._groups:
             context = self._contexts.entries(group)
             for start in range(0, len(group), self._count):
                 some = slice(start, start + self._count)
-                columns = _example(
-                    [part[some] if part.ndim == 2 else part for part in context], self._features(group[some])
-                )
+                entries = [part[some] if part.ndim == 2 else part for part in context]
+                entries += _feature_parts(self._features(group[some]))
+                columns = [np.frombuffer(shards.head(1, _bytes_of_row(entries)), np.uint8), *entries]
                 records = scratch("records", (len(group[some]), _width(columns)), np.uint8)
                 _frame(columns, records)
                 yield records
-
-
-def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
-    """The parts of Examples whose entries have the same length."""
-    columns = [*context, *_feature_parts(features)]
-    return [np.frombuffer(shards.head(1, _bytes_of_row(columns)), np.uint8), *columns]
 
 
 def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
     for name, values in features.items():
         yield np.frombuffer(_head(name, _kind(values), values[0].nbytes), np.uint8)
         yield _as_bytes(values)
-
-
-def _framed_size(entries: int) -> int:
-    """The number of bytes of a framed Example whose entries take `entries` bytes."""
-    return _AROUND + len(shards.head(1, entries)) + entries + 4
 
 
 def _bytes_of_row(columns: Iterable[NDArray[np.uint8]]) -> int:

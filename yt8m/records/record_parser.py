@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from yt8m.records import data_format, shards, wire
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.deep_check import DeepCheck
-from yt8m.records.shards import LARGEST, DamagedError, id_text
+from yt8m.records.shards import DamagedError, id_text
 
 Raw = tuple[bytes, str, int]  # a serialised record, its file, and its number in that file
 
@@ -104,7 +104,7 @@ class RecordParser:
         """
         videos = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
         for values in videos.features.values():
-            for row in _unfit_rows(values):
+            for row in shards.unfit_rows(values):
                 self.refuse_damage(raws[row])
         ranges = {
             feature.name: feature.range
@@ -317,16 +317,6 @@ def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[A
         padded[row, :length] = frames[:length]
         padded[row, length:] = 0
     return padded
-
-
-def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The rows of [B, ...] that have a NaN, an infinity or too large a number."""
-    # If the sum of squares, which takes one pass, is small, each value is in range.
-    flat = values.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype == np.uint8 or np.dot(flat, flat) < LARGEST**2 / 4:
-            return np.zeros(0, np.int64)
-    return np.flatnonzero(~(np.abs(values) <= LARGEST).reshape(len(values), -1).all(axis=1))
 
 
 def _texts(ids: Sequence[bytes]) -> list[str]:

@@ -260,36 +260,31 @@ def _nearest(folder: str) -> str:
 class _Row(NamedTuple):
     """One row of a vocabulary; it takes several lines if a quoted field has line breaks."""
 
-    path: str
     line: int
     fields: Mapping[str, str]
 
     def refuse(self, problem: str) -> NoReturn:
-        raise RunError(f"{self.path}, line {self.line}: {problem}")
+        raise ValueError(f", line {self.line}: {problem}")
 
 
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
 
 
-_parsed: dict[bytes, Vocabulary] = {}  # by content: a training reads and writes the same names six times
-_KEPT = 4
-
-
 def parse(content: bytes, path: str) -> Vocabulary:
     """The vocabulary in the content of a file; raises like `read`."""
-    if content not in _parsed:
-        vocabulary = _parse_anew(content, path)
-        if len(_parsed) >= _KEPT:
-            _parsed.clear()
-        _parsed[content] = vocabulary
-    return dataclasses.replace(_parsed[content], path=path)
+    try:
+        return dataclasses.replace(_parse(content), path=path)
+    except ValueError as error:
+        raise RunError(f"{path}{error}") from error
 
 
-def _parse_anew(content: bytes, path: str) -> Vocabulary:
+@functools.lru_cache(4)  # a training reads and writes the same names six times
+def _parse(content: bytes) -> Vocabulary:
+    """The vocabulary in a content; raises `ValueError` with what is wrong, to be read after the path of the file."""
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
-    for index, row in enumerate(_rows(content, path)):
+    for index, row in enumerate(_rows(content)):
         if row.fields["index"] != str(index):
             _refuse_index(row, index)
         published = "trainvideocount" in row.fields
@@ -297,25 +292,25 @@ def _parse_anew(content: bytes, path: str) -> Vocabulary:
         counts.append(_count(row))
         verticals.append(row.fields.get("vertical1" if published else "vertical", ""))
     if not names:
-        raise RunError(f"{path} lists no class; expected a line `index,name` for each, after the header.")
+        raise ValueError(" lists no class; expected a line `index,name` for each, after the header.")
     array = np.array(counts, np.int64)
     array.flags.writeable = False  # because all callers share one array
     return Vocabulary(tuple(names), array, tuple(verticals))
 
 
-def _rows(content: bytes, path: str) -> Iterator[_Row]:
+def _rows(content: bytes) -> Iterator[_Row]:
     """The lines after the header, as {column in lower case: its text without spaces around}."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise RunError(f"{path}, line {line}: this is not UTF-8 text; save the file as UTF-8.") from error
+        raise ValueError(f", line {line}: this is not UTF-8 text; save the file as UTF-8.") from error
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     end = 0
     try:
         for fields in lines:
-            row = _Row(path, end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
+            row = _Row(end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
             end = lines.line_num
             if not header:
                 header = [name.strip().lower() for name in fields]
@@ -327,7 +322,7 @@ def _rows(content: bytes, path: str) -> Iterator[_Row]:
                     f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes."
                 )
     except csv.Error as error:
-        raise RunError(f"{path}, line {end + 1}: this is not CSV ({error}).") from error
+        raise ValueError(f", line {end + 1}: this is not CSV ({error}).") from error
 
 
 def _check_header(row: _Row, header: Sequence[str]) -> None:

@@ -146,7 +146,7 @@ class FeatureReader:
                 return places[:0], []
         matrices = list(map(_floats, stored))
         for values, feature in zip(matrices, self.formats, strict=True):
-            unfit = np.intersect1d(_unfit_rows(values), places)
+            unfit = np.intersect1d(shards.unfit_rows(values), places)
             for place in unfit.tolist():
                 self._bad.add(rows.first + place, _unfit(feature, values[place]))
             places = np.setdiff1d(places, unfit) if len(unfit) else places
@@ -218,7 +218,7 @@ class FeatureReader:
         for values, feature in zip(checked, self.formats, strict=True):
             if values.shape[-1] != feature.size:
                 raise BadRowError(_wrong_size(feature, values.shape[-1]))
-            if len(_unfit_rows(values.reshape(1, -1))):
+            if len(shards.unfit_rows(values[np.newaxis])):
                 raise BadRowError(_unfit(feature, values))
         return checked
 
@@ -311,15 +311,6 @@ def _check_names(names: Sequence[str]) -> None:
 def _floats(values: NDArray[Any]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused later
         return np.asarray(values, np.float32)
-
-
-def _unfit_rows(values: NDArray[np.float32]) -> NDArray[np.intp]:
-    """The rows of `values` [n, size] that have a NaN, an infinity or too large a number."""
-    flat = values.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(flat, flat) < shards.LARGEST**2 / 4:
-            return np.array([], np.intp)
-    return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).all(axis=1))
 
 
 def _wrong_size(feature: FeatureFormat, size: int) -> str:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.records.cached_shard import Block, CachedShard, DamagedCacheError, Ragged, write_cached_shard
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.shard_cache import Block, CachedShard, DamagedCacheError, Ragged, write_cached_shard
 from yt8m.records.shards import RATING_LISTS, DamagedError
 
 SIZES, FRAME_BYTES = (3, 2), 3 + 4 * 2  # bytes, and floats
