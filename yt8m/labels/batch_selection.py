@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import terminal, scoring, storage
+from yt8m import scoring, storage, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.datasets.make_records import answers

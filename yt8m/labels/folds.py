@@ -21,7 +21,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import ArrayLike, NDArray
 
-from yt8m import terminal, runner, scoring, storage
+from yt8m import runner, scoring, storage, terminal
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import RunError, UsageError
