@@ -193,7 +193,7 @@ def test_labels_that_are_the_same_for_all_videos_are_no_error(number: int, is_co
     with np.errstate(all="raise"):
         noise = estimate_all(counted(Planted(np.zeros_like(scores) if is_constant else scores, labels, labels)))
         chances = (
-            noise.wrong_chances(np.arange(CLASSES), scores[0]),
-            noise.missing_chances(np.arange(CLASSES), scores[0]),
+            wrong_chances(noise, np.arange(CLASSES), scores[0]),
+            missing_chances(noise, np.arange(CLASSES), scores[0]),
         )
     assert np.isfinite(chances).all()
