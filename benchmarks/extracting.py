@@ -23,8 +23,7 @@ from benchmarks.rows import Row
 from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig, weights
 from yt8m.datasets.extract.computing import Clip
-from yt8m.datasets.extract.journal import Finished
-from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.datasets.extract.shard_extraction import Finished, ShardExtractor, TableRow
 from yt8m.extractors import Clips, OpenedExtractor, Pictures
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request

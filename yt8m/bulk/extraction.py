@@ -16,10 +16,8 @@ from apache_beam.metrics import Metrics
 from yt8m.bulk.beam_runs import BeamJob, ShardFn, check_options, run_tasks
 from yt8m.bulk.bulk_config import Done, ExtractBulk
 from yt8m.datasets import extract
-from yt8m.datasets.extract import weights
-from yt8m.datasets.extract.data_set import Extraction
-from yt8m.datasets.extract.journal import Journal
-from yt8m.datasets.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.datasets.extract import Extraction, weights
+from yt8m.datasets.extract.shard_extraction import Journal, ShardExtractor, TableRow
 from yt8m.errors import RunError
 
 

@@ -24,7 +24,7 @@ import yt8m
 from yt8m import storage, terminal
 from yt8m.command_line import cli
 from yt8m.datasets.extract import computing
-from yt8m.datasets.extract.journal import Journal
+from yt8m.datasets.extract.shard_extraction import Journal
 from yt8m.datasets.make_records import output
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors.base import Sound

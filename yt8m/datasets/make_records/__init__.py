@@ -7,7 +7,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,11 @@ from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.answers import FILE as ANSWERS
 from yt8m.datasets.make_records.answers import WithAnswers, read_answers, write_answers
-from yt8m.datasets.make_records.classes import (
-    Classes,
-    known_vocabulary,
-    number_labels,
-    warn_of_labels,
-    with_other_levels,
-)
+from yt8m.datasets.make_records.classes import Classes, DataSetFlags, number_labels, warn_of_labels, with_other_levels
 from yt8m.datasets.make_records.corrections import Corrected, Corrections
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
-from yt8m.datasets.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
+from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -37,42 +31,6 @@ from yt8m.storage import sending
 
 # Limits of a batch, chosen so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
-
-
-@dataclass(frozen=True)
-class DataSetFlags(options.Checked):
-    """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
-
-    out: str = option(
-        "",
-        "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord",
-        shapes="nothing",
-        is_required=True,
-        is_path=True,
-    )
-    _: KW_ONLY
-    label_separator: str = option(";", "between the labels of a video")
-    label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
-    vocabulary: str = option(
-        "",
-        "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]",
-        shapes="nothing",  # the numbers of the classes are compared
-        is_path=True,
-    )
-    splits: tuple[str, ...] = option(
-        ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
-    )
-    group_by: str = option("", "column whose equal values stay in one split")
-    max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
-    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
-    overwrite: bool = option(
-        False, "replace records that were made of another table, of other files or with other flags", shapes="nothing"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.label_separator:
-            raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +103,6 @@ class _Work:
 
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
-        self._splits = Splits(config.splits)
-        vocabulary = known_vocabulary(config.vocabulary, config.out)
         self._corrections = Corrections(config.corrections)
         extra_columns = [config.group_by] if config.group_by else []
         self._table: Table = open_table(config.table, config.array, extra_columns)
@@ -154,9 +110,7 @@ class _Work:
         if self._answers:
             self._table = WithAnswers(self._table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows)
-        known_names = set(vocabulary.names) if vocabulary else set()
-        labels = LabelRule(config.label_separator, known_names, bool(config.vocabulary), config.label_names)
-        self._rows = RowReader(self._table, labels, self._splits, config.group_by, self._bad)
+        self._rows = RowReader(self._table, config, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
         decided, answered = set(self._corrections.videos), {video.encode() for video in self._answers}
@@ -170,15 +124,9 @@ class _Work:
         self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
     def _numbered_labels(self) -> Classes:
-        config = self._config
-        known_names = known_vocabulary(config.vocabulary, config.out)
-        if not self._scan.names and known_names is None:
-            raise UsageError(
-                f"{config.table}: no row has a label, so there are no classes; fill the column labels. To make records "
-                "without labels, whose classes a model shall predict, name the classes by --vocabulary=FILE."
-            )
-        classes = number_labels(self._scan.names, known_names, not config.vocabulary, config.label_names)
-        classes = with_other_levels(classes, config.out, config.level, config.vocabulary)
+        unlabelled = f"{self._config.table}: no row has a label, so there are no classes; fill the column labels"
+        classes = number_labels(self._scan.names, self._config, unlabelled)
+        classes = with_other_levels(classes, self._config, self._config.level)
         self._corrections.check(classes)
         return classes
 
@@ -193,7 +141,7 @@ class _Work:
         self._classes = (
             self._numbered_labels()
         )  # another process may have appended classes before this one had the lock
-        videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
+        videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, making)
         inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
         state = output.resume(inputs, config.overwrite, newest)
@@ -208,7 +156,7 @@ class _Work:
             else:
                 output.begin(inputs, self._stored_formats(), newest)
             self._features.formats = output.progress.formats()
-            warn_of_labels(self._scan.names, self._classes, config.label_separator, bool(config.vocabulary))
+            warn_of_labels(self._scan.names, self._classes, config)
             try:
                 self._write(output)
                 if self._answers:
@@ -235,7 +183,7 @@ class _Work:
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
     def _training_values(self) -> Iterator[Sequence[Any]]:
-        train = self._splits.names.index(self._splits.training)
+        train = self._rows.splits.names.index(self._rows.splits.training)
         for batch in self._batches(0):
             yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
 

@@ -1,4 +1,7 @@
-"""The class of each label: its place in the vocabulary, to which new names are added, or its own number."""
+"""The flags of a data set, and the class of each label: its place in the vocabulary, which new names are added to.
+
+If all labels are numbers, they are the classes themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,55 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config.train_config import MOST_CLASSES
 from yt8m.errors import UsageError
+from yt8m.options import option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 _SEPARATORS = ";,|"  # that tables have between labels
 _FEW_CLASSES, _MOST_GAPS = 100, 10  # classes that are too few for a warning, and classes for each label
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class DataSetFlags(options.Checked):
+    """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
+
+    out: str = option(
+        "",
+        "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord",
+        shapes="nothing",
+        is_required=True,
+        is_path=True,
+    )
+    _: KW_ONLY
+    label_separator: str = option(";", "between the labels of a video")
+    label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
+    vocabulary: str = option(
+        "",
+        "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]",
+        shapes="nothing",  # the numbers of the classes are compared
+        is_path=True,
+    )
+    splits: tuple[str, ...] = option(
+        ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
+    )
+    group_by: str = option("", "column whose equal values stay in one split")
+    max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
+    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
+    overwrite: bool = option(
+        False, "replace records that were made of another table, of other files or with other flags", shapes="nothing"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.label_separator:
+            raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
 
 
 class Classes(NamedTuple):
@@ -41,13 +82,13 @@ class Classes(NamedTuple):
         return numbers, self.vocabulary.names if is_given and self.vocabulary else ()
 
 
-def known_vocabulary(path_in_flag: str, out: str) -> Vocabulary | None:
+def known_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
     """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
 
     Raises:
       UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
     """
-    path = storage.join(out, vocabulary.NAME)
+    path, path_in_flag = storage.join(flags.out, vocabulary.NAME), flags.vocabulary
     old = vocabulary.read(path) if storage.exists(path) else None
     if not path_in_flag:
         return old
@@ -60,20 +101,20 @@ def known_vocabulary(path_in_flag: str, out: str) -> Vocabulary | None:
     return new
 
 
-def with_other_levels(classes: Classes, out: str, level: str, path_in_flag: str) -> Classes:
+def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Classes:
     """The classes, at least as many as the records of other levels in the same folder have.
 
     Args:
       classes: the classes of this level.
-      out: the folder of the data.
+      flags: name the folder, and perhaps a file of names.
       level: this level.
-      path_in_flag: the file of names that the user gave; empty for none.
 
     Raises:
       UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
         or not at all.
     """
-    has_names = bool(path_in_flag) or storage.exists(storage.join(out, vocabulary.NAME))
+    out = flags.out
+    has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
     for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
         data = manifest.read(path).data
         if data is None or data.level == level or data.num_classes is None:
@@ -93,32 +134,36 @@ def with_other_levels(classes: Classes, out: str, level: str, path_in_flag: str)
     return classes
 
 
-def number_labels(
-    names: Counter[str], vocabulary_so_far: Vocabulary | None, may_append: bool, numbers_are_names: bool
-) -> Classes:
+def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> Classes:
     """Gives each label its class.
 
     If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
     are names, and unknown names are appended to the vocabulary: the most frequent first, equally frequent ones by name.
+    If the flags name a vocabulary, unknown names get no class.
 
     Args:
       names: {label: number of videos}.
-      vocabulary_so_far: the vocabulary so far.
-      may_append: whether unknown names are appended; otherwise they get no class.
-      numbers_are_names: treat labels as names even if all of them are numbers.
+      flags: how labels are written, and which classes there are.
+      unlabelled: the begin of the message if there is neither a label nor a vocabulary.
 
     Raises:
-      UsageError: the vocabulary has a label twice, or a number is too large.
+      UsageError: there are no classes, the vocabulary has a label twice, or a number is too large.
     """
+    vocabulary_so_far = known_vocabulary(flags)
+    if not names and vocabulary_so_far is None:
+        raise UsageError(
+            f"{unlabelled}. To make records without labels, whose classes a model shall predict, name the classes by "
+            "--vocabulary=FILE."
+        )
     old = vocabulary_so_far.names if vocabulary_so_far else ()
     numbered = {name: index for index, name in reversed(list(enumerate(old)))}
     for label in names if len(numbered) < len(old) else ():
         if old.count(label) > 1:
             raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
-    if not numbers_are_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
+    if not flags.label_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
         return _by_number(names, vocabulary_so_far)
     new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
-    if not may_append:
+    if flags.vocabulary:
         return Classes(numbered, vocabulary_so_far, len(old))
     numbered |= {name: index for index, name in enumerate(new, len(old))}
     appended = vocabulary.of_names((*old, *new))
@@ -137,10 +182,10 @@ def _by_number(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Cla
     return Classes({name: int(name) for name in names if int(name) < count}, vocabulary_so_far, count)
 
 
-def warn_of_labels(names: Collection[str], classes: Classes, separator: str, has_vocabulary: bool) -> None:
+def warn_of_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
     """Prints a warning if the labels seem to mean other classes; none if the user has named all classes."""
-    problems = () if has_vocabulary else (_joined_names(names, separator), _similar_names(names), _gaps(names, classes))
-    for problem in filter(None, problems):
+    problems = _joined_names(names, flags.label_separator), _similar_names(names), _gaps(names, classes)
+    for problem in filter(None, problems) if not flags.vocabulary else ():
         print(f"Warning: {problem}", file=sys.stderr)
 
 

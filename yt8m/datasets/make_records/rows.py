@@ -11,14 +11,14 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import NUMBER
+from yt8m.datasets.make_records.classes import NUMBER, DataSetFlags, known_vocabulary
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
@@ -120,22 +120,6 @@ class Splits:
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
 
 
-class LabelRule(NamedTuple):
-    """How labels are written, and which ones are allowed.
-
-    Attributes:
-      separator: the text between the labels in a cell.
-      known: the names of the vocabulary so far.
-      is_closed: whether no names are allowed besides the known ones.
-      may_be_numbers: whether texts such as `-1` are allowed as names.
-    """
-
-    separator: str
-    known: Collection[str]
-    is_closed: bool
-    may_be_numbers: bool
-
-
 class Labels(NamedTuple):
     """The labels of a batch of rows, as pairs (row, label), sorted and without duplicates.
 
@@ -207,17 +191,18 @@ class RowReader:
 
     Args:
       table: the table.
-      rule: which labels are allowed.
-      splits: the splits.
-      group_by: column whose equal values are in one split; empty for none.
+      flags: how labels are written, which are allowed, and what decides the split of a row.
       bad: collects the bad rows.
 
     Attributes:
+      splits: the splits.
       names: the labels that were read so far, whose positions `Labels.codes` gives.
     """
 
-    def __init__(self, table: Table, rule: LabelRule, splits: Splits, group_by: str, bad: BadRows) -> None:
-        self._table, self._rule, self._splits, self._group_by, self._bad = table, rule, splits, group_by, bad
+    def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
+        self._table, self._flags, self._bad, self.splits = table, flags, bad, Splits(flags.splits)
+        vocabulary = known_vocabulary(flags)
+        self._known = set(vocabulary.names) if vocabulary else set()
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
         self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
@@ -254,7 +239,7 @@ class RowReader:
         for first, row in _repeated(np.concatenate(digests)):
             self._bad.add(row + 1, f"its id is that of row {first + 1} too")
             every[row] = -1
-        videos = np.bincount(every[every >= 0], minlength=len(self._splits.names))
+        videos = np.bincount(every[every >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
         return Scan(every, tuple(videos.tolist()), Counter(names))
 
@@ -277,10 +262,10 @@ class RowReader:
     def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
         splits_in_table = self._named_splits(rows)
         groups = digests[:0]
-        if self._group_by:
+        if self._flags.group_by:
             digests = self._digests_of_groups(rows)
             groups = digests if "split" in rows.cells else groups
-        splits = np.where(splits_in_table >= 0, splits_in_table, self._splits.drawn(digests.view(">u8")[::2])).astype(
+        splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.drawn(digests.view(">u8")[::2])).astype(
             np.int16
         )
         for number in self._bad.found:
@@ -290,7 +275,7 @@ class RowReader:
 
     def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
         """The split that each row names, -1 if it names none."""
-        names = self._splits.names
+        names = self.splits.names
         if "split" not in rows.cells:
             return np.full(rows.size, -1, np.int16)
         number = {name: place for place, name in enumerate(names)} | {"": -1}
@@ -301,10 +286,10 @@ class RowReader:
         return np.fromiter((number.get(name, -1) for name in written), np.int16, rows.size)
 
     def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
-        groups = [str(cell) for cell in rows.cells[self._group_by]]
+        groups = [str(cell) for cell in rows.cells[self._flags.group_by]]
         for number, group in enumerate(groups, rows.first) if not all(groups) else ():
             if not group:
-                self._bad.add(number, f"its {self._group_by} is empty, which decides its split")
+                self._bad.add(number, f"its {self._flags.group_by} is empty, which decides its split")
         return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
 
     def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
@@ -323,22 +308,22 @@ class RowReader:
         return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
 
     def _refuse_division(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
-        group = str(next(self._table.batches(1, row)).cells[self._group_by][0])[:60]
-        split, other = (self._splits.names[splits_in_table[place]] for place in (row, first))
+        group = str(next(self._table.batches(1, row)).cells[self._flags.group_by][0])[:60]
+        split, other = (self.splits.names[splits_in_table[place]] for place in (row, first))
         observation = f"its split is {split}, and that of row {first + 1} is {other}"
         self._bad.add(
             row + 1,
-            f"{observation}, though both are of the {self._group_by} {group!r}, which --group_by keeps together",
+            f"{observation}, though both are of the {self._flags.group_by} {group!r}, which --group_by keeps together",
         )
 
     def _label_problem(self, name: str) -> str:
         if CONTROL.search(name):
             return f"its label {name[:60]!r} holds a control character"
-        if NUMBER.fullmatch(name) or name in self._rule.known:
+        if NUMBER.fullmatch(name) or name in self._known:
             return ""
-        if self._rule.is_closed:
-            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._rule.known)}"
-        if not self._rule.may_be_numbers and _NO_CLASS.fullmatch(name):
+        if self._flags.vocabulary:
+            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
+        if not self._flags.label_names and _NO_CLASS.fullmatch(name):
             return (
                 f"its label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
                 "numbers are names, add --label_names"
@@ -346,7 +331,7 @@ class RowReader:
         return ""
 
     def _labels(self, rows: Rows) -> Labels:
-        separator = self._rule.separator
+        separator = self._flags.label_separator
         cells = [
             [str(label) for label in cell if label is not None]
             if isinstance(cell, list)
