@@ -95,7 +95,7 @@ _GROUPS = {
             "yt8m.command_line.flags:cache_config",
         ),
         "from-mediapipe": Command(
-            "yt8m.datasets.mediapipe:run",
+            "yt8m.datasets.conversions:from_mediapipe",
             "convert MediaPipe's features to frame records",
             "FromMediapipeConfig",
             "Converts files of MediaPipe's features, one proto per video, to a shard of frame records.",
@@ -182,7 +182,7 @@ _GROUPS = {
         "inference": Command("yt8m.inference:main", "write predictions for TFRecord files as CSV"),
         "bulk": Command("yt8m.command_line.bulk:main", "predict, rank, evaluate or extract many shards by Apache Beam"),
         "json-to-csv": Command(
-            "yt8m.datasets.json_predictions:run",
+            "yt8m.datasets.conversions:json_to_csv",
             "convert the JSON lines of batch prediction to CSV",
             "JsonToCsvConfig",
             "Converts the JSON lines of batch prediction to one prediction file.",

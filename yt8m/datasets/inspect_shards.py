@@ -17,6 +17,8 @@ from rich.text import Text
 
 from yt8m import options, storage
 from yt8m.config import data_fit
+from yt8m.config.of_run import same_as
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import discovery, manifest, shards, vocabulary
@@ -174,11 +176,7 @@ class InspectConfig(options.Checked):
         "names [the manifest's, or 3862 for YouTube-8M's features]",
         minimum=1,
     )
-    vocabulary: str = option(
-        "",
-        "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records",
-        is_path=True,
-    )
+    vocabulary: str = same_as(DataConfig, "vocabulary")
 
 
 def run(config: InspectConfig, patterns: list[str]) -> int:

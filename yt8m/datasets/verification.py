@@ -73,9 +73,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     """
     paths, expected = storage.named_files(patterns, manifest.shards_among), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
-    said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
-    for path, format in said.items():
-        _refuse_contradiction(config, format, _manifest_of(path, config))
+    said = {path: _declared_format(config, path) for path in paths} if config.deep else {}
     results = [
         verify(path, checker if config.deep else None, expected, said.get(path))
         for path in terminal.counted(paths, len(paths), "shards")
@@ -98,20 +96,15 @@ def _known(config: VerifyConfig) -> Manifest | None:
     return manifest.read(config.manifest)
 
 
-def _manifest_of(path: str, config: VerifyConfig) -> str:
-    return config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
-
-
-def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source: str) -> None:
+def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
+    """The format of the records by the manifest of a shard; None if it has none. Flags must not contradict it."""
+    source = config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
+    said = _readable_manifest(source).data
     if said is not None:
         names = options.paths_where(DataConfig, shapes="variables")
         flags = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
         data_fit.refuse_contradiction(flags, Found(said, source, True))
-
-
-def _data(path: str) -> DataFormat | None:
-    """The description of the records in a manifest; None if there is no manifest."""
-    return _readable_manifest(path).data
+    return said
 
 
 def _readable_manifest(path: str) -> Manifest:

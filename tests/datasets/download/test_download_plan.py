@@ -92,7 +92,7 @@ def test_the_addresses_are_the_published_ones():
         ({"shard": (0, 100)}, "--shard=0,100"),
         ({"shard": (101, 100)}, "--shard=101,100"),
         ({"shard": (1,)}, "--shard=1"),
-        ({"dest": "gs://bucket/x"}, "--out=gs://bucket/x is in a bucket; name a folder of this machine"),
+        ({"out": "gs://bucket/x"}, "--out=gs://bucket/x is in a bucket; name a folder of this machine"),
         ({"plan_url": "data.yt8m.org"}, "--plan_url=data.yt8m.org"),
         ({"mirror_url": "ftp://x"}, "--mirror_url=ftp://x"),
     ],

@@ -56,7 +56,7 @@ class DownloadConfig(options.Checked):
     )
     mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
     shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
-    dest: str = option(".", "folder to write into", flag="out", aliases=("dest",), is_path=True, is_local=True)
+    out: str = option(".", "folder to write into", aliases=("dest",), is_path=True, is_local=True)
     jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
@@ -99,7 +99,7 @@ def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
     files = in_shard(parse_plan(client.content(address), address), config.shard)
     if not files:
         raise UsageError(f"--shard={','.join(map(str, config.shard))} holds no file of {config.partition}.")
-    return [Job(config.file_address(name), os.path.join(config.dest, saved_name(name)), md5) for name, md5 in files]
+    return [Job(config.file_address(name), os.path.join(config.out, saved_name(name)), md5) for name, md5 in files]
 
 
 class _Missing(NamedTuple):
@@ -130,9 +130,9 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
     if config.dry_run:
         for job, (size, _) in wanted.items():
             print(f"{job.url} -> {job.target} ({'size not known' if size is None else filesize.decimal(size)})")
-    elif needed > (free := free_bytes(config.dest)):
+    elif needed > (free := free_bytes(config.out)):
         raise UsageError(
-            f"--out={config.dest} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
+            f"--out={config.out} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
             f"Take fewer (--shard=1,100 takes one in a hundred), or another folder."
         )
     elif wanted:

@@ -59,14 +59,12 @@ def find(extractor: Extractor, name: str) -> Weights:
     return Weights(paths, sums, settings)
 
 
-def sha256_of(path: str) -> str:
-    """The sha256 of a file; that of a folder is the sha256 of the names and sums of the files in it."""
-    if not storage.is_dir(path):
-        return _digest(path, "sha256")
-    return _sha256_of_all([storage.join(path, name) for name in storage.names_in(path)])
-
-
-def _sha256_of_all(paths: Sequence[str]) -> str:
+def sha256_of(*paths: str) -> str:
+    """The sha256 of a file; that of several files, or of a folder of them, is the sha256 of their names and sums."""
+    if len(paths) == 1 and not storage.is_dir(paths[0]):
+        return _digest(paths[0], "sha256")
+    if len(paths) == 1:
+        paths = tuple(storage.join(paths[0], name) for name in storage.names_in(paths[0]))
     lines = [f"{os.path.basename(path)}\0{sha256_of(path)}\n" for path in paths]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -75,7 +73,7 @@ def _sha256_with(files: Sequence[str], name: str) -> str:
     """The sha256 of a file; that of several files is the sha256 of their names and sums."""
     for missing in (other for other in files if not storage.exists(other)):
         raise UsageError(f"extractor {name}: {files[0]} has weights in {missing}, and there is no such file.")
-    return sha256_of(files[0]) if len(files) == 1 else _sha256_of_all(files)
+    return sha256_of(*files)
 
 
 def _digest(path: str, kind: str) -> str:

@@ -41,13 +41,13 @@ def run(config: SampleConfig) -> int:
     """
     generate(config)
     level = config.levels()[0]
-    pattern = storage.join(config.out_dir, level, "train", "*.tfrecord")
+    pattern = storage.join(config.out, level, "train", "*.tfrecord")
     example = "--feature_names=mean_rgb,mean_audio --model=LogisticModel --batch_size=256"
     if level != "video":
         segments = " --segment_labels" if level == "segment" else ""
         of_frames = f"--frame_features{segments} --feature_names=rgb,audio"
         example = f"{of_frames} --model=FrameLevelLogisticModel --batch_size=32"
-    print(f"Wrote generated sample data (no YouTube-8M videos) into {config.out_dir}.")
+    print(f"Wrote generated sample data (no YouTube-8M videos) into {config.out}.")
     if config.sizes(level)["train"]:
         print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}")
     return 0
@@ -57,10 +57,9 @@ def run(config: SampleConfig) -> int:
 class SampleConfig(options.Checked):
     """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
 
-    out_dir: str = option(
+    out: str = option(
         "",
         "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord",
-        flag="out",
         aliases=("out_dir",),
         is_required=True,
         is_path=True,
@@ -121,14 +120,14 @@ def generate(config: SampleConfig) -> None:
     jobs = []
     for level in config.levels():
         for split, count in config.sizes(level).items():
-            folder = storage.join(config.out_dir, level, split)
+            folder = storage.join(config.out, level, split)
             names = (f"{split}{number:04d}.tfrecord" for number in range(min(config.shards, count)))
             paths = [storage.join(folder, name) for name in names]
             other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
             if other:
                 raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out")
             jobs.append((level, split, count, paths))
-    _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
+    _write_vocabulary(storage.join(config.out, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
         shards: dict[str, manifest.Shard] = {}
         with _progress(f"{level} {split}: {count} sample videos", count) as advance:
@@ -137,7 +136,7 @@ def generate(config: SampleConfig) -> None:
                 here = (number + 1) * count // len(paths) - number * count // len(paths)
                 shards[path] = manifest.write_shard(path, itertools.islice(records, here))
         if shards:
-            place = storage.join(config.out_dir, level, split, manifest.NAME)
+            place = storage.join(config.out, level, split, manifest.NAME)
             manifest.write(place, shards, _format(config, level, has_labels=split != "test"))
 
 
@@ -231,7 +230,7 @@ def default_sample_data(level: str) -> str:
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     settings = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
     folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *settings])))
-    return generate_once(dataclasses.replace(config, out_dir=folder))
+    return generate_once(dataclasses.replace(config, out=folder))
 
 
 def generate_once(config: SampleConfig) -> str:
@@ -240,13 +239,13 @@ def generate_once(config: SampleConfig) -> str:
     Raises:
       RunError: the folder cannot be written.
     """
-    marker = storage.join(config.out_dir, "complete.json")
+    marker = storage.join(config.out, "complete.json")
     while not storage.exists(marker):
         try:
-            with storage.lock(config.out_dir + ".lock"):
+            with storage.lock(config.out + ".lock"):
                 if not storage.exists(marker):
                     generate(config)
                     storage.write(marker, json.dumps(dataclasses.asdict(config)))
         except storage.Locked:
             time.sleep(0.2)  # another process is generating the data
-    return config.out_dir
+    return config.out

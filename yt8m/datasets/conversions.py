@@ -1,0 +1,201 @@
+"""`yt8m from-mediapipe` and `yt8m json-to-csv`: convert files of other programs.
+
+MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video. They become a shard of frame records.
+
+Batch prediction writes JSON lines. A line has one video: `{"video_id": "abcd", "class_indexes": [3, 1], "predictions":
+[0.7, 0.2]}`. Or it has a list of videos: `{"video_id": ["abcd"], "class_indexes": [[3, 1]], "predictions": [[0.7,
+0.2]]}`. The published converter takes only the first video of a list; this one writes a row for each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m import options, storage
+from yt8m.config.model_options import check_files
+from yt8m.errors import RunError
+from yt8m.options import option
+from yt8m.records import data_format, prediction_files, shards
+from yt8m.records.prediction_files import TextLine
+from yt8m.records.shards import Feature, Record, id_bytes, id_text
+
+NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: name in frame records
+_KEYS = ("video_id", "class_indexes", "predictions")
+_LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
+
+
+def from_mediapipe(config: FromMediapipeConfig) -> int:
+    """Converts the files that the flags name; returns the exit status.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
+          is written.
+    """
+    paths = check_files("data", config.data)
+    seen: dict[bytes, str] = {}
+    with storage.write_atomic(config.out) as shard:
+        for path in paths:
+            payload = convert(path, config.keep_floats)
+            video_id = shards.parse(payload, with_lists=False).id()
+            if seen.setdefault(video_id, path) != path:
+                raise RunError(
+                    f"{path} and {seen[video_id]} both are of video {shards.id_text(video_id)}; "
+                    "a proto without an id is named after its file: give each file a name of its own."
+                )
+            shard.write(shards.framed(payload))
+    print(f"{len(paths)} videos are in {config.out}", file=sys.stderr)
+    return 0
+
+
+@dataclass(frozen=True)
+class FromMediapipeConfig(options.Checked):
+    """The flags of `yt8m from-mediapipe`."""
+
+    data: str = option(
+        "",
+        "files of one serialized SequenceExample each: a glob, local or gs://",
+        aliases=("input_pattern",),
+        is_required=True,
+        is_path=True,
+    )
+    out: str = option("", "the TFRecord shard to write", aliases=("output_file",), is_required=True, is_path=True)
+    keep_floats: bool = option(
+        False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
+    )
+
+
+def convert(path: str, keep_floats: bool = False) -> bytes:
+    """The frame record of one proto file, with its id, labels and features. Without an id the file's name is used.
+
+    The features have one frame per second. If the lists differ in length, the longer ones are cut to the shortest:
+    MediaPipe's last audio window may reach past the last picture.
+
+    Raises:
+      RunError: the file is damaged, holds none of the features, or has frames of unequal size.
+    """
+    try:
+        record = shards.parse(storage.read_bytes(path))
+    except ValueError as error:
+        raise RunError(f"{path} is not a serialized SequenceExample: {error}.") from error
+    features = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
+    if not features:
+        list_names = ", ".join(record.lists) or "no feature list"
+        raise RunError(f"{path} holds {list_names}; expected {' or '.join(NAMES)}.")
+    shortest = min(map(len, features.values()))
+    lists: dict[str, Sequence[bytes]] = {}
+    for name, frames in features.items():
+        if keep_floats:
+            lists[name] = [shards.float_feature(frame) for frame in frames[:shortest]]
+        else:
+            lists[NAMES[name]] = shards.frame_features(data_format.quantized(frames[:shortest], data_format.PUBLISHED))
+    return shards.sequence_example(_context(record, path), lists)
+
+
+def _context(record: Record, path: str) -> dict[str, bytes]:
+    name = os.path.splitext(os.path.basename(path))[0]
+    context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
+    labels = record.context["labels"].values() if "labels" in record.context else []
+    if labels:
+        context["labels"] = shards.int64_feature([int(label) for label in labels])
+    return context
+
+
+def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
+    """The frames of one feature list, float32 [T, size].
+
+    Raises:
+      RunError: frames are missing, of unequal size, or hold values that no feature may have.
+    """
+    rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
+    sizes = {len(row) for row in rows}
+    if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
+        problem = f"found {sorted(sizes)}" if features else "it has no frame"
+        raise RunError(f"{path}: {name} must hold as many floats in each frame; {problem}.")
+    frames = np.array(rows, np.float32)
+    if shards.unfit_values(frames):
+        raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")
+    return frames
+
+
+def json_to_csv(config: JsonToCsvConfig) -> int:
+    """Converts the files that the flags name; returns the exit status.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: a line is not a valid prediction; the message names it, and nothing is written.
+    """
+    paths = check_files("predictions", config.predictions)
+    seen: set[str] = set()
+    with storage.write_atomic(config.out, "w") as file:
+        file.write(prediction_files.HEADER_LINE)
+        for line in (line for path in paths for line in prediction_files.read_lines(path)):
+            for video_id, classes, scores in _videos(line):
+                if video_id in seen:
+                    line.refuse(f"video {video_id!r} has a line already; give each video one line.")
+                seen.add(video_id)
+                best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
+                file.write(prediction_files.prediction_line(video_id, best[: config.top_k]))
+        if not seen:
+            raise RunError(f"{config.predictions} holds no prediction.")
+    print(f"{len(seen)} predictions are in {config.out}", file=sys.stderr)
+    return 0
+
+
+@dataclass(frozen=True)
+class JsonToCsvConfig(options.Checked):
+    """The flags of `yt8m json-to-csv`."""
+
+    predictions: str = option(
+        "",
+        "files of JSON lines: a glob, local or gs://",
+        aliases=("json_prediction_files_pattern",),
+        is_required=True,
+        is_path=True,
+    )
+    out: str = option(
+        "", "file for the predictions (CSV)", aliases=("csv_output_file",), is_required=True, is_path=True
+    )
+    top_k: int = option(20, "predictions listed per video", minimum=1)
+
+
+def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
+    """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
+    try:
+        prediction = storage.parse_json(line.text)
+    except ValueError as error:
+        line.refuse(f"it is not JSON ({error}).")
+    if not isinstance(prediction, dict) or not all(key in prediction for key in _KEYS):
+        line.refuse(f"expected one object with {', '.join(_KEYS)}; found {prediction_files.shown(line.text)}.")
+    values = [prediction[key] for key in _KEYS]
+    if not isinstance(values[0], list):
+        values = [[value] for value in values]
+    if not all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
+        line.refuse("video_id is a list; expected the same number of lists in class_indexes and in predictions.")
+    for video_id, classes, scores in zip(*values, strict=True):
+        if not isinstance(video_id, str) or not video_id or not _can_be_encoded(video_id):
+            line.refuse(f"video_id is {video_id!r}; expected text that is not empty.")
+        if not _are_numbers(classes, 0, (int,)) or not _are_numbers(scores, -_LARGEST, (int, float)):
+            line.refuse("expected whole numbers in class_indexes and finite numbers in predictions.")
+        if len(classes) != len(scores):
+            line.refuse(f"{len(classes)} class_indexes and {len(scores)} predictions; expected equal numbers.")
+        if len(set(classes)) < len(classes):
+            line.refuse("a class is repeated in class_indexes; give each class once per video.")
+        yield id_text(id_bytes(video_id.encode())), classes, scores
+
+
+def _can_be_encoded(text: str) -> bool:
+    """Whether the text can be encoded as UTF-8. JSON may hold half of a surrogate pair, which cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _are_numbers(values: Any, least: int, kinds: tuple[type, ...]) -> bool:
+    """Whether `values` is a list of numbers of these types, each at least `least` and below `_LARGEST`."""
+    return isinstance(values, list) and all(type(value) in kinds and least <= value < _LARGEST for value in values)
