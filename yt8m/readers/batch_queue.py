@@ -17,7 +17,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
-from yt8m.readers import balance, pipeline
+from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
@@ -42,7 +42,7 @@ class BatchQueue(Inputter):
       tolerance: skips bad records and counts them; None if the first bad record is an error.
       records: number of records in an epoch, from the headers of the files; None if unknown.
       expected_records: how many records each file should have, if `records` is known.
-      class_weights: float32 [C]; if given, shuffled epochs repeat and leave out records as `readers.balance` says.
+      class_weights: float32 [C]; if given, shuffled epochs repeat and leave out records as `readers.pipeline` says.
     """
 
     class_weights: NDArray[np.float32] | None = None
@@ -334,13 +334,13 @@ class BatchQueue(Inputter):
         )
         if self.class_weights is not None:
             weigh = functools.partial(self._weigh, self.class_weights)
-            records = balance.resampled(records, weigh, self._seed, epoch)
+            records = pipeline.resampled(records, weigh, self._seed, epoch)
         return pipeline.shuffled(records, self._shuffle_buffer, self._seed, epoch)
 
     def _weigh(self, weights: NDArray[np.float32], records: tf.Tensor) -> tf.Tensor:
         """The weight of each record, float32 [N], by its labels and the weights of the classes."""
         labels = self._cache.labels(records) if self._cache else self.reader.parse_labels(records)
-        return balance.video_weights(labels, weights)
+        return pipeline.video_weights(labels, weights)
 
     def _announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
         """The same paths; files in buckets are fetched ahead of them."""

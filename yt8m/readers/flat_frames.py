@@ -12,25 +12,13 @@ Two rules for special cases:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from yt8m.lazy import tf
 from yt8m.readers import base
 from yt8m.readers.base import ZeroedCount
 from yt8m.records.data_format import PUBLISHED
 from yt8m.records.shards import LATEST_START, RATING_LISTS
-
-
-def list_features(floats: Mapping[str, bool]) -> dict[str, Any]:
-    """The parsing specification of the feature lists: ragged, so that one long record does not pad all others.
-
-    Args:
-      floats: for each feature, whether its frames are floats rather than bytes.
-    """
-    return {
-        name: tf.io.RaggedFeature(tf.float32 if is_float else tf.string, row_splits_dtype=tf.int64)
-        for name, is_float in floats.items()
-    }
 
 
 class Frames(NamedTuple):

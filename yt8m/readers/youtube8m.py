@@ -127,11 +127,11 @@ class YT8MFrameFeatureReader(Reader):
           and on segment lists of unequal length.
         """
         ids = base.parse_ids(serialized)
+        types = {name: tf.float32 if self._holds_floats(name) else tf.string for name in self.feature_names}
+        # Ragged, so that one long record does not pad all others.
+        in_lists = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in types.items()}
         context, lists, _ = tf.io.parse_sequence_example(
-            serialized,
-            self._context_features(),
-            flat_frames.list_features({name: self._holds_floats(name) for name in self.feature_names}),
-            example_names=base.valid_utf8(ids),
+            serialized, self._context_features(), in_lists, example_names=base.valid_utf8(ids)
         )
         frames = [
             flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed, self.range_of(name))

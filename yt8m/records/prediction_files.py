@@ -241,11 +241,12 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
 
 SEGMENTS_HEADER = b"Class,Segments"
 
-_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # never part of a segment's name
 _SEPARATOR = re.compile(r'[ ,"]')
-_BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
-_START_DIGITS = 6  # limit of digits of a start in seconds; they suffice for more than eleven days
-_GRID = 5  # seconds between the starts of successive segments
+# As many segments `video:start` as there are, with starts that are multiples of 5 seconds, or any starts. Six digits of
+# a start suffice for more than eleven days. One match checks all words of a line: a Python loop would take ten times as
+# long, and a file has 100 million words.
+_SEGMENTS_ON_GRID = re.compile(rb'(?:[^ ,\t\r"]+:(?:[05]|[1-9]\d{0,4}[05])(?: |\Z))*+')
+_SEGMENTS = re.compile(rb'(?:[^ ,\t\r"]+:(?:0|[1-9]\d{0,5})(?: |\Z))*+')
 
 
 class ClassLine(NamedTuple):
@@ -303,46 +304,16 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
     """{segment: its rank}; checks every segment."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
-    bad = _first_bad(text, segments, any_start) if text else -1
-    if bad >= 0:
-        problem = f"{shown(segments[bad])} is not a segment" if segments[bad] else "two blanks in a row"
+    match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)
+    if match and match.end() < len(text):
+        bad = segments[text.count(b" ", 0, match.end())]
+        problem = f"{shown(bad)} is not a segment" if bad else "two blanks in a row"
         line.refuse(
-            f"{problem}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
-            "between two segments."
+            f"{problem}; expected video:start with a start of 0, 5, 10, ... seconds, and one blank between two "
+            "segments."
         )
     ranks = dict(zip(segments, range(len(segments)), strict=True))
     if len(ranks) < len(segments):
         twice = next(name for place, name in enumerate(segments) if ranks[name] != place)
         line.refuse(f"the segment {shown(twice)} is repeated; give each segment once per class.")
     return ranks
-
-
-def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
-    """The index of the first word that is not a valid `video:start`, or -1.
-
-    NumPy checks all words at once: a Python loop would take ten times as long, and a file has 100 million words.
-    """
-    if any(forbidden in text for forbidden in _FORBIDDEN):
-        return next(at for at, name in enumerate(segments) if any(forbidden in name for forbidden in _FORBIDDEN))
-    letters = np.frombuffer(text, np.uint8)
-    ends = np.append(np.flatnonzero(letters == _BLANK), len(letters))
-    starts = np.append(0, ends[:-1] + 1)
-    colons = np.append(-1, np.flatnonzero(letters == _COLON))
-    colon = colons[np.searchsorted(colons, ends) - 1]  # the last colon before the end of the word
-    length = ends - colon - 1
-    good = (colon > starts) & (length >= 1) & (length <= _START_DIGITS)
-    good[good] &= _are_starts(letters, colon[good] + 1, length[good], any_start)
-    return -1 if good.all() else int(np.argmin(good))
-
-
-def _are_starts(
-    letters: npt.NDArray[np.uint8], first: npt.NDArray[np.int64], length: npt.NDArray[np.int64], any_start: bool
-) -> npt.NDArray[np.bool_]:
-    """Which of the numbers, given by the index of their first digit and their length, are valid starts."""
-    good = (letters[first] != _ZERO) | (length == 1)
-    for place in range(int(length.max(initial=0))):
-        # The values are unsigned: a character below "0" wraps around to a large number, which is refused below.
-        here = letters[first[place < length] + place] - _ZERO
-        good[place < length] &= here <= 9
-    last = letters[first + length - 1]
-    return good if any_start else np.asarray(good & ((last - _ZERO) % _GRID == 0))

@@ -11,7 +11,7 @@ from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
 from yt8m.models.frames import with_film
-from yt8m.readers.balance import class_weights
+from yt8m.readers.pipeline import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler

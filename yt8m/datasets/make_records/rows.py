@@ -371,10 +371,7 @@ def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
     beginnings = np.sort(digests.view(np.uint64)[::2])
     if (beginnings[1:] != beginnings[:-1]).all():  # ten times as fast as the rest
         return
-    texts = digests.view("S16")
-    order = np.argsort(texts, kind="stable")
-    is_new = np.concatenate([[True], texts[order][1:] != texts[order][:-1]])
-    firsts = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
-    pairs = np.stack([order, firsts], axis=1)[~is_new]
-    for row, first in sorted(pairs.tolist()):
-        yield first, row
+    _, first_rows, groups = np.unique(digests.view("S16"), return_index=True, return_inverse=True)
+    firsts = first_rows[groups]
+    rows = np.flatnonzero(firsts != np.arange(len(firsts)))
+    yield from zip(firsts[rows].tolist(), rows.tolist(), strict=True)

@@ -11,7 +11,7 @@ import pytest
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, Reader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, balance
+from yt8m.readers import BatchQueue, Reader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, pipeline
 from yt8m.types import Batch
 
 CLASSES, VIDEOS = 5, 300
@@ -78,7 +78,7 @@ def epochs(kind: str, shards: str, power: float, count: int, **settings: Any) ->
     queue = BatchQueue(READERS[kind], shards, 50, 1, shuffle=True, shuffle_buffer=20, num_readers=2, **settings)
     queue.num_epochs = count
     if power:
-        queue.class_weights = balance.class_weights(COUNTS, power)
+        queue.class_weights = pipeline.class_weights(COUNTS, power)
     found: list[list[int]] = [[] for _ in range(count)]
     with tf.Graph().as_default(), tf.Session() as session:
         files = tf.placeholder(tf.string, [None])
@@ -125,10 +125,10 @@ def test_without_weights_every_video_is_read_once(kind: str, shards: str) -> Non
 
 
 def test_limit_of_copies() -> None:
-    weights = balance.class_weights(np.array([100_000, 10, 0]), 1.0)
+    weights = pipeline.class_weights(np.array([100_000, 10, 0]), 1.0)
     labels = np.array([[False, True, False], [True, False, False], [False, False, True], [False] * 3])
     with tf.Graph().as_default(), tf.Session() as session:
-        rows = session.run(balance.video_weights(tf.constant(labels), weights))
+        rows = session.run(pipeline.video_weights(tf.constant(labels), weights))
     np.testing.assert_allclose(rows, [5000.5, 0.50005, 50005.0, 1.0], rtol=1e-5)
 
 
@@ -143,7 +143,7 @@ def test_a_reader_of_several_examples_is_refused(shards: str, kind: str) -> None
     if kind != "video":
         pytest.skip("one kind is enough")
     queue = BatchQueue(TwoExamples(CLASSES, (1,), ("mean_rgb",)), shards, 10, 1, shuffle=True)
-    queue.class_weights = balance.class_weights(COUNTS, 0.5)
+    queue.class_weights = pipeline.class_weights(COUNTS, 0.5)
     with tf.Graph().as_default(), tf.Session() as session:
         iterator = tf.data.make_initializable_iterator(queue.dataset(tf.constant(queue.files()), 10))
         session.run(iterator.initializer)
