@@ -322,6 +322,6 @@ def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
         raise KeyboardInterrupt if outcome.exit_code == 130 else Terminated
     if outcome.exit_code:
         raise RunError(f"the training of {config.train_dir} failed: {outcome.message}")
-    with scoring.open(config.train_dir) as scorer:
+    with scoring.open(config.train_dir, first_input="parsed records") as scorer:
         records = scorer.records(held_out)
         return score_videos(scorer, terminal.with_bar(iter(records), "scoring"))
