@@ -16,10 +16,11 @@ from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
 from yt8m.records import prediction_files, shards, vocabulary
+from yt8m.records.deep_check import label_problems, rating_problems
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
-_LARGEST = 1 << 31  # upper limit of a plausible start or class
+_LARGEST = 1 << 31  # every plausible class is smaller
 
 
 class VideoLabels(NamedTuple):
@@ -114,12 +115,8 @@ def ratings(pattern: str) -> Ratings:
     pairs: list[tuple[float, float]] = []
     for where, record in contexts(pattern):
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
-        if not len(starts) == len(classes) == len(scores):
-            raise RunError(
-                f"{where}: {len(starts)} segment_start_times, {len(classes)} segment_labels and {len(scores)} "
-                "segment_scores; these numbers must be equal."
-            )
-        _check_ratings(starts, classes, scores, where)
+        for problem in (*rating_problems(record), *label_problems(record, _LARGEST)):
+            raise RunError(f"{where}: {problem}.")
         name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)
@@ -127,18 +124,6 @@ def ratings(pattern: str) -> Ratings:
         raise RunError(f"{pattern} holds no rated segment; name the segment-level records of a rated split.")
     table = np.array(pairs, np.float64)
     return Ratings(segments, table[:, 0].astype(np.int64), table[:, 1])
-
-
-def _check_ratings(starts: shards.Values, classes: shards.Values, scores: shards.Values, where: str) -> None:
-    whole = "a whole number from 0"
-    for values, name, most, expected in (
-        (starts, "start", _LARGEST, whole),
-        (classes, "label", _LARGEST, whole),
-        (scores, "score", 1, "0 to 1"),
-    ):
-        for value in values:
-            if isinstance(value, bytes) or not 0 <= value <= most:
-                raise RunError(f"{where}: a segment {name} is {value!r}; expected {expected}.")
 
 
 def write(path: str, ratings: Ratings) -> None:

@@ -102,25 +102,18 @@ class ShardSummary:
         where = f"record {number}"
         self.damage += [f"{where}: {problem}" for problem in self._check.problems_of(record, where)]
         self.ids.append(id_text(record.id()))
-        self._add_labels(record)
-        self._add_ratings(record)
+        labels, (starts, classes, scores) = record.values("labels"), map(record.values, shards.RATING_LISTS)
+        self.labels.update(map(int, labels))
+        self.unlabelled += not labels
+        self.ratings.update(map(int, classes))
+        self.segments += len(set(starts))
+        self.positive += sum(float(score) > 0 for score in scores)
         rated = "segment_labels" in record.context
         self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
         for key, frames in record.features().items():
             self.features[key].add(frames)
         if record.lists:
             self.frames.append(max(map(len, record.lists.values())))
-
-    def _add_labels(self, record: Record) -> None:
-        values = record.values("labels")
-        self.labels.update(int(value) for value in values)
-        self.unlabelled += not values
-
-    def _add_ratings(self, record: Record) -> None:
-        starts, classes, scores = map(record.values, shards.RATING_LISTS)
-        self.ratings.update(int(value) for value in classes)
-        self.segments += len(set(starts))
-        self.positive += sum(float(score) > 0 for score in scores)
 
     def as_json(self, names: Vocabulary, ranges: Mapping[str, Range | None]) -> dict[str, Any]:
         """The summary for `--json`.
@@ -195,7 +188,8 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
         folder = os.path.dirname(path)
         discovered = data[folder]
         said = discovered.format if discovered and discovered.is_declared else None
-        summaries.append(ShardSummary(path, said).read().as_json(names[folder], _ranges(discovered)))
+        ranges = {feature.name: feature.range for feature in discovered.format.features} if discovered else {}
+        summaries.append(ShardSummary(path, said).read().as_json(names[folder], ranges))
     if config.json:
         print(json.dumps(summaries, indent=2, ensure_ascii=False))
     else:
@@ -203,10 +197,6 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
         for summary in summaries:
             console.print(table(summary))
     return 1 if any(summary["damages"] for summary in summaries) else 0
-
-
-def _ranges(data: Found | None) -> dict[str, Range | None]:
-    return {} if data is None else {feature.name: feature.range for feature in data.format.features}
 
 
 def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -138,7 +137,10 @@ def verify(
         with storage.open_read(path) as file:
             tee = _ChecksumReader(file)
             for payload in read_records(tee, path):  # type: ignore[arg-type]
-                problems += _problems(checker, payload, path, count)
+                content_problems = (
+                    checker.problems(payload, f"{path}, record {count}") if checker else _no_proto(payload)
+                )
+                problems += [f"record {count}: {problem}" for problem in content_problems]
                 count += 1
             crc, size = tee.crc, tee.size
             if not count:
@@ -150,12 +152,6 @@ def verify(
         problems.append(str(error))
     shard = Shard(count, size, f"{crc:08x}")
     return Verified(path, shard, problems or _differences(path, shard, expected))
-
-
-def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int) -> Iterator[str]:
-    problems = checker.problems(payload, f"{path}, record {number}") if checker is not None else _no_proto(payload)
-    for problem in problems:
-        yield f"record {number}: {problem}"
 
 
 def _no_proto(payload: bytes) -> list[str]:

@@ -142,14 +142,9 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
         if number > _MOST_PAIRS:
             logging.warning("there are more than %d near copies: the search ends; raise --similarity", _MOST_PAIRS)
             break
-    return _sorted(np.concatenate(pairs))
-
-
-def _sorted(pairs: NDArray[np.float64]) -> CopyPairs:
-    """The pairs, each once."""
-    places = np.unique(pairs[:, :2], axis=0, return_index=True)[1]
-    first, second, similarity = pairs[places].T
-    return CopyPairs(first.astype(np.int64), second.astype(np.int64), similarity.astype(np.float32))
+    joined = np.concatenate(pairs)
+    first, second, likeness = joined[np.unique(joined[:, :2], axis=0, return_index=True)[1]].T  # each pair once
+    return CopyPairs(first.astype(np.int64), second.astype(np.int64), likeness.astype(np.float32))
 
 
 def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:

@@ -226,33 +226,28 @@ def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: 
     )
 
 
-def only_finite(
-    values: tf.Tensor,
-    name: str,
-    id_of: Callable[[tf.Tensor], tf.Tensor],
-    policy: str = "refuse",
-    zeroed: ZeroedCount | None = None,
-) -> tf.Tensor:
+def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
     """`values` after a check for NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
 
+    They fail with an error that names the feature and the video, or are set to 0, as the reader's `nan_policy` says.
+
     Args:
+      reader: the reader, which counts the values that are set to 0.
       values: float32 [R, size].
       name: name of the feature.
       id_of: maps indices of rows to the ids of their videos.
-      policy: refuse: fail with an error that names the feature and the video; zero: set the bad values to 0.
-      zeroed: counts the values that are set to 0.
     """
 
     def check_each() -> tf.Tensor:
         good = tf.abs(values) <= LARGEST
         # Counts the good values, since TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
-        if policy == "zero":
+        if reader.nan_policy == "zero":
             zero = tf.zeros([])
-            if zeroed is not None:
+            if reader.zeroed is not None:
                 # A Python function counts them, since a batch cannot carry a counter out of the input pipeline. It is
                 # declared stateless, since the position of an input with stateful functions cannot be saved.
-                zero = tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
+                zero = tf.numpy_function(reader.zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require_of_video(
             tf.equal(bad, 0),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from yt8m.lazy import tf
 from yt8m.readers import base
-from yt8m.readers.base import ZeroedCount
+from yt8m.readers.base import Reader
 from yt8m.records.data_format import PUBLISHED
 from yt8m.records.shards import LATEST_START, RATING_LISTS
 
@@ -80,16 +80,8 @@ class Frames(NamedTuple):
         return tf.reshape(values, [-1, self.size])
 
 
-def flat_frames(
-    ragged: tf.RaggedTensor,
-    name: str,
-    size: int,
-    ids: tf.Tensor,
-    nan_policy: str = "refuse",
-    zeroed: ZeroedCount | None = None,
-    bounds: tuple[float, ...] = (),
-) -> Frames:
-    """The frames of a feature list [N, (frames), (values)]; each frame must hold `size` values.
+def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> Frames:
+    """The frames of a feature list [N, (frames), (values)] of the reader; each frame must hold `size` values.
 
     A frame of another size fails with an error that names the feature, the sizes, the frame and the video. Floats
     that are NaN, infinite or too large are treated as in `only_finite`.
@@ -108,9 +100,10 @@ def flat_frames(
 
     if steps.dtype == tf.float32:
         values = tf.reshape(checked(steps.values, steps.row_lengths(), size, "values"), [-1, size])
-        return Frames(base.only_finite(values, name, id_of, nan_policy, zeroed), ragged.row_splits, size)
+        return Frames(base.only_finite(reader, values, name, id_of), ragged.row_splits, size)
     values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
     values = checked(values, tf.strings.length(values), size, "bytes")
+    bounds = reader.range_of(name)
     return Frames(values, ragged.row_splits, size, () if bounds == PUBLISHED else bounds)
 
 

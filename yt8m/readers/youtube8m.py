@@ -54,7 +54,7 @@ class YT8MAggregatedFeatureReader(Reader):
             if bounds := self.range_of(name):
                 return base.dequantize(base.fixed_bytes(parsed[name], name, size, ids), max(bounds), min(bounds))
             values = base.fixed_size(parsed[name], name, size, ids)
-            return base.only_finite(values, name, lambda row: tf.gather(ids, row), self.nan_policy, self.zeroed)
+            return base.only_finite(self, values, name, lambda row: tf.gather(ids, row))
 
         return Batch(
             video_ids=ids,
@@ -134,7 +134,7 @@ class YT8MFrameFeatureReader(Reader):
             serialized, self._context_features(), in_lists, example_names=base.valid_utf8(ids)
         )
         frames = [
-            flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed, self.range_of(name))
+            flat_frames.flat_frames(self, lists[name], name, size, ids)
             for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
         ]
         lengths = flat_frames.equal_lengths(frames, self.feature_names, ids, serialized)

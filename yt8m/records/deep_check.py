@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from yt8m.records import shards
-from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.data_format import DataFormat
 from yt8m.records.shards import LATEST_START, Feature, Record, id_text
 
 
@@ -37,7 +37,7 @@ class DeepCheck:
         sizes, num_classes = self._given
         self._level = said and said.level
         self._sizes = dict(sizes) or (said.sizes() if said else {})
-        self._kinds = {feature.name: _kind(feature) for feature in said.features} if said else {}
+        self._kinds = {feature.name: "bytes" if feature.range else "float" for feature in said.features} if said else {}
         self._num_classes = num_classes or (said and said.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
@@ -55,7 +55,8 @@ class DeepCheck:
 
     def problems_of(self, record: Record, where: str) -> list[str]:
         """The same of a parsed record."""
-        problems = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
+        problems = [*self._id(record, where), *label_problems(record, self._num_classes), *rating_problems(record)]
+        problems += self._features(record)
         name = id_text(record.id())
         return [f"video {name}: {problem}" if name else problem for problem in problems]
 
@@ -69,16 +70,6 @@ class DeepCheck:
             yield "it has no id: neither 'id' nor 'video_id' is there"
         elif self._seen.setdefault(name, where) != where:
             yield f"its id is that of {self._seen[name]} too"
-
-    def _labels(self, record: Record) -> Iterator[str]:
-        for name in ("labels", "segment_labels"):
-            if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
-                yield f"{name} holds values of type {kind}; expected whole numbers"
-                continue
-            for label in record.values(name):
-                if label < 0 or (self._num_classes is not None and label >= self._num_classes):
-                    end = "" if self._num_classes is None else f"..{self._num_classes - 1}"
-                    yield f"{name} has {label}; expected 0{end or ' or more'}"
 
     def _features(self, record: Record) -> Iterator[str]:
         features, level = record.features(), "frame" if record.lists else "video"
@@ -115,10 +106,6 @@ _ABSENT = Feature("", ())
 _PUBLISHED_FEATURES = {"mean_rgb", "mean_audio", "rgb", "audio"}
 
 
-def _kind(feature: FeatureFormat) -> str:
-    return "bytes" if feature.range else "float"
-
-
 def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Iterator[str]:
     """Yields problems of one feature: the first frame of a wrong type or size, and the number of invalid values."""
     arrays = [frame.numbers() for frame in frames]
@@ -138,7 +125,20 @@ def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Ite
         yield f"feature {name} has {count} values that are {shards.UNFIT}"
 
 
-def _ratings(record: Record) -> Iterator[str]:
+def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
+    """Yields what is wrong with the labels of a record and of its segments; with no number, all from 0 on are right."""
+    for name in ("labels", "segment_labels"):
+        if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
+            yield f"{name} holds values of type {kind}; expected whole numbers"
+            continue
+        for label in record.values(name):
+            if label < 0 or (num_classes is not None and label >= num_classes):
+                end = "" if num_classes is None else f"..{num_classes - 1}"
+                yield f"{name} has {label}; expected 0{end or ' or more'}"
+
+
+def rating_problems(record: Record) -> Iterator[str]:
+    """Yields what is wrong with the starts and scores of rated segments."""
     counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; these numbers must be equal"

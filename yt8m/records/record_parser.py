@@ -104,7 +104,7 @@ class RecordParser:
         """
         videos = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
         for values in videos.features.values():
-            for row in shards.unfit_rows(values):
+            for row in unfit_rows(values):
                 self.refuse_damage(raws[row])
         ranges = {
             feature.name: feature.range
@@ -317,6 +317,16 @@ def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[A
         padded[row, :length] = frames[:length]
         padded[row, length:] = 0
     return padded
+
+
+def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The rows of uint8 or float32 [B, ...] with a value that is `shards.UNFIT` for a feature."""
+    # If the sum of squares, which takes one pass, is small, each value is in range.
+    flat = values.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype == np.uint8 or np.dot(flat, flat) < shards.LARGEST**2 / 4:
+            return np.zeros(0, np.int64)
+    return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).reshape(len(values), -1).all(axis=1))
 
 
 def _texts(ids: Sequence[bytes]) -> list[str]:

@@ -293,16 +293,6 @@ def unfit_values(values: NDArray[Any]) -> int:
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
-def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The rows of uint8 or float32 [B, ...] with a value that is `UNFIT` for a feature."""
-    # If the sum of squares, which takes one pass, is small, each value is in range.
-    flat = values.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype == np.uint8 or np.dot(flat, flat) < LARGEST**2 / 4:
-            return np.zeros(0, np.int64)
-    return np.flatnonzero(~(np.abs(values) <= LARGEST).reshape(len(values), -1).all(axis=1))
-
-
 # The fields of each message, numbered from 1. On the wire a map is a repeated message of a key and a value.
 _MESSAGES = {
     "BytesList": ("repeated bytes value",),

@@ -226,15 +226,11 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
 
 def log_origin(tagger: Tagger, path: str) -> None:
     """Says where the thresholds come from, and what they guarantee."""
-    logging.info("the thresholds of the tags come from %s%s", path, _origin(tagger))
-
-
-def _origin(tagger: Tagger) -> str:
-    step = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
-    if tagger.target is None:
-        return step
-    abstaining = int(np.isposinf(tagger.thresholds).sum())
-    return f"{step}, for {tagger.target}; {abstaining} of {len(tagger.thresholds)} classes abstain and are never tags"
+    origin = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
+    if tagger.target is not None:
+        abstaining = int(np.isposinf(tagger.thresholds).sum())
+        origin += f", for {tagger.target}; {abstaining} of {len(tagger.thresholds)} classes abstain and are never tags"
+    logging.info("the thresholds of the tags come from %s%s", path, origin)
 
 
 def text_of_step(train_dir: str, step: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +95,8 @@ class _OfFiles:
         self._paths = [path for path in paths if path not in self.left_out]
         if not self._paths:
             raise UsageError(f"--videos={videos}: {_UNUSABLE} (of each of the {len(paths)} videos). Rename them.")
-        self._above = len(_common_folder(self._paths))
+        ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]  # they are sorted
+        self._above = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -119,10 +119,3 @@ class _OfFiles:
                 self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
                 files += [storage.join(folder, name) for name in names if name.lower().endswith(ENDINGS)]
         return files
-
-
-def _common_folder(paths: Sequence[str]) -> str:
-    """The longest path of a folder that all of these paths begin with; gs:// paths are compared as texts too."""
-    first, last = paths[0].split("/")[:-1], paths[-1].split("/")[:-1]  # they are sorted
-    same = list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
-    return "/".join(part for part, _ in same)

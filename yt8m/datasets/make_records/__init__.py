@@ -18,7 +18,7 @@ from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.answers import FILE as ANSWERS
 from yt8m.datasets.make_records.answers import WithAnswers, read_answers, write_answers
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, number_labels, warn_of_labels, with_other_levels
-from yt8m.datasets.make_records.corrections import Corrected, Corrections
+from yt8m.datasets.make_records.corrections import Corrections
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
@@ -138,9 +138,8 @@ class _Work:
     def run(self, making: str) -> dict[str, Any]:
         """Makes the records in the local folder `making`; continues if an earlier start was interrupted."""
         config = self._config
-        self._classes = (
-            self._numbered_labels()
-        )  # another process may have appended classes before this one had the lock
+        # Another process may have appended classes before this one had the lock.
+        self._classes = self._numbered_labels()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, making)
         inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
@@ -196,7 +195,8 @@ class _Work:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
         for batch in terminal.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
-            (labels, added, removed), places = self._with_classes(batch)
+            labels, places = self._numbered(batch)
+            labels, added, removed = self._corrections.applied(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
@@ -206,15 +206,8 @@ class _Work:
             output.progress.bad = {str(number): problem for number, problem in self._bad.found.items()}
             output.done(batch.rows.first + batch.rows.size - 1)
 
-    def _with_classes(self, batch: TableVideos) -> tuple[Corrected, NDArray[np.int64]]:
-        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad.
-
-        The labels are corrected as was decided.
-        """
-        labels, places = self._numbered(batch)
-        return self._corrections.applied(batch.ids, labels, self._classes), places
-
     def _numbered(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
+        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
         labels, places = batch.labels, batch.places
         names, number = self._rows.names, self._class_numbers
         if len(number) < len(names):

@@ -19,6 +19,7 @@ from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, bomb_in
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
+from yt8m.records.record_parser import unfit_rows
 
 Arrays = dict[str, NDArray[Any]]
 _FILES_AT_ONCE = 8192  # rows whose paths are in memory together
@@ -146,7 +147,7 @@ class FeatureReader:
                 return places[:0], []
         matrices = list(map(_floats, stored))
         for values, feature in zip(matrices, self.formats, strict=True):
-            unfit = np.intersect1d(shards.unfit_rows(values), places)
+            unfit = np.intersect1d(unfit_rows(values), places)
             for place in unfit.tolist():
                 self._bad.add(rows.first + place, _unfit(feature, values[place]))
             places = np.setdiff1d(places, unfit) if len(unfit) else places
@@ -218,7 +219,7 @@ class FeatureReader:
         for values, feature in zip(checked, self.formats, strict=True):
             if values.shape[-1] != feature.size:
                 raise BadRowError(_wrong_size(feature, values.shape[-1]))
-            if len(shards.unfit_rows(values[np.newaxis])):
+            if len(unfit_rows(values[np.newaxis])):
                 raise BadRowError(_unfit(feature, values))
         return checked
 

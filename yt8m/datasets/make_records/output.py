@@ -262,14 +262,9 @@ class Output:
           size: bytes of all of them.
         """
         self.wait(most=_AHEAD)
-        place = self._next_place(shard, size)
-        self._pending.append((shard, self._writers.submit(self.write_part, shard, place, contents)))
-
-    def _next_place(self, shard: str, size: int) -> int:
-        """The end of a shard after all parts so far, to which `size` bytes are added."""
         place = self._ends.get(shard, self._written(shard).size)
         self._ends[shard] = place + size
-        return place
+        self._pending.append((shard, self._writers.submit(self.write_part, shard, place, contents)))
 
     def write_part(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
         """Writes records at a place in a shard; returns their number, size and checksum."""

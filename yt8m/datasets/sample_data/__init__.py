@@ -172,16 +172,8 @@ def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
     """The serialized records of a split; calls `advance` for each."""
-    videos = synthetic_videos.videos(
-        config.seed,
-        SPLITS.index(split),
-        count,
-        config.num_classes,
-        level == "segment",
-        (config.min_frames, config.max_frames),
-        config.noise,
-    )
-    for video in videos:
+    numbers, lengths = (config.seed, SPLITS.index(split), count), (config.min_frames, config.max_frames)
+    for video in synthetic_videos.videos(*numbers, config.num_classes, level == "segment", lengths, config.noise):
         yield _record(video, level, config, is_labelled=split != "test")
         advance()
 
@@ -202,9 +194,8 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
         activity = synthetic_videos.activity(video, config.event_frames)
         frames = synthetic_videos.segment_frames(video, activity, config.num_classes)
         if is_labelled:
-            starts, classes, scores = synthetic_videos.ratings(
-                video, synthetic_videos.windows(activity), config.num_classes
-            ).T
+            shown = synthetic_videos.windows(activity)
+            starts, classes, scores = synthetic_videos.ratings(video, shown, config.num_classes).T
             context["segment_start_times"] = shards.int64_feature(starts)
             context["segment_end_times"] = shards.int64_feature(starts + SEGMENT)
             context["segment_labels"] = shards.int64_feature(classes)
