@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,24 @@ def test_modules_are_imported_at_the_first_look_up(tmp_path: pathlib.Path, monke
             tools.register(type("Saw", (), {"__module__": "of_the_user"}))
     finally:
         sys.modules.pop("some_tools", None)
+
+
+def test_a_look_up_imports_no_module_after_the_one_that_has_the_entry(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools: Registry[type] = Registry("tool", ["first_tools", "second_tools"])
+    monkeypatch.setitem(sys.modules, "all_tools", types.SimpleNamespace(tools=tools))
+    for name, tool in (("first_tools", "Saw"), ("second_tools", "Axe")):
+        (tmp_path / f"{name}.py").write_text(f"from all_tools import tools\n@tools.register\nclass {tool}: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert tools.get("Saw").__name__ == "Saw"
+        assert "second_tools" not in sys.modules
+        assert tools.get("Axe").__name__ == "Axe"
+        assert tools.names() == ["Axe", "Saw"]
+    finally:
+        for name in ("first_tools", "second_tools"):
+            sys.modules.pop(name, None)
 
 
 def test_a_users_own_module_is_loaded_with_a_quiet_runtime(

@@ -100,8 +100,8 @@ class Registry(Generic[T]):
 
     Args:
       kind: what the entries are, such as `model`.
-      modules: the modules that register this package's own entries. They are imported at the first look-up, because
-        most programs need none of them.
+      modules: the modules that register this package's own entries. A look-up imports them in this order, up to the one
+        that has the entry.
     """
 
     def __init__(self, kind: str, modules: Sequence[str] = ()) -> None:
@@ -112,7 +112,13 @@ class Registry(Generic[T]):
     @property
     def _entries(self) -> dict[str, T]:
         """All entries by name."""
+        return self._entries_up_to("")
+
+    def _entries_up_to(self, name: str) -> dict[str, T]:
+        """The entries by name; the modules after the one with the entry called `name` need not be imported."""
         for module in self._modules:
+            if name in self._registered:
+                break
             importlib.import_module(module)
         return self._registered
 
@@ -150,7 +156,7 @@ class Registry(Generic[T]):
         if ":" in name:
             _refuse_distrusted(self.kind, name)
             return self._load(name)
-        entries = self._entries
+        entries = self._entries_up_to(name)
         if name not in entries:
             raise UsageError(
                 f"unknown {self.kind} {name!r}{suggestion(name, entries, '.')} "
@@ -248,10 +254,13 @@ def arguments_of(cls: type) -> list[str] | None:
     return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
 
 
-def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, Option]]]:
-    """{hyper-parameter: [(class, its declaration), ...]} of a catalogue; the chosen class comes first."""
+def owners(catalogue: Any, chosen: str = "", *, others: bool = True) -> dict[str, list[tuple[str, Option]]]:
+    """{hyper-parameter: [(class, its declaration), ...]} of a catalogue; the chosen class comes first.
+
+    Without `others`, only the chosen class counts, and the other ones are not imported.
+    """
     declarations: dict[str, list[tuple[str, Option]]] = {}
-    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
+    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *(catalogue.names() if others else ())]):
         for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
             declarations.setdefault(name, []).append((owner, option))
     return declarations

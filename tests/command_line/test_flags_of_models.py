@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from dataclasses import dataclass
@@ -51,6 +52,20 @@ def test_given_ones_are_set_and_the_rest_saved_at_their_defaults():
     model = flags.train_config(["--model=DeepCombineChainModel", "--moe_num_mixtures=4"]).model
     sizes = {"deep_chain_layers": 8, "deep_chain_relu_cells": 128, "support_loss_percent": 0.025}
     assert model.hyper_parameters == {**sizes, "moe_num_mixtures": 4, "l2_penalty": 1e-8}
+
+
+def test_a_model_is_chosen_without_an_import_of_the_others():
+    words = ["--model=MoeModel", "--moe_num_mixtures=3", "--label_loss=CrossEntropyLoss", "--train_data_pattern=x"]
+    code = f"""
+import sys
+from yt8m.command_line import flags
+assert flags.train_config({words}, files_are_here=False).model.hyper_parameters["moe_num_mixtures"] == 3
+print(*(name for name in sys.modules if name.startswith(("yt8m.models.", "yt8m.losses.")) or name == "tensorflow"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "yt8m.models.video_level" in done.stdout.split()
+    others = {"tensorflow", "yt8m.models.recurrent", "yt8m.models.attention", "yt8m.losses.two_way"}
+    assert not others & {*done.stdout.split()}
 
 
 def test_one_of_another_model_is_refused_naming_its_owners():

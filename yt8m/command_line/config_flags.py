@@ -62,7 +62,7 @@ def read_with(
     load_own_classes(*((flag, catalogue, name) for name in chosen))
     of_program = flags_of(cls, "Flags")
     # All parts are imported for their flags, which takes a while.
-    is_plain = not chosen and _are_flags_of(of_program, words)
+    is_plain = not chosen and are_flags_of(of_program, words)
     names = {flag_of_program.name for flag_of_program in of_program}
     of_parts = [] if is_plain else flags_of_parts(catalogue, chosen, f"Settings of {flag}", names)
     config, values = read_values(cls, Program(program, purpose, [*of_program, *of_parts]), words, operands)
@@ -71,7 +71,7 @@ def read_with(
     }
 
 
-def _are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
+def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
     """Whether the words are correct and have no other flags; false if they ask for help."""
     try:
         parse(program_flags, words, [])

@@ -74,7 +74,9 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
     return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
 
 
-def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str]) -> list[Flag]:
+def flags_of_parts(
+    catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str], *, others: bool = True
+) -> list[Flag]:
     """The fields of all parts of a catalogue as flags; parts that share a name share a flag.
 
     Args:
@@ -83,12 +85,13 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
         only their defaults of it are shown.
       group: the heading of these flags.
       taken: names that are not used again.
+      others: whether the parts that the user did not choose have flags too.
     """
     fields: dict[str, list[tuple[str, options.Option]]] = {}
     for part in chosen or [""]:
         fields = fields | {
             name: declarations
-            for name, declarations in owners(catalogue, part).items()
+            for name, declarations in owners(catalogue, part, others=others).items()
             if name not in {*fields, *taken}
         }
     made = []
@@ -100,7 +103,7 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
 
 def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
     """The hyper-parameters of the class called `chosen`; none if there is no such class."""
-    return {name for name, declarations in owners(catalogue, chosen).items() if declarations[0][0] == chosen}
+    return set(owners(catalogue, chosen, others=False))
 
 
 def flags_of(cls: type, group: str) -> list[Flag]:

@@ -15,7 +15,15 @@ from absl import logging
 
 from yt8m import losses, models, options, readers, registry
 from yt8m.command_line import flag_defaults
-from yt8m.command_line.config_flags import config_section, load_own_classes, parse_program, read, read_values, read_with
+from yt8m.command_line.config_flags import (
+    are_flags_of,
+    config_section,
+    load_own_classes,
+    parse_program,
+    read,
+    read_values,
+    read_with,
+)
 from yt8m.command_line.flag_defaults import Start, start_named_in
 from yt8m.command_line.flag_parsing import (
     Flag,
@@ -244,15 +252,18 @@ def _flags_and_hyper_parameters(
     registry.set_command_line_names((model, loss))
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
-    added = hyper_parameters(program.flags, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
+    chosen = model or of_run.model, loss or of_run.label_loss
+    added, names = hyper_parameters(program.flags, *chosen, of_losses=of_losses, others=False), {}
+    if not are_flags_of([*program.flags, *added], words):  # only then all models and losses are imported
+        added = hyper_parameters(program.flags, *chosen, of_losses=of_losses)
+        names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
     program = program._replace(
         flags=[*program.flags, *(flag for flag in added if flag not in of_files)],
         only_in_files=[*program.only_in_files, *of_files],
     )
-    names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
-    chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    values = parse_program(program, words, names, chosen)
+    shown_in_help = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
+    values = parse_program(program, words, names, shown_in_help)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
     hyper_parameter_values = {flag.name: values[flag.name] for flag in added if flag.name in values}
     code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
@@ -378,7 +389,9 @@ def audit_flags() -> list[Flag]:
 OF_PARTS = "Hyper-parameters of the {}"  # the heading of these flags; {} is "models" or "losses"
 
 
-def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
+def hyper_parameters(
+    taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True, others: bool = True
+) -> list[Flag]:
     """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
 
     Args:
@@ -386,10 +399,11 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
       model, loss: the chosen model and loss. Only their types and defaults are shown, and a user's
         `package.module:Class` adds its flags.
       of_losses: False for a program that has no loss.
+      others: False for the hyper-parameters of the chosen model and loss alone.
     """
     flags: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]
     for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
         names = {flag.name for flag in (*taken, *flags)}
-        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names)
+        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names, others=others)
     return flags

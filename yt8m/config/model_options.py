@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from yt8m import losses, models
@@ -30,8 +30,8 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
         one name with two meanings.
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
-    of_loss = _of_the_loss(model, flags)
     model_fields = models.hyper_parameters(models.get(model.model))
+    of_loss = _of_the_loss(model, flags, model_fields)
     of_model = {name: value for name, value in flags.items() if name not in of_loss or name in model_fields}
     return dataclasses.replace(
         model,
@@ -40,10 +40,12 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
     )
 
 
-def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any]) -> dict[str, Any]:
+def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
     """The given flags that the chosen loss has, or that only losses have."""
     loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
-    of_losses = owners(losses).keys() - owners(models, model.model).keys()
+    # To know the fields of all models and losses, all must be imported.
+    is_foreign = not flags.keys() <= {*loss_fields, *model_fields}
+    of_losses = owners(losses).keys() - owners(models, model.model).keys() if is_foreign else ()
     return {name: value for name, value in flags.items() if name in loss_fields or name in of_losses}
 
 

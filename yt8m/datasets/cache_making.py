@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -101,6 +100,8 @@ def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterato
     if count < 2:
         yield from (_make(cache, shard) for shard in shards)
         return
+    from concurrent.futures import ProcessPoolExecutor  # slow to import, and trainings only need the flags
+
     # Not forked, because this process may have threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:

@@ -23,7 +23,7 @@ from yt8m.types import ModelOutput
 _models = Catalogue(
     "model",
     passed=("feature_sizes",),  # it gets the sizes of the data
-    modules=[f"yt8m.models.{name}" for name in ("aggregation", "attention", "nextvlad", "recurrent", "video_level")],
+    modules=[f"yt8m.models.{name}" for name in ("video_level", "aggregation", "attention", "nextvlad", "recurrent")],
 )
 
 register = _models.register
