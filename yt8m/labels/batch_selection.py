@@ -25,7 +25,7 @@ import numpy as np
 from yt8m import scoring, storage, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.config.programs import EvalConfig
-from yt8m.datasets.make_records import answers
+from yt8m.datasets.make_records import human_labels
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
@@ -263,7 +263,7 @@ def _task(video: str, address: str, model: str, classes: Sequence[tuple[str, flo
     """One task; its prediction has the classes with a score of at least _TAG."""
     tags = [(label, score) for label, score in classes if score >= _TAG]
     choices = {"choices": [label for label, _ in tags]}
-    result = {"from_name": answers.CONTROL, "to_name": "video", "type": "choices", "value": choices}
+    result = {"from_name": human_labels.CONTROL, "to_name": "video", "type": "choices", "value": choices}
     prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}
     task: dict[str, Any] = {"data": {"video": address, "id": video}}
     return {**task, "predictions": [prediction] if tags else []}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 
 from absl import logging
 
-from yt8m import options, scoring, storage, terminal
+from yt8m import options, scoring, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
@@ -98,15 +97,11 @@ def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], 
 
 
 def _write(path: str, shares: ClassShares, names: Vocabulary, videos: int) -> None:
-    """Writes the file, whole or not at all."""
-    numbers = (shares.shares * videos, shares.count_low, shares.count_high)
-    with storage.write_atomic(path, "w") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow([*COLUMNS, *COLUMNS_OF_ORIGIN])
-        columns = zip(*numbers, shares.shares, shares.low, shares.high, strict=True)
-        origins = zip(shares.is_corrected.tolist(), shares.weights, shares.positives, strict=True)
-        for index, (values, (is_corrected, weight, labels)) in enumerate(zip(columns, origins, strict=True)):
-            name = prediction_files.spreadsheet_text(names.name(index))
-            counts, rates = [f"{value:.1f}" for value in values[:3]], [f"{value:.6g}" for value in values[3:]]
-            basis = "corrected" if is_corrected else "labels"
-            lines.writerow([index, name, *counts, *rates, basis, f"{weight:.3g}", labels])
+    numbers, rows = (shares.shares * videos, shares.count_low, shares.count_high), []
+    columns = zip(*numbers, shares.shares, shares.low, shares.high, strict=True)
+    origins = zip(shares.is_corrected.tolist(), shares.weights, shares.positives, strict=True)
+    for index, (values, (is_corrected, weight, labels)) in enumerate(zip(columns, origins, strict=True)):
+        name = prediction_files.spreadsheet_text(names.name(index))
+        counts, rates = [f"{value:.1f}" for value in values[:3]], [f"{value:.6g}" for value in values[3:]]
+        rows.append([index, name, *counts, *rates, "corrected" if is_corrected else "labels", f"{weight:.3g}", labels])
+    prediction_files.write_table(path, [*COLUMNS, *COLUMNS_OF_ORIGIN], rows)

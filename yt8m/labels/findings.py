@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.datasets.make_records.corrections import MISSING, WRONG, read_decisions
+from yt8m.datasets.make_records.human_labels import MISSING, WRONG, read_decisions
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels.folds import AuditedVideos, FoldScores
 from yt8m.labels.label_noise import LabelNoise, PairCounts, estimate

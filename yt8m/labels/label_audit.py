@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.config.train_config import TrainConfig
-from yt8m.datasets.make_records.corrections import read_decisions
+from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import findings, folds, video_copies

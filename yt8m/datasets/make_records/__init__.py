@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
-from yt8m.datasets.make_records.answers import FILE as ANSWERS
-from yt8m.datasets.make_records.answers import WithAnswers, read_answers, write_answers
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, number_labels, warn_of_labels, with_other_levels
-from yt8m.datasets.make_records.corrections import Corrections
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
+from yt8m.datasets.make_records.human_labels import ANSWERS, Corrections, WithAnswers, read_answers, write_answers
 from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table

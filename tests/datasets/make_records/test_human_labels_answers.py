@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_records import labels_of
 
-from yt8m.datasets.make_records.answers import joined_answer, read_answers
+from yt8m.datasets.make_records.human_labels import joined_answer, read_answers
 from yt8m.errors import RunError, UsageError
 
 Run = Callable[..., pathlib.Path]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_records import labels_of
 
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.corrections import Corrections, read_decisions
+from yt8m.datasets.make_records.human_labels import Corrections, read_decisions
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
