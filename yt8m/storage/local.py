@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import itertools
 import os
 import shutil
@@ -325,11 +326,18 @@ def _is_still(descriptor: int, path: str) -> bool:
         return False
 
 
+def _new_md5() -> hashlib._Hash:
+    return hashlib.md5(usedforsecurity=False)
+
+
 class PartialFile:
     """A file that grows, over several starts of a program, until it is complete or discarded.
 
     Args:
       path: the path of the growing file; bytes that an earlier start wrote there stay.
+
+    Attributes:
+      size: number of bytes written so far.
 
     Raises:
       RunError: raised by every method if the file system refuses (full disk, no permission).
@@ -340,6 +348,8 @@ class PartialFile:
         with naming_errors("write", path):
             make_folders(os.path.dirname(path) or ".")
             self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - closed by `close`
+            self._file.seek(0)
+            self._digest = hashlib.file_digest(self._file, _new_md5)
             self.size = os.fstat(self._file.fileno()).st_size
 
     def append(self, data: bytes) -> None:
@@ -348,21 +358,19 @@ class PartialFile:
         with naming_errors("write", self.path):
             while unwritten:
                 written = self._file.write(unwritten) or 0
+                self._digest.update(unwritten[:written])
                 self.size += written
                 unwritten = unwritten[written:]
 
-    def blocks(self, size: int = 1 << 20) -> Iterator[bytes]:
-        """Yields all bytes written so far, from the start, in blocks of `size` bytes."""
-        with naming_errors("read", self.path):
-            self._file.seek(0)
-            while block := self._file.read(size):
-                yield block
+    def md5(self) -> str:
+        """The md5 of all bytes written so far, in hexadecimal."""
+        return self._digest.hexdigest()
 
     def clear(self) -> None:
         """Empties the file."""
         with naming_errors("write", self.path):
             self._file.truncate(0)
-            self.size = 0
+            self._digest, self.size = _new_md5(), 0
 
     def complete(self, target: str) -> None:
         """Renames the file to `target`, which it replaces; the rename survives a power cut."""

@@ -233,17 +233,13 @@ def is_there(job: Job, overwrite: bool) -> bool:
     if not storage.exists(job.target):
         return False
     with storage.open_read(job.target) as file:
-        digest = hashlib.file_digest(file, _new_digest).hexdigest()  # type: ignore[arg-type]
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
     if digest != job.md5 and not overwrite:
         raise RunError(
             f"{job.target} exists with the md5 {digest}; expected {job.md5}. Move it away, or add --overwrite to "
             "replace it."
         )
     return digest == job.md5
-
-
-def _new_digest() -> hashlib._Hash:
-    return hashlib.md5(usedforsecurity=False)
 
 
 def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
@@ -260,54 +256,36 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
       StoppedError: the download was stopped; the bytes received are kept for the next start.
     """
     with storage.lock(f"{job.partial}.lock"), contextlib.closing(PartialFile(job.partial)) as file:
-        transfer = _Transfer(client, job, file, advance)
+        advance(file.size)
         for _ in range(2):
-            client.persist(job.url, transfer.go_on, lambda: file.size)
-            if transfer.is_complete():
+            client.persist(job.url, lambda: _go_on(client, job, file, advance), lambda: file.size)
+            if (digest := file.md5()) == job.md5:
                 file.complete(job.target)
                 return
-            digest = transfer.md5()
-            transfer.clear()
+            _clear(file, advance)
         file.discard()
         raise RunError(f"{job.url}: its content has the md5 {digest}; expected {job.md5}")
 
 
-class _Transfer:
-    """The unfinished file and the md5 of its content so far."""
+def _go_on(client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
+    """Fetches the missing bytes over one connection.
 
-    def __init__(self, client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
-        self._client, self._job, self._file, self._advance = client, job, file, advance
-        self._digest = _new_digest()
-        for block in file.blocks():
-            self._digest.update(block)
-        advance(file.size)
+    Does nothing if the md5 is right already: a server may announce more bytes than the file has.
+    """
+    if file.md5() == job.md5:
+        return
+    try:
+        for place, block in client.blocks(job.url, file.size):
+            if place != file.size:  # the server sends the whole file again
+                _clear(file, advance)
+            file.append(block)
+            advance(len(block))
+    except WrongRangeError:
+        _clear(file, advance)
+        raise
 
-    def md5(self) -> str:
-        return self._digest.hexdigest()
 
-    def is_complete(self) -> bool:
-        return self.md5() == self._job.md5
-
-    def go_on(self) -> None:
-        """Fetches the missing bytes over one connection.
-
-        Does nothing if the md5 is right already: a server may announce more bytes than the file has.
-        """
-        if self.is_complete():
-            return
-        try:
-            for place, block in self._client.blocks(self._job.url, self._file.size):
-                if place != self._file.size:  # the server sends the whole file again
-                    self.clear()
-                self._file.append(block)
-                self._digest.update(block)
-                self._advance(len(block))
-        except WrongRangeError:
-            self.clear()
-            raise
-
-    def clear(self) -> None:
-        """Discards all bytes received, to start from byte 0."""
-        self._advance(-self._file.size)
-        self._file.clear()
-        self._digest = _new_digest()
+def _clear(file: PartialFile, advance: Callable[[int], None]) -> None:
+    """Discards all bytes received, to start from byte 0."""
+    advance(-file.size)
+    file.clear()
