@@ -68,14 +68,12 @@ def test_options_that_beam_does_not_have_are_named(capsys: pytest.CaptureFixture
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
     words = ["eval", "--model=m", "--input=x", f"--output={tmp_path}/out", "--"]
     text = refused(capsys, *words, "--project=p", "--regoin=europe-west1", "--temp_locaton=gs://b/t")
-    assert "Beam has no option --regoin; did you mean --region? Its options follow after --" in text
+    assert "Beam has no option --regoin; did you mean --region? Write the options of yt8m bulk before --" in text
     assert "Beam has no option --regoin; did you mean --region?" in refused(capsys, *words, "--regoin", "europe-west1")
     assert "Beam has no option --batch_size" in refused(capsys, *words, "--batch_size=3")
-    assert "Beam has no option shards. Its" in refused(capsys, *words, "shards", "--region=europe-west1")
+    assert "Beam has no option shards. Write" in refused(capsys, *words, "shards", "--region=europe-west1")
     text = refused(capsys, *words, "--direct_num_workers=a")
-    assert (
-        text == "yt8m bulk: error: an option of Beam is wrong: argument --direct_num_workers: invalid int value: 'a'\n"
-    )
+    assert text == "yt8m bulk: error: Beam refuses an option: argument --direct_num_workers: invalid int value: 'a'\n"
     assert not (tmp_path / "out").exists()
 
 

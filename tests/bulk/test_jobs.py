@@ -33,8 +33,8 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
 @pytest.mark.parametrize(
     ("begun", "given", "remedy"),
     [
-        (4, None, r"another batch_size \(4, and now None\); give --batch_size=4, or name another folder"),
-        (None, 8, r"another batch_size \(None, and now 8\); leave out --batch_size, or name another folder"),
+        (4, None, r"batch_size is 4, but this job has None; give --batch_size=4, or name another folder"),
+        (None, 8, r"batch_size is None, but this job has 8; leave out --batch_size, or name another folder"),
     ],
 )
 def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
@@ -68,7 +68,7 @@ def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archi
     ("model", "data", "refusal"),
     [
         ("export.onnx", "a.tfrecord", "--cache needs the folder of a run"),
-        ("model.tgz", "gs://b/a.tfrecord", "needs local shards, and gs://b/a.tfrecord is in a bucket"),
+        ("model.tgz", "gs://b/a.tfrecord", "needs local shards, but gs://b/a.tfrecord is in a bucket"),
     ],
 )
 def test_a_cache_that_cannot_serve_is_refused_before_the_work(

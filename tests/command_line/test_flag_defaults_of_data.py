@@ -117,9 +117,12 @@ def test_the_published_defaults_hold_for_features_of_youtube8m(
     assert data_of(said) == expected(said, **rgb)
     first = f"the first record of {tmp_path}/a.tfrecord"
     assert caplog.messages == [
-        f"not used: extra,mean_audio of the data ({first}); --feature_names=mean_rgb,extra,mean_audio uses all",
-        f"not used: extra of the data ({first}); --feature_names=mean_rgb,mean_audio,extra uses all",
-        f"not used: a_sound of the data ({tmp_path}/manifest.json); --feature_names=mean_rgb,a_sound uses all",
+        f"the data also have the features extra,mean_audio ({first}), which are not used; "
+        "--feature_names=mean_rgb,extra,mean_audio uses all",
+        f"the data also have the features extra ({first}), which are not used; "
+        "--feature_names=mean_rgb,mean_audio,extra uses all",
+        f"the data also have the features a_sound ({tmp_path}/manifest.json), which are not used; "
+        "--feature_names=mean_rgb,a_sound uses all",
     ]
 
 
@@ -245,7 +248,7 @@ def test_data_that_do_not_fit_a_run_are_refused(
     where = path.replace("a.tfrecord", "manifest.json")
     assert str(refusal.value) == (
         f"--eval_data_pattern={path}: the data do not fit the model, which {message} ({where}). "
-        "Name data made like those of the training, or another run."
+        "Name data with the same format as the training data, or another run."
     )
     foreign = dataclasses.replace(data, reader="my:Reader")
     assert data_fit.fitted(foreign, [path], "eval_data_pattern") == foreign

@@ -74,7 +74,7 @@ def test_a_bad_record_is_named_or_tolerated(
     assert main(words(tmp_path)) == 1
     assert f"{shards[0]}: record 3: its checksum is wrong" in capsys.readouterr().err
     assert main(words(tmp_path, "--max_bad_records=1")) == 1
-    assert "It is bad record 2; --max_bad_records=1 tolerates no more" in capsys.readouterr().err
+    assert "2 records are bad; --max_bad_records allows 1" in capsys.readouterr().err
     assert main(words(tmp_path, "--max_bad_records=2")) == 0
     assert "has 18 records of 5 shards" in capsys.readouterr().out
 

@@ -150,7 +150,7 @@ def test_what_cannot_be(tmp_path: pathlib.Path, capfd: Captured) -> None:
         ([f"{tmp_path}/z*"], "no file matches"),
         ([f"{tmp_path}"], f"{tmp_path} is a folder; name the files in it: '{tmp_path}/*.tfrecord'"),
         ([f"{tmp_path}/a", "--update"], "--update needs --manifest=FILE"),
-        ([f"{tmp_path}/a", "--num_classes=3"], "are for --deep"),
+        ([f"{tmp_path}/a", "--num_classes=3"], "an effect only with --deep"),
         ([f"{tmp_path}/a", "--manifes=x"], "did you mean --manifest"),
     ):
         assert verify(*words) == 2

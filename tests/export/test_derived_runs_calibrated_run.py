@@ -106,7 +106,7 @@ def test_training_goes_on_from_a_calibrated_run(folder: pathlib.Path) -> None:
     ("words", "problem"),
     [
         (["--calibrated_run={}/calibrated"], "calibrated_run={}/calibrated is there already"),
-        (["--calibrated_run={}/new", "--norun_once"], "made of one checkpoint: add --run_once"),
+        (["--calibrated_run={}/new", "--norun_once"], "calibrates a single checkpoint: add --run_once"),
         (["--calibrated_run={}/new", "--noreport"], "--calibrated_run needs --report"),
     ],
 )

@@ -44,9 +44,12 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
         (["--format=web", "--out={new}.onnx"], "the name of an ONNX file ends in .onnx"),
         (["--format=web", "--out={new}", "--weights=float16"], "--weights=float16 is for a SavedModel"),
         (["--format=web", "--out={new}", "--signature=mediapipe"], "--signature is for a SavedModel"),
-        (["--format=web", "--out={new}", "--input_type=uint8"], "--input_type is for an ONNX file"),
+        (["--format=web", "--out={new}", "--input_type=uint8"], "--input_type has an effect only with --format=onnx"),
         (["--format=web", "--out={here}"], "is there already"),
-        (["--format=onnx", "--out={new}.onnx", "--onnxruntime_web=x"], "--onnxruntime_web is for a page"),
+        (
+            ["--format=onnx", "--out={new}.onnx", "--onnxruntime_web=x"],
+            "--onnxruntime_web has an effect only with --format=web",
+        ),
     ],
 )
 def test_wrong_usage(tmp_path: pathlib.Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -213,7 +213,7 @@ def test_a_home_that_cannot_be_written_leaves_a_line(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(here / "pwn.py"))
     assert train.main(train_words("own", "--model=pwn:Model")) == 0
-    assert "own is not noted as yours" in caplog.text
+    assert "cannot record that own was made on this machine" in caplog.text
     assert cli.main(["eval", "--train_dir=own", DATA, "--run_once"]) == 2
     assert cli.main(["eval", "--train_dir=own", DATA, "--run_once", "--trust_code"]) == 0
 

@@ -89,7 +89,7 @@ def test_by_default_both_are_refused(run: pathlib.Path, capfd: pytest.CaptureFix
     said = capfd.readouterr().err
     assert f"{run}/b.tfrecord: record 5: video odd: feature mean_rgb has 2 values that are NaN" in said
     assert evaluation.main([*words(run, "eval"), "--max_bad_records=1"]) == 1
-    assert "It is bad record 2; --max_bad_records=1 tolerates no more" in capfd.readouterr().err
+    assert "2 records are bad; --max_bad_records allows 1" in capfd.readouterr().err
 
 
 @pytest.mark.promise("I3")

@@ -200,7 +200,7 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 6, "c"))
     walked.check_unchanged()
     assert f"{tmp_path}/b.tfrecord was rewritten; it holds as many records as before" in caplog.messages
-    assert f"1 shards, such as {tmp_path}/c.tfrecord, came after the start" in caplog.text
+    assert f"1 shards, such as {tmp_path}/c.tfrecord, appeared after the start" in caplog.text
     assert fault_shards.ids_read(queue) == names(("a", 6), ("other", 6))
     walked.check_read(queue)
     whole = (tmp_path / "b.tfrecord").read_bytes()

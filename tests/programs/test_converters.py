@@ -135,7 +135,7 @@ def test_each_video_has_an_id_of_its_own(tmp_path: pathlib.Path, capsys: pytest.
     (tmp_path / "more/a.v1.pb").write_bytes(content)
     flags = [f"--input_pattern={tmp_path}/*.pb,{tmp_path}/more/*.pb", f"--output_file={tmp_path}/again"]
     assert cli.main(["from-mediapipe", *flags]) == 1
-    assert "both are of video a.v1" in capsys.readouterr().err
+    assert "both hold the video a.v1" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
 
 
@@ -163,7 +163,7 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
     [
         (b"\xff\xff", "not a serialized SequenceExample"),
         (frame_record({"id": [b"a"]}, {"rgb": [[1.0]]}), "holds rgb; expected RGB/feature/floats or"),
-        (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "as many floats in each frame"),
+        (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "the same number of floats in each frame"),
         (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "a value that is NaN, infinite or beyond 1e+16"),
         (frame_record({}, {"RGB/feature/floats": [[1.0]], "AUDIO/feature/floats": []}), "has no frame"),
     ],

@@ -192,7 +192,7 @@ def test_data_that_do_not_fit_are_refused_before_the_run(
     for folder, first in (("", "cat"), ("train/", "dog")):
         path = f"{tmp_path}/{folder}vocabulary.csv"
         vocabulary.write(path, vocabulary.of_names([first, *(f"class {n}" for n in range(1, 10))]))
-    named, remedy = f"--vocabulary={tmp_path}/train/vocabulary.csv", "Validate on data made like those of"
+    named, remedy = f"--vocabulary={tmp_path}/train/vocabulary.csv", "Validate on data with the same format as those of"
     for pattern, more, message in (
         (
             frames,

@@ -118,14 +118,16 @@ def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
         create_runner(runner)
     except SystemExit as error:
         reason = stderr.getvalue().rstrip().rpartition("error: ")[2]
-        raise UsageError(f"an option of Beam is wrong: {reason or ' '.join(words)}") from error
+        raise UsageError(f"Beam refuses an option: {reason or ' '.join(words)}") from error
     except (ValueError, ImportError) as error:
         hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
         raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
     if unknown and runner not in _WITH_A_JOB_SERVER:  # a job server may have options that only it knows
         name = unknown[0].partition("=")[0]
         hint = suggestion(name, beam_options, otherwise=".")
-        raise UsageError(f"Beam has no option {name}{hint} Its options follow after --, those of yt8m bulk before it.")
+        raise UsageError(
+            f"Beam has no option {name}{hint} Write the options of yt8m bulk before -- and those of Beam after it."
+        )
 
 
 def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -199,7 +201,7 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
         sys.stdout, sys.stderr = (os.fdopen(os.dup(saved_descriptor), "w", buffering=1) for saved_descriptor in saved)
         yield
     except BaseException:
-        logging.warning("what the workers printed is in %s", path)
+        logging.warning("the output of the workers is in %s", path)
         raise
     else:
         os.remove(path)
@@ -251,7 +253,8 @@ def _log_sizes(result: Any) -> None:
     distributions = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
     if distributions:
         logging.info(
-            "the largest joined part has %d bytes", max(distribution.result.max for distribution in distributions)
+            "the largest value that a worker joined in memory has %d bytes",
+            max(distribution.result.max for distribution in distributions),
         )
 
 

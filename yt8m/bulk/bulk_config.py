@@ -120,7 +120,8 @@ class ExtractBulk(ExtractConfig):
         super().__post_init__()
         if self.fetch_weights:
             raise UsageError(
-                "--fetch_weights is a flag of yt8m extract; the workers of yt8m bulk fetch what they lack."
+                "--fetch_weights is a flag of yt8m extract; leave it out: each worker of yt8m bulk "
+                "fetches weights that it lacks."
             )
 
 

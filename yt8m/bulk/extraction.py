@@ -104,7 +104,7 @@ class _Worker:
             if own_weights.sha256 != expected:
                 raise RunError(
                     f"the weights of the extractor {choice.name} have the sha256 {own_weights.sha256} on a worker, and "
-                    f"{expected} on the machine that started the job; give all of them the same files."
+                    f"{expected} on the machine that started the job; give all machines the same files."
                 )
         self._extractor = ShardExtractor(config, chosen, weights_here, settings.making)
 

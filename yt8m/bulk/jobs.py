@@ -104,7 +104,10 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--data: two shards would be written to {twice}; name them in two jobs.")
+        raise UsageError(
+            f"--data: two shards would write their predictions to the same file, {twice}; "
+            "name these shards in two jobs."
+        )
     return [
         ShardTask(i, path, storage.join(config.out, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
     ]
@@ -134,7 +137,7 @@ def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any])
             flag = f"leave out --{key}" if value is None else f"give --{key}={value}"
             remedy = f"{flag}, or name another folder" if key != "command" else "name another folder"
             raise UsageError(
-                f"--resume: {output} holds a job with another {key} ({value!r}, and now {now[key]!r}); {remedy}."
+                f"--resume: {output} holds a job whose {key} is {value!r}, but this job has {now[key]!r}; {remedy}."
             )
     files, before = now["files"], begun.get("files", {})
     for path in sorted({*files, *before}):
@@ -169,7 +172,7 @@ def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]
     for each in bad:
         logging.warning("skipped the rest of a shard: %s", each)
     if len(bad) > config.max_bad_records:
-        raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records={config.max_bad_records}.")
+        raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records allows {config.max_bad_records}.")
     if bad:
         storage.write(storage.join(config.out, BAD), "".join(f"{each}\n" for each in bad))
 

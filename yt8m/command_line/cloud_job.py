@@ -106,11 +106,14 @@ class CloudJobConfig(options.Checked):
                 "NVIDIA_TESLA_T4, NVIDIA_L4 or NVIDIA_TESLA_A100."
             )
         if self.image and (self.package or self.executor_image):
-            raise UsageError("--image has the code in it already; leave out --package and --executor_image.")
+            raise UsageError(
+                "the image of --image already contains the code; leave out --package and --executor_image."
+            )
         if not (self.image or self.executor_image):
             raise UsageError(
-                "--image is missing: build an image by the Dockerfile and name it, or name one with Python 3.11 to "
-                "3.13 by --executor_image. Vertex AI's prebuilt TensorFlow images have Python 3.10 only."
+                "--image is missing: build an image with the Dockerfile and give its name, or add --executor_image "
+                "with the name of an image that has Python 3.11 to 3.13. Vertex AI's prebuilt TensorFlow images have "
+                "Python 3.10 only."
             )
         if self.package and not self.package.startswith("gs://"):
             raise UsageError(
@@ -143,7 +146,8 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
     exchange = run.distributed.exchange
     if job.ps and exchange == "all-reduce":
         raise UsageError(
-            f"--ps={job.ps} --exchange=all-reduce: that exchange uses no parameter servers; leave one out."
+            f"--ps={job.ps} --exchange=all-reduce: that exchange uses no parameter servers; "
+            "leave out one of the two flags."
         )
     if job.workers and not job.ps and exchange == "parameter-servers":
         raise UsageError(
@@ -155,7 +159,10 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:
     """Refuses paths of this machine, which the job cannot read, and a run folder that ends with the job's machine."""
     if not job.output_dir and not run.train_dir:
-        raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
+        raise UsageError(
+            "the job's machine and its files are deleted when the job ends: give --output_dir=gs://... or "
+            "--train_dir=gs://..."
+        )
     paths_by_flag = {
         options.flag_of(field): options.value_at(run, path)
         for path, field in options.fields_of(run)
@@ -187,7 +194,7 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
     if gcloud is None:
         raise UsageError(
             "--submit needs the gcloud command, which is not on the PATH: install the Google Cloud CLI, or "
-            "leave --submit out and run what is printed elsewhere."
+            "leave --submit out and run the printed command on another machine."
         )
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.yaml")

@@ -187,4 +187,9 @@ def _log_unused(values: Mapping[str, Any], discovered: Found) -> None:
     unused = [name for name in discovered.format.sizes() if name not in read]
     if unused and set(read) <= discovered.format.sizes().keys():
         names = shown((*read, *unused))
-        logging.info("not used: %s of the data (%s); --feature_names=%s uses all", shown(unused), discovered, names)
+        logging.info(
+            "the data also have the features %s (%s), which are not used; --feature_names=%s uses all",
+            shown(unused),
+            discovered,
+            names,
+        )

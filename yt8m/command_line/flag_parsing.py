@@ -332,7 +332,7 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
     is_file = takes_files and word.lower() not in _TRUTHS
     if not word.startswith("-") and not is_file:
         raise UsageError(
-            f"--{name} {remaining[0]}: a flag that is on or off takes no word after a blank; "
+            f"--{name} {remaining[0]}: a blank cannot stand between a flag that is on or off and its value; "
             f"write --{name}={remaining[0]}, --{name} or --no{name}."
         )
 

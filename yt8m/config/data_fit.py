@@ -69,7 +69,7 @@ def fitted(
     if difference:
         raise UsageError(
             f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({discovered}). "
-            f"{remedy or 'Name data made like those of the training, or another run.'}"
+            f"{remedy or 'Name data with the same format as the training data, or another run.'}"
         )
     ranges = feature_ranges(data.feature_names, discovered.format) if discovered.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)

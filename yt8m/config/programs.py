@@ -141,7 +141,7 @@ class EvalConfig(PassConfig, OfCheckpoint):
         super().__post_init__()
         parse_requirements(self.require)
         if self.calibrated_run and not self.run_once:
-            raise UsageError("--calibrated_run is made of one checkpoint: add --run_once.")
+            raise UsageError("--calibrated_run calibrates a single checkpoint: add --run_once.")
         if self.target_precision is None:
             return
         if self.top_k != AMONG:
@@ -284,9 +284,13 @@ class ExportConfig(OfCheckpoint):
         if not is_saved_model and self.signature != "records":
             raise UsageError("--signature is for a SavedModel; an ONNX file takes features alone.")
         if self.format != "web" and self.onnxruntime_web != ExportConfig.onnxruntime_web:
-            raise UsageError("--onnxruntime_web is for a page: add --format=web, or leave it out.")
+            raise UsageError(
+                "--onnxruntime_web has an effect only with --format=web: add that flag, or leave out --onnxruntime_web."
+            )
         if not is_onnx and self.input_type != "float32":
-            raise UsageError("--input_type is for an ONNX file: add --format=onnx, or leave it out.")
+            raise UsageError(
+                "--input_type has an effect only with --format=onnx: add that flag, or leave out --input_type."
+            )
 
 
 @dataclass(frozen=True)

@@ -361,8 +361,8 @@ def note_own(folder: str, content: str | bytes) -> None:
         own_runs.note(content)
     except RunError as error:
         logging.warning(
-            "%s is not noted as yours (%s). Later commands will warn of its graph. "
-            "If it names code of your own, they will need --trust_code",
+            "cannot record that %s was made on this machine (%s). Later commands will treat it as another's: they warn "
+            "of its graph, and need --trust_code if it names code of your own",
             folder,
             error,
         )

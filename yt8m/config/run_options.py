@@ -130,7 +130,8 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
     """Refuses a cache (empty for none) of shards in a bucket; `flag` names the cache."""
     if cache and "gs://" in pattern:
         raise UsageError(
-            f"--{flag}={cache} needs local shards, and {pattern} is in a bucket; copy them here, or leave it out."
+            f"--{flag}={cache} needs local shards, but {pattern} is in a bucket; "
+            f"copy the shards to this machine, or leave out --{flag}."
         )
 
 

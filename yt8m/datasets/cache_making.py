@@ -136,4 +136,4 @@ def _refuse_damage(made_shards: Sequence[_Made], limit: int) -> None:
     bad = [made for made in made_shards if made.damage]
     if len(bad) > limit and bad[-1].damage:
         error = DamagedError(bad[-1].shard, *bad[-1].damage)
-        raise RunError(f"{error} It is bad record {len(bad)}; --max_bad_records={limit} tolerates no more.")
+        raise RunError(f"{error} {len(bad)} records are bad; --max_bad_records allows {limit}.")

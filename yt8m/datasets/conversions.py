@@ -47,8 +47,8 @@ def from_mediapipe(config: FromMediapipeConfig) -> int:
             video_id = shards.parse(payload, with_lists=False).id()
             if seen.setdefault(video_id, path) != path:
                 raise RunError(
-                    f"{path} and {seen[video_id]} both are of video {shards.id_text(video_id)}; "
-                    "a proto without an id is named after its file: give each file a name of its own."
+                    f"{path} and {seen[video_id]} both hold the video {shards.id_text(video_id)}; "
+                    "give each video its own id (without one, the name of the file is the id)."
                 )
             shard.write(shards.framed(payload))
     print(f"{len(paths)} videos are in {config.out}", file=sys.stderr)
@@ -118,7 +118,7 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
     sizes = {len(row) for row in rows}
     if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
         problem = f"found {sorted(sizes)}" if features else "it has no frame"
-        raise RunError(f"{path}: {name} must hold as many floats in each frame; {problem}.")
+        raise RunError(f"{path}: {name} must hold the same number of floats in each frame; {problem}.")
     frames = np.array(rows, np.float32)
     if shards.unfit_values(frames):
         raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")

@@ -61,7 +61,7 @@ def contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
         for number, (_, record) in enumerate(shards.read_contexts(path)):
             where = f"{path}: record {number}"
             if not record.id():
-                raise RunError(f"{where} has no id: neither 'id' nor 'video_id' is there.")
+                raise RunError(f"{where} has no id; expected a feature id or video_id.")
             yield where, record
 
 

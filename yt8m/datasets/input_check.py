@@ -128,7 +128,7 @@ class Walked:
         newer = sorted({*self._inputter.matching_files()} - {*self._files})
         if len(newer) > self._newer:
             logging.warning(
-                "%d shards, such as %s, came after the start and are not read; start again to read them",
+                "%d shards, such as %s, appeared after the start and are not read; start again to read them",
                 *(len(newer), newer[-1]),
             )
         self._newer = len(newer)
@@ -158,7 +158,8 @@ def check_input(
     expected = _manifest(files, data)
     if not expected.shards and not are_copies:
         logging.info(
-            "counts not checked: there is no manifest of %s (yt8m verify FILES --manifest=... writes one)",
+            "the numbers of records are not checked: there is no manifest of %s "
+            "(yt8m verify FILES --manifest=... writes one)",
             data.data_pattern,
         )
     different = _differences(files, counts, expected, bool(data.manifest)) + _gone(files, expected, data)
@@ -228,7 +229,9 @@ def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifes
     if unnamed and must_be_named:
         differences.append(f"{unnamed[0]} is not in {expected.sources[0]}")
     elif unnamed and expected.shards:
-        logging.info("counts not checked: %s names no %s", ", ".join(expected.sources), unnamed[0])
+        logging.info(
+            "the numbers of records are not checked: %s does not list %s", ", ".join(expected.sources), unnamed[0]
+        )
     for path in files:
         content = {"records": counts[path]} if path in counts else {}
         if expected.expected(path) is not None and (content or storage.is_remote(path)):

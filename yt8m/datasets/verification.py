@@ -50,7 +50,9 @@ class VerifyConfig(options.Checked):
         if len(self.feature_names) != len(self.feature_sizes):
             raise UsageError("--feature_names and --feature_sizes: give one size for each name.")
         if not self.deep and (self.feature_names or self.num_classes is not None):
-            raise UsageError("--feature_names, --feature_sizes and --num_classes are for --deep: add it.")
+            raise UsageError(
+                "--feature_names, --feature_sizes and --num_classes have an effect only with --deep: add --deep."
+            )
         if self.update and not self.manifest:
             raise UsageError("--update needs --manifest=FILE, the manifest to rewrite.")
 
@@ -204,4 +206,4 @@ def _print(results: list[Verified], missing: list[str], as_json: bool) -> None:
         if len(result.problems) > _SHOWN:
             print(f"  and {len(result.problems) - _SHOWN} more")
     for path in missing:
-        print(f"{path}: the manifest names it, but it is gone")
+        print(f"{path}: the file is gone, but the manifest names it")

@@ -238,6 +238,6 @@ class Tolerance:
             count = len(self.skipped)
             if count > self._limit:
                 self.failure = TooManyBadError(
-                    f"{damage} It is bad record {count}; --max_bad_records={self._limit} tolerates no more."
+                    f"{damage} {count} records are bad; --max_bad_records allows {self._limit}."
                 )
                 raise self.failure

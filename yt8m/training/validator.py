@@ -140,7 +140,7 @@ def _task(
     where = names.path or f"the vocabulary of {config.train_dir}"
     names = names or run_dir.own_names(config.train_dir, config.data.num_classes)
     run = OpenedRun(config.train_dir, config, names, is_own=True)
-    remedy = f"Validate on data made like those of --train_data_pattern={config.data.data_pattern}."
+    remedy = f"Validate on data with the same format as those of --train_data_pattern={config.data.data_pattern}."
     try:
         return run, evaluation.task_for(settings, run, where, sample, remedy)
     except UsageError as error:

@@ -30,7 +30,7 @@ def test_only_the_files_of_the_shard_come(server, tmp_path):
 
 def test_an_empty_shard_is_named(server, tmp_path, capsys):
     assert run(server, tmp_path, "--shard=2,100") == 2
-    assert "--shard=2,100 holds no file of 2/frame/train" in capsys.readouterr().err
+    assert "--shard=2,100 selects no file of 2/frame/train" in capsys.readouterr().err
 
 
 def test_a_dry_run_fetches_nothing(server, tmp_path, capsys):

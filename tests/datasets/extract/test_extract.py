@@ -398,7 +398,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (["--videos={clips}/*/*,nothing/x.webm"], "no video file matches 'nothing/x.webm'"),
         (["--videos=nothing.csv"], "there is no such file"),
         (["--level=frames"], "expected frame, video, or frame,video"),
-        (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 features"),
+        (["--ranges=1:2,floats,floats"], "has 3 ranges for 2 features"),
         (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or learned, or floats, or usual"),
         (["--group_by=film"], "a pattern of files has no columns"),
         (["--labels=column"], "no video has a label, so there are no classes"),
@@ -430,10 +430,10 @@ def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pat
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (("a", "x.mp4", "x", "3", "2"), "row 1: its end, 2, is not after its start, 3"),
-        (("a", "x.mp4", "x", "soon", ""), "row 1: its start is 'soon'; expected seconds from 0"),
-        (("a", "", "x", "", ""), "row 1: its path is empty"),
-        (("", "x.mp4", "x", "", ""), "row 1: its id is empty"),
+        (("a", "x.mp4", "x", "3", "2"), "row 1: the end, 2, is not after the start, 3"),
+        (("a", "x.mp4", "x", "soon", ""), "row 1: the start is 'soon'; expected seconds from 0"),
+        (("a", "", "x", "", ""), "row 1: the path is empty"),
+        (("", "x.mp4", "x", "", ""), "row 1: the id is empty"),
     ],
 )
 def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...], told: str) -> None:
@@ -490,7 +490,7 @@ def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
     with pytest.raises(RunError, match="of 4 videos are bad"):
         cli.call("extract", words)
     assert cli.call("extract", [*words, "--max_bad_videos=3"]) == 0
-    assert "a pattern names them: 2 .gif, 1 .y4m" in capsys.readouterr().out
+    assert "a pattern must name such endings: 2 .gif, 1 .y4m" in capsys.readouterr().out
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
     reasons = {os.path.basename(line["path"]): line["reason"] for line in lines}
     assert reasons.keys() == {"b\nc.mp4", "loop.mp4", "pipe.mp4"}

@@ -82,7 +82,7 @@ def test_fetched_once_and_pinned(files: Files, cache: pathlib.Path, capsys: pyte
     assert first.sha256 == {"thing_file": hashlib.sha256(CONTENT).hexdigest()}
     told = capsys.readouterr().err
     assert f"fetching http://127.0.0.1:{files.server_port}/models/thing.bin" in told
-    assert f"sha256 {first.sha256['thing_file']}, from now on no other is accepted" in told
+    assert f"the sha256 is {first.sha256['thing_file']}; from now on a file with another sha256 is refused" in told
     assert weights.find(extractor, "thing") == first
     assert files.asked == ["/models/thing.bin"]
     assert sorted(path.name for path in cache.iterdir()) == ["thing.bin", "thing.bin.sha256"]
@@ -198,7 +198,7 @@ def test_all_files_of_an_onnx_model_are_its_fingerprint(tmp_path: pathlib.Path) 
         np.testing.assert_allclose(compute(pictures), 2 * values, rtol=1e-5)
     assert weights.find(extractor, "onnx").sha256 != before
     (tmp_path / "clip.onnx.data").unlink()
-    with pytest.raises(UsageError, match=r"clip.onnx has weights in .*clip.onnx.data, and there is no such file"):
+    with pytest.raises(UsageError, match=r"clip.onnx keeps weights in .*clip.onnx.data, which does not exist"):
         weights.find(extractor, "onnx")
 
 

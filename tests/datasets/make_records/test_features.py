@@ -93,8 +93,8 @@ def test_a_table_or_an_array_that_is_a_pipe_or_a_bomb_is_refused(tmp_path: pathl
     for paths, error, what in (
         ({"table": bomb}, RunError, "unpack to 512 MB"),
         ({"table": table, "array": bomb}, RunError, "unpack to 512 MB"),
-        ({"table": pipe}, UsageError, "--table=.*is no file but a pipe"),
-        ({"table": table, "array": array}, UsageError, "--array=.*is no file but a pipe"),
+        ({"table": pipe}, UsageError, "--table=.*expected a file; a pipe or a device"),
+        ({"table": table, "array": array}, UsageError, "--array=.*expected a file; a pipe or a device"),
     ):
         with pytest.raises(error, match=what):
             make(RecordsConfig(**paths, out=str(tmp_path / "out")))

@@ -102,7 +102,7 @@ def videos_of(made: pathlib.Path, split: str) -> set[str]:
     ("row", "message"),
     [
         ("1,a,cat,strange,0.9,yes", "line 2: the kind is 'strange'; expected wrong or missing"),
-        ("1,a,cat,wrong,0.9,maybe", "line 2: the decision is 'maybe'; expected yes or no"),
+        ("1,a,cat,wrong,0.9,maybe", "line 2: the decision is 'maybe'; expected yes, no or an empty cell"),
         ("1,,cat,wrong,0.9,yes", "line 2: the video is empty"),
         ("1,a,,wrong,0.9,yes", "line 2: the class is empty"),
         (
@@ -154,7 +154,7 @@ def test_decisions_on_videos_that_the_table_lacks_are_told(
     rows = ("1,clip 000,cat,missing,0.9,yes", "2,x,cat,wrong,0.9,yes", "3,b,cat,wrong,0.9,yes", "4,c,cat,wrong,0.9,no")
     run(corrections=table(tmp_path, *rows))
     (warning,) = [line for line in capfd.readouterr().err.splitlines() if "--corrections" in line]
-    assert "2 of its videos are not in" in warning
+    assert "Warning: 2 videos of " in warning
     assert warning.endswith("such as 'b'.")
 
 

@@ -263,7 +263,7 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
         read_back = data_format.dequantized(record.context["mine"].numbers(), (-3, 3))
         np.testing.assert_allclose(read_back, np.clip(clip[int(name[1:])], -3, 3), atol=6 / 500)
     write_table(tmp_path / "short.csv", [("a", "cat")], "id,labels")
-    with pytest.raises(RunError, match=r"clip.npy has 50 rows and .*short.csv 1; give each video one in both"):
+    with pytest.raises(RunError, match=r"clip.npy has 50 rows and .*short.csv 1; give each video one row in both"):
         make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
 
 
@@ -299,7 +299,7 @@ def test_paths_in_a_bucket(tmp_path: pathlib.Path, bucket: str) -> None:
     local = write_table(tmp_path / "t.csv", rows)
     with storage.write_atomic(f"{bucket}/data/t.csv") as file:
         file.write(pathlib.Path(local).read_bytes())
-    with pytest.raises(RunError, match=r"row 2: its path 'gs://.*' leads out of the table's folder"):
+    with pytest.raises(RunError, match=r"row 2: the path 'gs://.*' leads out of the table's folder"):
         make(RecordsConfig(table=local, out=str(tmp_path / "a")))
     config = RecordsConfig(table=f"{bucket}/data/t.csv", out=str(tmp_path / "b"), max_bad_rows=1)
     left_out = make(config)["rows left out"]
@@ -388,9 +388,9 @@ def bad_arrays(folder: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        (("", "good.npy", "cat"), "its id is empty"),
-        (("c\nd", "good.npy", "cat"), r"its id 'c\\nd' holds a line break"),
-        (("a", "good.npy", "cat"), "its id is that of row 1 too"),
+        (("", "good.npy", "cat"), "the id is empty"),
+        (("c\nd", "good.npy", "cat"), r"the id 'c\\nd' holds a line break"),
+        (("a", "good.npy", "cat"), "the id is that of row 1 too"),
         (("c", "nan.npy", "cat"), "feature features has 1 values that are NaN"),
         (("c", "huge.npy", "cat"), "feature features has 3 values that are NaN, infinite or beyond"),
         (("c", "short.npy", "cat"), "feature features has 3 values, expected 4 as in the first video"),
@@ -400,16 +400,16 @@ def bad_arrays(folder: pathlib.Path) -> None:
         (("c", "two.npz", "cat"), ".*two.npz holds other; expected features, as in the first video"),
         (("c", "no.npy", "cat"), ".*no.npy is not a .npy or .npz file of numbers"),
         (("c", "gone.npy", "cat"), "cannot read .*gone.npy: there is no"),
-        (("c", "", "cat"), "its path is empty"),
-        (("c", "../good.npy", "cat"), r"its path '../good.npy' leads out of the table's folder"),
-        (("c", "/etc/passwd", "cat"), "its path .* leads out of the table's folder"),
-        (("c", "good.npy", "c\tt"), "its label .* holds a control character"),
+        (("c", "", "cat"), "the path is empty"),
+        (("c", "../good.npy", "cat"), r"the path '../good.npy' leads out of the table's folder"),
+        (("c", "/etc/passwd", "cat"), "the path .* leads out of the table's folder"),
+        (("c", "good.npy", "c\tt"), "the label .* holds a control character"),
         (
             ("c", "good.npy", "dog;-1"),
-            "its label '-1' is no number of a class; expected names, or whole numbers from 0",
+            "the label '-1' is no number of a class; expected names, or whole numbers from 0",
         ),
-        (("c", "good.npy", "2.0"), "its label '2.0' is no number of a class"),
-        (("c", "good.npy"), "it has 2 fields, but the header has 3"),
+        (("c", "good.npy", "2.0"), "the label '2.0' is no number of a class"),
+        (("c", "good.npy"), "the row has 2 fields, but the header has 3"),
     ],
 )
 def test_a_bad_row_is_refused_or_left_out(
@@ -439,15 +439,15 @@ def test_frames_need_frames(tmp_path: pathlib.Path) -> None:
 def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"splits": ("train:0.5",)}, "--splits=train:0.5: expected names with shares that add up to 1"
     yield {"splits": ("train:x",)}, "expected names with shares"
-    yield {"splits": ("../x:1",)}, "a split becomes a folder of its name"
+    yield {"splits": ("../x:1",)}, "the name of a split becomes the name of a folder"
     yield {"bits": 16}, "--bits=16: expected 32 .floats. or 8"
     yield {"ranges": ("-1:1",)}, "--ranges is for bytes: add --bits=8"
     yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is not a range; expected LOW:HIGH"
-    yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges, and there are 1 features"
+    yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges for 1 features"
     yield {"label_separator": ""}, "--label_separator is empty"
     yield {"table": ""}, "--table is missing"
     yield {"group_by": "film"}, "has no column 'film'; it has: id, path, labels"
-    yield {"feature_names": ("a", "b")}, "holds one array; --feature_names names 2"
+    yield {"feature_names": ("a", "b")}, "holds one array, but --feature_names has 2 names"
     yield {"table": "gone.csv"}, "--table=gone.csv: there is no such file"
     yield {"vocabulary": "gone.csv"}, "--vocabulary=gone.csv: there is no such file"
     yield {"array": "gone.npy"}, "--array=gone.npy: there is no such file"

@@ -92,7 +92,9 @@ def test_numbers_and_names_in_one_folder(
     numbers = write_table(clips / "n.csv", [("a", "features/1.npy", "3"), ("b", "features/2.npy", "1")])
     names = write_table(clips / "names.csv", [("a", "features/1.npy", "cat"), ("b", "features/2.npy", "dog")])
     run(table=numbers)
-    with pytest.raises(UsageError, match=r"labels are names, but those of the video-level records in .* are numbers"):
+    with pytest.raises(
+        UsageError, match=r"labels are names, but the labels of the video-level records in .* are numbers"
+    ):
         run(table=names, level="frame")
     few, all_ = tmp_path / "few.csv", tmp_path / "all.csv"
     few.write_text("index,name\n0,cat\n1,dog\n")
@@ -146,7 +148,7 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
         tmp_path / "t.csv", [("a", "good.npy", "cat"), ("b", "good.npy", "dog"), ("c", "good.npy", "dogs")]
     )
     config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
-    with pytest.raises(RunError, match=r"row 3: its label 'dogs' is not in the --vocabulary; did you mean dog\?"):
+    with pytest.raises(RunError, match=r"row 3: the label 'dogs' is not in the --vocabulary; did you mean dog\?"):
         make(config)
     storage.makedirs(config.out)
     vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
@@ -165,7 +167,7 @@ def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.P
     found = read(run(table=str(path), level="frame"))
     assert [len(found[name][1].lists["features"]) for name in "ab"] == [len(frames_of(1)), len(frames_of(1)) - 2]
     pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.0]}), path)
-    with pytest.raises(RunError, match=r"row 2: its label '1.0' is no number of a class"):
+    with pytest.raises(RunError, match=r"row 2: the label '1.0' is no number of a class"):
         run(table=str(path), out=str(tmp_path / "b"))
 
 

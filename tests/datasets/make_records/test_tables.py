@@ -81,6 +81,6 @@ def test_rows_with_other_numbers_of_fields_are_bad(tmp_path: pathlib.Path) -> No
     (rows,) = CsvTable(str(path), ()).batches(10)
     assert rows.cells == {"id": ("a", "", "", "g"), "labels": ("b", "", "", "h")}
     assert rows.bad == {
-        2: "it has 1 fields, but the header has 2; put a text with a comma in quotes",
-        3: "it has 3 fields, but the header has 2; put a text with a comma in quotes",
+        2: "the row has 1 fields, but the header has 2; put a text with a comma in quotes",
+        3: "the row has 3 fields, but the header has 2; put a text with a comma in quotes",
     }

@@ -98,7 +98,10 @@ def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
     address = config.plan_address
     files = in_shard(parse_plan(client.content(address), address), config.shard)
     if not files:
-        raise UsageError(f"--shard={','.join(map(str, config.shard))} holds no file of {config.partition}.")
+        raise UsageError(
+            f"--shard={','.join(map(str, config.shard))} selects no file of {config.partition}; "
+            "choose another X of --shard=X,Y, or a smaller Y."
+        )
     return [Job(config.file_address(name), os.path.join(config.out, saved_name(name)), md5) for name, md5 in files]
 
 

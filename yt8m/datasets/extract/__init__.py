@@ -168,7 +168,7 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
         if features.count(feature) > 1 or len(kinds) < len(names):
             raise UsageError(
                 f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once. "
-                "A file or a folder gives its name to its feature: rename it. Give classes of your own other names."
+                "A feature has the name of its extractor's file, folder or class: rename one of these."
             )
     return chosen
 
@@ -353,11 +353,11 @@ class Extraction:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
         if self._passed_over:
             endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._passed_over.items()))
-            print(f"  passed over, because files with such endings are only taken if a pattern names them: {endings}")
+            print(f"  files that were skipped, because a pattern must name such endings: {endings}")
 
 
 def _clip(cells: Mapping[str, Sequence[Any]], place: int) -> Clip:
     start, end = second_in(cells, "start", place) or 0.0, second_in(cells, "end", place)
     if end is not None and end <= start:
-        raise BadRowError(f"its end, {end:g}, is not after its start, {start:g}")
+        raise BadRowError(f"the end, {end:g}, is not after the start, {start:g}")
     return Clip(str(cells["path"][place]), start, end)

@@ -281,7 +281,9 @@ class _Batches:
         vectors = self._computes[index](np.stack([values for _, _, values in batch]))
         if vectors.shape != (len(batch), self._sizes[index]):
             expected = f"[{len(batch)}, {self._sizes[index]}]"
-            raise RunError(f"the extractor of {self._names[index]} gave {list(vectors.shape)}; expected {expected}.")
+            raise RunError(
+                f"the extractor of {self._names[index]} returned the shape {list(vectors.shape)}; expected {expected}."
+            )
         for (video, row, _), vector in zip(batch, np.asarray(vectors, np.float32), strict=True):
             video.rows[index][row] = vector
             video.pending -= 1

@@ -15,7 +15,7 @@ from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
 
-_UNUSABLE = "its path holds a line break or another control character"
+_UNUSABLE = "the path holds a line break or another control character"
 
 
 def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTable | _OfFiles:
@@ -61,7 +61,7 @@ class _OfTable:
             if self._has_folders:
                 cells["labels"] = [os.path.basename(os.path.dirname(path)) for path in cells["path"]]
             bad = {
-                number: "its path is empty"
+                number: "the path is empty"
                 for number, path in enumerate(written, rows.first)
                 if not path.strip() and number not in rows.bad
             }
@@ -94,7 +94,9 @@ class _OfFiles:
         self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
         self._paths = [path for path in paths if path not in self.left_out]
         if not self._paths:
-            raise UsageError(f"--videos={videos}: {_UNUSABLE} (of each of the {len(paths)} videos). Rename them.")
+            raise UsageError(
+                f"--videos={videos}: none of the {len(paths)} videos can be used: {_UNUSABLE}. Rename them."
+            )
         ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]  # they are sorted
         self._above = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
         self.columns: Sequence[str] = ["id", "labels", "path"]

@@ -72,7 +72,9 @@ def sha256_of(*paths: str) -> str:
 def _sha256_with(files: Sequence[str], name: str) -> str:
     """The sha256 of a file; that of several files is the sha256 of their names and sums."""
     for missing in (other for other in files if not storage.exists(other)):
-        raise UsageError(f"extractor {name}: {files[0]} has weights in {missing}, and there is no such file.")
+        raise UsageError(
+            f"extractor {name}: {files[0]} keeps weights in {missing}, which does not exist; put that file there."
+        )
     return sha256_of(*files)
 
 
@@ -91,12 +93,12 @@ def _cached(source: PublishedFile, extractor: str, field: str) -> tuple[str, str
     if not storage.exists(pin):
         _check_published(source, path)
         storage.write(pin, f"{digest}\n")
-        print(f"{path}: sha256 {digest}, from now on no other is accepted", file=sys.stderr)
+        print(f"{path}: the sha256 is {digest}; from now on a file with another sha256 is refused", file=sys.stderr)
     expected = storage.read_text(pin).strip()
     if digest != expected:
         raise RunError(
             f"{path} has the sha256 {digest}; expected {expected}, as at its first use. Remove the file, and it is "
-            f"fetched again; if it was replaced on purpose, remove {pin}."
+            f"fetched again; if you replaced the file on purpose, remove {pin} instead."
         )
     return path, digest
 

@@ -87,7 +87,7 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     folder = making_folder(config.out, config.level)
     with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as making:
         if making != folder:
-            print(f"the records are made in {making}, and sent when they are complete", file=sys.stderr)
+            print(f"the records are made in {making}, and uploaded when they are complete", file=sys.stderr)
         summary = work.run(making)
     tell(summary, config.out, config.level, work.formats)
     return summary
@@ -218,7 +218,7 @@ class _Work:
         for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[place] >= 0:
                 name, count = names[code][:60], self._classes.size
-                problem = f"its label {name!r} is none of the {count} classes of the vocabulary"
+                problem = f"the label {name!r} is none of the {count} classes of the vocabulary"
                 self._bad.add(batch.rows.first + place, problem)
         known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
         return known_labels.coded(number), places[~np.isin(places, unknown)]
@@ -257,7 +257,7 @@ def _warn_of_absent(source: str, videos: Collection[bytes], table: str) -> None:
     """Prints a warning if decisions or answers are on videos that the table does not have."""
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
-        print(f"Warning: {source}: {len(videos)} of its videos are not in {table}, such as {first}.", file=sys.stderr)
+        print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
 
 
 def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
@@ -270,7 +270,9 @@ def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[Fe
         absent = split["classes without a video"]
         if absent and name != "test":
             rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{rest_of_names}")
+            print(
+                f"    classes without a video in this split: {', '.join(itertools.islice(absent, 10))}{rest_of_names}"
+            )
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")

@@ -123,13 +123,14 @@ def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Clas
             classes = classes._replace(size=max(classes.size, data.num_classes))
         elif not has_names:
             raise UsageError(
-                f"the labels are names, but those of the {data.level}-level records in {out} are numbers. Name all "
-                "classes by --vocabulary=FILE, in the order of these numbers, or name another folder as --out."
+                f"the labels are names, but the labels of the {data.level}-level records in {out} are numbers. Name "
+                "all classes by --vocabulary=FILE, in the order of these numbers, or name another folder as --out."
             )
         elif classes.size < data.num_classes:
             raise UsageError(
                 f"there are {classes.size} classes, but the {data.level}-level records in {out} have "
-                f"{data.num_classes}. Name all of them by --vocabulary=FILE, or name another folder as --out."
+                f"{data.num_classes}. Name all {data.num_classes} classes by --vocabulary=FILE, or name another "
+                "folder as --out."
             )
     return classes
 
@@ -159,7 +160,9 @@ def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> 
     numbered = {name: index for index, name in reversed(list(enumerate(old)))}
     for label in names if len(numbered) < len(old) else ():
         if old.count(label) > 1:
-            raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
+            raise UsageError(
+                f"{old.count(label)} classes of the vocabulary have the name {label!r}; write labels as class numbers."
+            )
     if not flags.label_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
         return _by_number(names, vocabulary_so_far)
     new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]

@@ -73,7 +73,9 @@ class FeatureReader:
         names = tuple(names)
         if names == (NAMELESS,):
             if len(self._names) > 1:
-                raise UsageError(f"{where} holds one array; --feature_names names {len(self._names)}; give one name.")
+                raise UsageError(
+                    f"{where} holds one array, but --feature_names has {len(self._names)} names; give one name."
+                )
             return names
         missing = set(self._names) - set(names)
         if missing:
@@ -210,7 +212,9 @@ class FeatureReader:
                 )
             if len(values) != len(checked[0]):
                 first = self.formats[0].name
-                raise BadRowError(f"{len(checked[0])} frames of {first} and {len(values)} of {feature.name}")
+                raise BadRowError(
+                    f"feature {first} has {len(checked[0])} frames, but feature {feature.name} has {len(values)}"
+                )
         return checked
 
     def _checked(self, arrays: Arrays) -> list[NDArray[Any]]:
@@ -264,7 +268,7 @@ class FeatureReader:
 
     def _path(self, written: str) -> str:
         if not written.strip():
-            raise BadRowError("its path is empty")
+            raise BadRowError("the path is empty")
         if storage.is_remote(written):
             relative = written.removeprefix(self._folder + "/") if storage.is_remote(self._folder) else os.pardir
             relative = os.pardir if storage.is_remote(relative) else os.path.normpath(relative)
@@ -273,7 +277,7 @@ class FeatureReader:
         else:
             relative = os.path.normpath(written)
         if relative.split(os.sep)[0] == os.pardir:
-            raise BadRowError(f"its path {written!r} leads out of the table's folder; move the file there")
+            raise BadRowError(f"the path {written!r} leads out of the table's folder; move the file into that folder")
         return storage.join(self._folder, relative) if self._folder else relative
 
     def _cut(self, arrays: Arrays, rows: Rows, place: int) -> Arrays:
@@ -281,9 +285,11 @@ class FeatureReader:
         first = 0 if start is None else start
         for name, values in arrays.items():
             if values.ndim == 1:
-                raise BadRowError(f"it has a start or an end, but feature {name} has no frames")
+                raise BadRowError(f"the row has a start or an end, but feature {name} has no frames")
             if not first < (len(values) if end is None else min(end, len(values))):
-                raise BadRowError(f"it has no frame between its start and end: {name} has {len(values)} frames")
+                raise BadRowError(
+                    f"the video has no frame between the start and the end: feature {name} has {len(values)} frames"
+                )
         return {name: values[first:end] for name, values in arrays.items()}
 
     def _frame(self, rows: Rows, column: str, place: int) -> int | None:
@@ -338,7 +344,10 @@ def parse_ranges(written: tuple[str, ...], count: int, usual: Sequence[Range | N
     """
     flag = "--ranges=" + ",".join(written)
     if len(written) not in (1, count):
-        raise UsageError(f"{flag} has {len(written)} ranges, and there are {count} features; give one each, or one.")
+        raise UsageError(
+            f"{flag} has {len(written)} ranges for {count} features; "
+            "give one range for each feature, or one range for all."
+        )
     parsed = []
     for place, text in enumerate(written * (count // len(written))):
         words = {LEARNED: LEARNED, "floats": None} | ({"usual": usual[place]} if usual else {})

@@ -108,7 +108,7 @@ def _decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
     if kind not in (WRONG, MISSING):
         raise RunError(f"{path}, line {line}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
     if answer.lower() not in _DECISIONS:
-        raise RunError(f"{path}, line {line}: the decision is {answer[:40]!r}; expected yes or no, or nothing.")
+        raise RunError(f"{path}, line {line}: the decision is {answer[:40]!r}; expected yes, no or an empty cell.")
     if not video.strip() or not label:
         raise RunError(f"{path}, line {line}: the {'class' if video.strip() else 'video'} is empty.")
     name = id_bytes(text_of_spreadsheet(video).encode("utf-8", "surrogateescape"))
@@ -125,7 +125,7 @@ def _refuse_contradiction(path: str, decisions: Sequence[Decision]) -> None:
         if first.says_present != decision.says_present:
             raise RunError(
                 f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
-                f"that of line {first.line}; remove one of them."
+                f"the one in line {first.line}; remove one of them."
             )
 
 
@@ -239,7 +239,7 @@ def read_answers(path: str) -> dict[str, Answer]:
                 "export the tasks that yt8m select wrote as JSON, not as JSON-MIN."
             ) from error
         if video in answers:
-            raise RunError(f"{path}, task {number}: there is a task of video {video!r} already.")
+            raise RunError(f"{path}, task {number}: an earlier task has the same video, {video!r}; remove one of them.")
         if choices:
             answers[video] = joined_answer(choices)
     _refuse_other_controls(path, tasks)
@@ -252,8 +252,8 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
     controls = sorted({str(result["from_name"]) for result in results if result.get("type") == "choices"})
     if controls and CONTROL not in controls:
         raise RunError(
-            f"{path} has choices of {', '.join(controls)}, and none of a control that is named {CONTROL}; "
-            f'name it so in the labelling config: <Choices name="{CONTROL}" ...>.'
+            f"{path} has choices of the controls {', '.join(controls)}; expected a control named {CONTROL}. "
+            f'Give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
         )
 
 

@@ -46,7 +46,7 @@ def second_in(cells: Mapping[str, Sequence[Any]], column: str, place: int) -> fl
     except (TypeError, ValueError):
         second = -1.0
     if not 0 <= second < 1e9:
-        raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
+        raise BadRowError(f"the {column} is {str(cell)[:40]!r}; expected seconds from 0")
     return second
 
 
@@ -108,7 +108,9 @@ class Splits:
         if not in_range or abs(sum(share_of.values()) - 1) > 1e-6 or len(share_of) < len(pairs):
             raise UsageError(f"{flag}: {expected}.")
         if not all(map(_SPLIT_NAME.fullmatch, share_of)):
-            raise UsageError(f"{flag}: a split becomes a folder of its name: expected letters, digits, - and _ only.")
+            raise UsageError(
+                f"{flag}: the name of a split becomes the name of a folder; expected only letters, digits, - and _."
+            )
         self.names = tuple(share_of)
         self.training = "train" if "train" in share_of else self.names[0]
         self._ends = np.cumsum(list(share_of.values()))
@@ -237,7 +239,7 @@ class RowReader:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
         every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
         for first, row in _repeated(np.concatenate(digests)):
-            self._bad.add(row + 1, f"its id is that of row {first + 1} too")
+            self._bad.add(row + 1, f"the id is that of row {first + 1} too")
             every[row] = -1
         videos = np.bincount(every[every >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
@@ -253,10 +255,10 @@ class RowReader:
         if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
             for number, text in enumerate(ids, rows.first):
                 if not text:
-                    self._bad.add(number, "its id is empty")
+                    self._bad.add(number, "the id is empty")
                 elif CONTROL.search(text.decode("utf-8", "replace")):
                     id_shown = repr(text.decode("utf-8", "replace")[:60])
-                    self._bad.add(number, f"its id {id_shown} holds a line break or another control character")
+                    self._bad.add(number, f"the id {id_shown} holds a line break or another control character")
         return _digests(ids)
 
     def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
@@ -318,14 +320,14 @@ class RowReader:
 
     def _label_problem(self, name: str) -> str:
         if CONTROL.search(name):
-            return f"its label {name[:60]!r} holds a control character"
+            return f"the label {name[:60]!r} holds a control character"
         if NUMBER.fullmatch(name) or name in self._known:
             return ""
         if self._flags.vocabulary:
-            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
+            return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
         if not self._flags.label_names and _NO_CLASS.fullmatch(name):
             return (
-                f"its label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
+                f"the label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
                 "numbers are names, add --label_names"
             )
         return ""

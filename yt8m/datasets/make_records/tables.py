@@ -127,7 +127,7 @@ def _check_file(flag: str, path: str) -> None:
     if not storage.exists(path):
         raise UsageError(f"{flag}={path}: there is no such file.")
     if storage.is_special(path):
-        raise UsageError(f"{flag}={path}: it is no file but a pipe or a device, and is read more than once.")
+        raise UsageError(f"{flag}={path}: expected a file; a pipe or a device cannot be read a second time.")
 
 
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -162,7 +162,9 @@ class CsvTable:
         width, bad = len(self._header), dict[int, str]()
         for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
             if len(row) != width:
-                bad[number] = f"it has {len(row)} fields, but the header has {width}; put a text with a comma in quotes"
+                bad[number] = (
+                    f"the row has {len(row)} fields, but the header has {width}; put a text with a comma in quotes"
+                )
                 batch[number - first] = [""] * width
         columns = zip(self._header, zip(*batch, strict=True), strict=True)
         return Rows(first, {name: column for name, column in columns if name in self._kept}, {}, bad)
@@ -307,7 +309,7 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
     rows = {array.shape[:1] for array in arrays.values()}
     if len(rows) != 1 or () in rows:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items()) or "nothing"
-        raise UsageError(f"{path} holds {shapes}; expected arrays with one row a video, as many in each.")
+        raise UsageError(f"{path} holds {shapes}; expected arrays that all have one row for each video.")
     return arrays
 
 
@@ -340,7 +342,9 @@ class WithArray:
             yield rows._replace(arrays={name: self._arrays[name][rows.first - 1 : last] for name in features})
         if last != length:
             count = "more" if last > length else str(last)
-            raise RunError(f"{self._array} has {length} rows and {self.path} {count}; give each video one in both.")
+            raise RunError(
+                f"{self._array} has {length} rows and {self.path} {count}; give each video one row in both files."
+            )
 
 
 def _mapped(path: str) -> NDArray[Any]:

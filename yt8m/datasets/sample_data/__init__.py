@@ -93,7 +93,7 @@ class SampleConfig(options.Checked):
         if self.min_frames > self.max_frames:
             raise UsageError(
                 f"--min_frames={self.min_frames} is more than --max_frames={self.max_frames}; "
-                "give the shorter length to the former."
+                "give --min_frames the smaller number."
             )
 
     def levels(self) -> tuple[str, ...]:
@@ -125,7 +125,9 @@ def generate(config: SampleConfig) -> None:
             paths = [storage.join(folder, name) for name in names]
             other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
             if other:
-                raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out")
+                raise UsageError(
+                    f"{other[0]} exists already and would be mixed with the new records; name another --out"
+                )
             jobs.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
