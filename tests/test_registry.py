@@ -129,6 +129,15 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
     assert tools.get("os:sep") == "/"
 
 
+def test_the_last_word_on_a_name_counts(afresh: None) -> None:
+    tools: Registry[object] = Registry("tool")
+    registry.set_trust(["os:sep"], "runs/c/config.json", is_trusted=False)
+    with pytest.raises(UsageError, match=r"^runs/c/config\.json names code, the tool 'os:sep'"):
+        tools.get("os:sep")
+    registry.set_trust(["os:sep"], "runs/c/config.json", is_trusted=True)
+    assert tools.get("os:sep") == "/"
+
+
 @pytest.mark.promise("X4")
 def test_what_a_call_distrusts_concerns_no_other_call(afresh: None) -> None:
     tools: Registry[object] = Registry("tool")

@@ -12,7 +12,7 @@ from test_options import tool
 
 from yt8m.errors import UsageError
 from yt8m.options import Checked, declared, option
-from yt8m.registry import Catalogue, arguments_of, refuse_two_meanings, reserve_flags
+from yt8m.registry import Catalogue, arguments_of, owners, refuse_two_meanings, reserve_flags
 
 
 class Plain:
@@ -143,6 +143,28 @@ def test_two_classes_may_share_a_name_only_with_one_meaning() -> None:
         "a:Fitting and a:Other both declare size, with two meanings: Fitting.size is 'how large', "
         "Other.size is 'how heavy', and --size would set both; rename one of them."
     )
+
+
+def test_only_classes_of_the_project_may_give_one_name_two_meanings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Other, "__module__", "yt8m.tools")
+    with pytest.raises(UsageError, match="both declare size"):
+        refuse_two_meanings({"a:Fitting": Fitting, "Other": Other})
+    monkeypatch.setattr(Fitting, "__module__", "yt8m.tools")
+    refuse_two_meanings({"Fitting": Fitting, "Other": Other})
+
+
+@pytest.mark.usefixtures("classes")
+def test_the_classes_that_declare_a_hyper_parameter_begin_with_the_chosen_one() -> None:
+    tools = Catalogue("tool")
+    for cls in (Other, Fitting):
+        tools.register(cls)
+    sizes = [("Fitting", declared(Fitting)["size"]), ("Other", declared(Other)["size"])]
+    assert owners(tools)["size"] == owners(tools, "Unheard")["size"] == sizes
+    assert owners(tools, "Other")["size"] == sizes[::-1]
+    of_own = owners(tools, "a_tool:Clashing")
+    assert of_own["rate"] == [("a_tool:Clashing", declared(Clashing)["rate"])]
+    assert [owner for owner, _ in of_own["size"]] == ["a_tool:Clashing", "Fitting", "Other"]
+    assert set(of_own) == {"count", "size", "rate"}
 
 
 def test_arguments_of_a_class_that_does_not_say_them_are_not_known() -> None:
