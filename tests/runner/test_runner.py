@@ -108,6 +108,23 @@ class _Duck:
         return None
 
 
+def test_a_new_run_calls_its_session_four_times_before_the_first_step(
+    tmp_path: pathlib.Path, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow prepares the whole graph for each: initial values, input, the check of the weights, and their save."""
+    calls, run = [], tf.Session.run
+
+    def counted(session: tf.Session, fetches: Any, *args: Any, **more: Any) -> Any:
+        calls.append([getattr(fetch, "name", fetch) for fetch in tf.nest.flatten(fetches)])
+        return run(session, fetches, *args, **more)
+
+    monkeypatch.setattr(tf.Session, "run", counted)
+    config = runner.RunnerConfig(model_dir=str(tmp_path / "run"), max_steps=1)
+    assert runner.build(config, TinyInputter(data), TinyModeler()).run().global_step == 1
+    steps = [number for number, names in enumerate(calls) if any("step_after_train_op" in str(name) for name in names)]
+    assert steps[0] == 4, calls
+
+
 def test_a_workload_that_is_not_derived_from_the_base_classes_is_refused(tmp_path: pathlib.Path, data: str) -> None:
     config = runner.RunnerConfig(model_dir=str(tmp_path))
     duck: Any = _Duck()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -34,10 +36,26 @@ def test_the_variable_that_is_not_finite_is_named_in_any_group(
 ) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        saver._check_finite(session, 100)
+        saver._check_finite(session, tf.global_variables(), 100)
         variables[name].load([0.0] * (_SIZES[name] - 1) + [value], session)
         with pytest.raises(RunError, match=f"the variable {name} is not finite"):
-            saver._check_finite(session, 100)
+            saver._check_finite(session, tf.global_variables(), 100)
+
+
+@pytest.mark.promise("N1")
+@pytest.mark.parametrize(("name", "step", "is_refused"), [("a", 0, True), ("a/Adam", 0, False), ("a/Adam", 5, True)])
+def test_only_what_the_start_of_a_run_cannot_have_damaged_goes_unchecked_then(
+    variables: dict[str, tf.Variable], tmp_path: pathlib.Path, name: str, step: int, is_refused: bool
+) -> None:
+    slot = tf.get_variable("a/Adam", [10], trainable=False, initializer=tf.zeros_initializer())
+    run_saver = saver.RunSaver(str(tmp_path), tf.train.Saver(max_to_keep=None), 1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        {**variables, "a/Adam": slot}[name].load([float("nan")] * 10, session)
+        refusal = pytest.raises(RunError, match=f"the variable {name} is not finite")
+        with refusal if is_refused else contextlib.nullcontext():
+            run_saver.save(session, step)
+    assert (tmp_path / f"model.ckpt-{step}.index").exists() != is_refused
 
 
 def test_a_bucket_gets_position_data_index_and_meta_graph_in_this_order() -> None:

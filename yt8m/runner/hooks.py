@@ -150,9 +150,10 @@ class StepHook(Callback):
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reads the step of the restored variables."""
+        """Reads the step of the restored variables; a run on one machine that restored none is at step 0."""
         context = self.context
-        context.global_step = int(session.run(context.ops.global_step))
+        is_new = self._is_training and not context.is_resumed and not context.config.is_distributed
+        context.global_step = 0 if is_new else int(session.run(context.ops.global_step))
         context.step = context.global_step if self._is_training else 0
         if context.metrics is not None:
             context.metrics.go_back_to(context.step)

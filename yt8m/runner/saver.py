@@ -21,6 +21,7 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import InputOps
 from yt8m.graph.inputs import input_saver
+from yt8m.graph.restore import model_variables
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, own_runs, sending
@@ -65,7 +66,10 @@ class RunSaver:
         path = checkpoints.path_of(self._model_dir, step)
         if step == self._saved_step:
             return path
-        _check_finite(session, _AT_FIRST if self._saved_at is None else _LATER)
+        with session.graph.as_default():
+            # At the start of a run the others, such as an optimizer's slots, have just got their constants.
+            variables = model_variables() if step == 0 and self._saved_step is None else tf.global_variables()
+        _check_finite(session, variables, _AT_FIRST if self._saved_at is None else _LATER)
         storage.refuse_lost_lock(self._model_dir)
         try:
             self._write(session, step)
@@ -154,14 +158,13 @@ def _sending_order(name: str) -> tuple[bool, bool, bool]:
     return name.startswith(checkpoints.NAME), name.endswith(".meta"), name.endswith(".index")
 
 
-def _check_finite(session: tf.Session, at_once: int) -> None:
+def _check_finite(session: tf.Session, variables: Sequence[tf.Variable], at_once: int) -> None:
     """Raises if a variable holds NaN or infinity: such a checkpoint would replace a good one.
 
     It reads the variables rather than add a check op to the graph, which is saved.
     """
-    with session.graph.as_default():
-        variables = [weight for weight in tf.global_variables() if weight.dtype.base_dtype.is_floating]
-    for group in _groups(variables, at_once):
+    floats = [variable for variable in variables if variable.dtype.base_dtype.is_floating]
+    for group in _groups(floats, at_once):
         for variable, value in zip(group, session.run(group), strict=True):
             # NumPy has no bfloat16
             if not np.isfinite(np.asarray(value, np.float32)).all():
