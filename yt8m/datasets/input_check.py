@@ -70,7 +70,8 @@ class Walked:
     ) -> None:
         self._inputter, self._data, self._known = inputter, data, expected
         self._files, self._stamps, self._newer = inputter.files(), dict(stamps), 0
-        self._held = _with_manifest(counts, self._files, expected)
+        remote = {path: expected.expected(path) for path in self._files if storage.is_remote(path)}
+        self._held = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
     def check_unchanged(self) -> None:
         """Call before another pass: recounts the records of shards whose size or time of change differs.
@@ -185,12 +186,6 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
     inputter.expected_records = {
         path: counts[path] if shard is None else shard.records for path, shard in shards.items()
     }
-
-
-def _with_manifest(counts: Mapping[str, int], files: Sequence[str], expected: Manifest) -> dict[str, int]:
-    """`counts` plus the numbers that the manifest gives for shards in buckets."""
-    remote = {path: expected.expected(path) for path in files if storage.is_remote(path)}
-    return dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
 
 def _refuse(differences: Sequence[str], what_to_do: str) -> None:

@@ -79,7 +79,9 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
         verify(path, checker if config.deep else None, expected, said.get(path))
         for path in terminal.counted(paths, len(paths), "shards")
     ]
-    missing = [] if expected is None else _missing(expected, paths)
+    # A shard of the manifest that exists, but is not on the command line, is not missing.
+    expected_paths = expected.shards if expected is not None else ()
+    missing = sorted(path for path in expected_paths if path not in paths and not storage.exists(path))
     _print(results, missing, config.json)
     if missing or any(result.problems for result in results):
         return 1
@@ -113,11 +115,6 @@ def _readable_manifest(path: str) -> Manifest:
     with contextlib.suppress(RunError):
         return manifest.read(path)
     return Manifest((), {})
-
-
-def _missing(expected: Manifest, paths: list[str]) -> list[str]:
-    """Shards of the manifest that do not exist. A shard that exists but is not on the command line is not missing."""
-    return sorted(path for path in expected.shards if path not in paths and not storage.exists(path))
 
 
 def verify(
