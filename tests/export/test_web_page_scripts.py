@@ -18,7 +18,7 @@ import pytest
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoding import _Picture, _reformatters
 from yt8m.records.data_format import dequantized
-from yt8m.scoring.video_predictions import Timeline, classes_of_rows
+from yt8m.reports.timeline_page import Timeline, classes_of_rows
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "yt8m/data/web"
 DRAW = np.random.default_rng(1)

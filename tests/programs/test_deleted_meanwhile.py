@@ -14,10 +14,10 @@ from small_run import run, train_words
 from yt8m import eval as evaluation_program
 from yt8m import inference, scoring, train
 from yt8m.command_line import cli
-from yt8m.command_line import ensemble as ensemble_command
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.reports import evaluation_results
 from yt8m.runner import checkpoints
 from yt8m.scoring import evaluation, export_scorer
 from yt8m.storage import copies
@@ -34,16 +34,16 @@ def test_the_next_checkpoint_is_evaluated(
     config = EvalConfig(
         train_dir=str(folder), eval_data_pattern=str(golden("checkpoint_logistic/test.tfrecord")), keep_best=True
     )
-    write, seen = evaluation.write_report, []
+    write, seen = evaluation_results.write, []
 
-    def write_and_delete(train_dir: str, done: evaluation.Evaluated, *more: object) -> None:
-        write(train_dir, done, *more)
+    def write_and_delete(train_dir: str, events: object, done: evaluation.Evaluated, model: str) -> None:
+        write(train_dir, events, done, model)
         seen.append(done.step)
         if done.step == 6:
             for path in folder.glob("model.ckpt-6.*"):
                 shutil.move(path, tmp_path)
 
-    monkeypatch.setattr(evaluation, "write_report", write_and_delete)
+    monkeypatch.setattr(evaluation_results, "write", write_and_delete)
     paths = (checkpoints.path_of(str(folder), step) for step in (6, 12))
     assert evaluation.evaluate(config, paths) == 0
     assert seen == [6, 12]
@@ -187,7 +187,7 @@ def test_the_mean_of_checkpoints(trains: Callable, tmp_path: pathlib.Path, readi
 @pytest.mark.promise("C7")
 def test_an_ensemble(trains: Callable, trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder = trains(2)
-    assert ensemble_command.main([f"--runs={trained},{folder}", f"--export_dir={tmp_path}/both"]) == 0
+    assert cli.call("ensemble", [f"--runs={trained},{folder}", f"--export_dir={tmp_path}/both"]) == 0
     assert not (folder / "model.ckpt-6.index").exists()
 
 
