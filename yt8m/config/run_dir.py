@@ -17,7 +17,6 @@ import platform
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib import metadata
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -101,6 +100,8 @@ def model_flags_from_json(text: str, path: str) -> TrainConfig:
 
 def versions() -> dict[str, str]:
     """Versions of this package, TensorFlow and Python, without importing TensorFlow."""
+    from importlib import metadata  # slow to import, and only a run that is written needs it
+
     try:
         tensorflow = metadata.version("tensorflow")
     except metadata.PackageNotFoundError:  # TensorFlow was installed under another name
