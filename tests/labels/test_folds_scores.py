@@ -24,7 +24,8 @@ class GivenScores(ArrayScorer):
 
     def __init__(self) -> None:
         data = DataFormat("video", (FeatureFormat("clip", CLASSES),), num_classes=CLASSES)
-        super().__init__("given", ModelInput("given", data, (), True, False), of_names(()))
+        about = {"model": "GivenScores", "step": 0, "is_averaged": False}
+        super().__init__("given", ModelInput("given", data, (), True, False), of_names(()), "given", about)
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], np.ndarray]:
         assert isinstance(videos, NumpyBatch)

@@ -54,7 +54,7 @@ def test_where_a_run_ends(inputter: Any, fields: dict[str, Any], step: int, show
 
 def started(config: RunnerConfig, inputter: Any, line: StepLine, step: int = 0, position: Any = None) -> Context:
     """The context of a run whose session has been opened on variables of this step."""
-    context = Context(config, types.SimpleNamespace(global_step=None), None, line)
+    context = Context(config, types.SimpleNamespace(global_step=None), None, line, is_resumed=step > 0)
     session = types.SimpleNamespace(run=lambda _: step)
     StepHook(context, inputter, position).after_create_session(session, None)
     return context
