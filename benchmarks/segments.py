@@ -14,7 +14,7 @@ from yt8m import readers, runner
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
 from yt8m.datasets.ground_truth import Ratings
-from yt8m.eval_util.segment_ranking import SegmentRanking
+from yt8m.eval_util.segment_ranking import SegmentRanking, write_lists
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
 from yt8m.reports.file_scores import evaluate
@@ -36,7 +36,7 @@ def judging(repeats: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "submission.csv")
         with open(path, "wb") as file:
-            segment_inference.write(file, rank(predictions(256), most=2000))
+            write_lists(file, rank(predictions(256), most=2000))
         judged = ratings(256)
         return repeat(lambda: judge(path, judged), CLASSES * 2000, repeats)
 
@@ -62,7 +62,7 @@ def rank_all(_repeats: int) -> Measured:
     sample, clock = clock.sample(), Clock()
     data.FOLDER.mkdir(parents=True, exist_ok=True)
     with open(_SUBMISSION, "wb") as file:
-        segment_inference.write(file, ranked)
+        write_lists(file, ranked)
     written = f"{os.path.getsize(_SUBMISSION) / 1e6:.0f} MB written in {clock.sample().cpu:.0f} s of CPU time"
     return Measured(ranked.count, [sample], notes=[written])
 

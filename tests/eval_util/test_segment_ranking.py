@@ -14,9 +14,8 @@ from laws import examples
 from yt8m.config.programs import InferenceConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import segment_ranking
-from yt8m.eval_util.segment_ranking import SegmentRanking
+from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans
 from yt8m.scoring import segment_inference
-from yt8m.scoring.segment_inference import Candidates
 
 
 def names_of(lengths: list[int]) -> list[bytes]:
@@ -109,3 +108,18 @@ def test_ids_that_are_no_text_stand_there_as_in_other_files(tmp_path: pathlib.Pa
     (tmp_path / "videos.csv").write_text("a\\xff,7 0.5\n")
     candidates = Candidates(str(tmp_path / "videos.csv"), [7], 8)
     assert candidates.among([b"a\xff:0"], scores).tolist() == [[1.0]]
+
+
+def test_means_do_not_depend_on_how_the_stream_is_cut() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.random((21, 4)).astype(np.float32)
+    names = [b"v:%d" % (5 * (row // 3)) for row in range(21)]
+    for _ in range(20):
+        means, found, rows = WindowMeans(3), list[bytes](), list[np.ndarray]()
+        ends = sorted(draw.integers(0, 22, 4).tolist())
+        for start, end in zip([0, *ends], [*ends, 21], strict=True):
+            joined, mean = means.join(names[start:end], scores[start:end])
+            found += joined
+            rows += list(mean)
+        assert found == names[::3]
+        np.testing.assert_allclose(rows, scores.reshape(7, 3, 4).mean(1), rtol=1e-6)

@@ -16,11 +16,10 @@ from yt8m import storage
 from yt8m.command_line import cli
 from yt8m.datasets import ground_truth
 from yt8m.errors import RunError
-from yt8m.eval_util.segment_ranking import SegmentRanking
+from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking
 from yt8m.records import prediction_files, shards
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.scoring.segment_inference import Candidates
 
 # Ids and the texts that stand for them in files.
 TEXTS = {

@@ -14,7 +14,6 @@ from yt8m import inference, train
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.records import vocabulary
-from yt8m.scoring.segment_inference import WindowMeans
 
 CLASSES = list(range(3, 20, 2))
 
@@ -126,21 +125,6 @@ def test_scores_are_the_means_of_shifted_windows(run: pathlib.Path, ranked: byte
         assert lists_of(shifted) == {number: expected[number] for number in CLASSES}
         assert shifted != ranked
         assert sorted(lists_of(shifted)[3]) == sorted(lists_of(ranked)[3])
-
-
-def test_means_do_not_depend_on_how_the_stream_is_cut() -> None:
-    draw = np.random.default_rng(0)
-    scores = draw.random((21, 4)).astype(np.float32)
-    names = [b"v:%d" % (5 * (row // 3)) for row in range(21)]
-    for _ in range(20):
-        means, found, rows = WindowMeans(3), list[bytes](), list[np.ndarray]()
-        ends = sorted(draw.integers(0, 22, 4).tolist())
-        for start, end in zip([0, *ends], [*ends, 21], strict=True):
-            joined, mean = means.join(names[start:end], scores[start:end])
-            found += joined
-            rows += list(mean)
-        assert found == names[::3]
-        np.testing.assert_allclose(rows, scores.reshape(7, 3, 4).mean(1), rtol=1e-6)
 
 
 def test_the_cut_and_the_batch_size(run: pathlib.Path, ranked: bytes) -> None:

@@ -18,12 +18,12 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
+from yt8m.eval_util.segment_ranking import NO_SEGMENT
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.reports import evaluation_results
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
-from yt8m.scoring.segment_inference import NO_SEGMENT
 
 JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
 

@@ -20,7 +20,7 @@ from yt8m.bulk.beam_runs import BeamJob, ShardFn, note_size, run_tasks, write_js
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.scoring.segment_inference import line_of
+from yt8m.eval_util.segment_ranking import line_of
 
 DONE, FIGURES = "done.json", "figures.json"
 _JOINED, _LINES, _METRICS = "joined", "lines", "metrics"

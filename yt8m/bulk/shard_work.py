@@ -23,6 +23,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys
+from yt8m.eval_util.segment_ranking import Candidates, WindowMeans
 from yt8m.lazy import tf
 from yt8m.readers import EverySegmentReader
 from yt8m.readers.cached_input import CachedInput, open_cache
@@ -92,7 +93,7 @@ class _Loaded:
         )
         self.batch_size = config.batch_size or self.model.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", self.batch_size)
-        self._candidates: segment_inference.Candidates | None = None
+        self._candidates: Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
@@ -151,11 +152,11 @@ class _Loaded:
         """The config of the data that are cut into segments."""
         return self.run("rank").trained.run.data_for(self.config.inference_config(), "", True)
 
-    def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
+    def candidates(self, classes: Sequence[int]) -> Candidates | None:
         """The candidate classes of each video, if a file of them is named."""
         if self.config.candidates_from and self._candidates is None:
             path = self.config.candidates_from
-            self._candidates = segment_inference.Candidates(path, classes, self.model.num_classes)
+            self._candidates = Candidates(path, classes, self.model.num_classes)
         return self._candidates
 
     def close(self) -> None:
@@ -221,7 +222,7 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     settings, seconds = config.inference_config(), run.data.segment_size
     ranking = segment_inference.ranking_for(settings, run.num_classes, run.names, seconds)
     candidates = loaded.candidates(ranking.classes)
-    means = segment_inference.WindowMeans(len(config.segment_shifts))
+    means = WindowMeans(len(config.segment_shifts))
     for videos in loaded.batches(shard.path, bad):
         count += len(videos)
         for windows, scores in model.scores(videos):

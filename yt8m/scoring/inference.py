@@ -17,7 +17,7 @@ from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.segment_ranking import SegmentRanking
+from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, write_lists
 from yt8m.export import model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.records.prediction_files import PredictionWriter
@@ -157,12 +157,12 @@ def _rank(task: _Task, ranking: SegmentRanking) -> None:
     """Ranks every segment by class, then writes the lists to the output file."""
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
-        candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
+        candidates = Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
     reader = segment_inference.reader_for(task.data, config.segment_context, config.segment_shifts)
     inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
     _run(task, inputter, segment_inference.consumer_for(ranking, candidates, len(config.segment_shifts)))
     with storage.write_atomic(config.output_file) as file:
-        segment_inference.write(file, ranking)
+        write_lists(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
 
 
