@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from yt8m.errors import UsageError
-from yt8m.options import Checked, Shaping, changed, check, declared, flat, option, paths_where, shaping, value_at
+from yt8m.options import (
+    Checked,
+    Shaping,
+    changed,
+    check,
+    declared,
+    flat,
+    option,
+    path_option,
+    paths_where,
+    shaping,
+    value_at,
+)
 
 LARGEST = 2**63 - 1
 
@@ -186,6 +198,19 @@ def test_an_option_without_the_one_that_it_needs_is_refused() -> None:
     assert Report().media == ""
     with pytest.raises(UsageError, match=r"^--media needs --report: add it, or leave --media out\.$"):
         Report(media="a")
+
+
+def test_an_option_that_names_a_path_is_empty_unless_it_is_given() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Copied(Checked):
+        source: str = path_option("file to copy", is_required=True)
+        target: str = path_option("file to write", aliases=("output",))
+
+    assert Copied("a").target == ""
+    assert paths_where(Copied, is_path=True) == ["source", "target"]
+    assert Copied.__dataclass_fields__["target"].metadata["aliases"] == ("output",)
+    with pytest.raises(UsageError, match=r"^--source is missing: file to copy$"):
+        Copied()
 
 
 def test_options_are_found_by_what_their_declarations_say() -> None:

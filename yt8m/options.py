@@ -125,6 +125,11 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def path_option(help: str, **facts: Any) -> Any:
+    """Declares a field that names files or folders, empty by default; `facts` are further arguments of `option`."""
+    return option("", help, is_path=True, **facts)
+
+
 _hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 

@@ -17,7 +17,7 @@ from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.registry import reserve_flags
 
 
@@ -31,28 +31,19 @@ class BulkConfig(DamagePolicy):
 
     most_in_batch: ClassVar[int] = InferenceConfig.most_in_batch
 
-    model: str = option(
-        "",
+    model: str = path_option(
         "folder of a run or of an export, an archive (.tgz), or an ONNX file; local or gs://",
         aliases=("train_dir",),
         is_required=True,
-        is_path=True,
     )
-    data: str = option(
-        "",
+    data: str = path_option(
         "TFRecord files, local or gs://; commas between patterns",
         shapes="nothing",  # the files are compared
         aliases=("input",),
         is_required=True,
-        is_path=True,
     )
-    out: str = option(
-        "",
-        "folder for the results, local or gs://",
-        shapes="nothing",
-        aliases=("output",),
-        is_required=True,
-        is_path=True,
+    out: str = path_option(
+        "folder for the results, local or gs://", shapes="nothing", aliases=("output",), is_required=True
     )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     runner: str = option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 from yt8m.registry import TRUST_HELP
 
 
@@ -22,7 +22,7 @@ def same_as(cls: Any, name: str, **changed: Any) -> Any:
 class OfRun(Checked):
     """The flags that name a trained run."""
 
-    train_dir: str = option("", "folder of the run; by default the newest under runs/", is_path=True, is_common=True)
+    train_dir: str = path_option("folder of the run; by default the newest under runs/", is_common=True)
     _: KW_ONLY
     trust_code: bool = option(False, TRUST_HELP, is_common=True)
 

@@ -16,7 +16,7 @@ from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, Tra
 from yt8m.errors import UsageError
 from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 from yt8m.records.thresholds import AMONG, PrecisionTarget
 from yt8m.registry import TRUST_HELP, reserve_flags
 
@@ -25,7 +25,7 @@ from yt8m.registry import TRUST_HELP, reserve_flags
 class StartFlags(Checked):
     """The flags that say what a training starts from. They are not part of its own config."""
 
-    config: str = option("", "config.json of a run, whose options hold unless a flag says otherwise", is_path=True)
+    config: str = path_option("config.json of a run, whose options hold unless a flag says otherwise")
     trust_code: bool = option(False, TRUST_HELP)
 
 
@@ -65,7 +65,7 @@ class EvalConfig(PassConfig, OfCheckpoint):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = same_as(DataConfig, "data_pattern")
-    eval_dir: str = option("", "folder for the results; by default train_dir", is_path=True, is_common=True)
+    eval_dir: str = path_option("folder for the results; by default train_dir", is_common=True)
     segment_labels: bool = option(
         False, "evaluate on the rated segments of frame records", is_common=True, needs_run=True
     )
@@ -81,11 +81,9 @@ class EvalConfig(PassConfig, OfCheckpoint):
         is_common=True,
         needs_run=True,
     )
-    media: str = option(
-        "",
+    media: str = path_option(
         "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)",
         needs="report",
-        is_path=True,
         is_common=True,
     )
     min_positives: int = option(
@@ -117,12 +115,10 @@ class EvalConfig(PassConfig, OfCheckpoint):
         needs="target_precision",
         is_common=True,
     )
-    calibrated_run: str = option(
-        "",
+    calibrated_run: str = path_option(
         "folder of a run to write: this LogisticModel with scores that are probabilities, by a slope and an intercept "
         "fitted to the evaluated videos",
         needs="report",
-        is_path=True,
         is_common=True,
         needs_run=True,
     )
@@ -167,33 +163,21 @@ class InferenceConfig(PassConfig, OfCheckpoint):
     most_in_batch: ClassVar[int] = 512
 
     input_data_pattern: str = same_as(DataConfig, "data_pattern")
-    output_file: str = option(
-        "",
-        "where the predictions go (CSV); by default predictions.csv in the run's folder",
-        is_path=True,
-        is_common=True,
+    output_file: str = path_option(
+        "where the predictions go (CSV); by default predictions.csv in the run's folder", is_common=True
     )
-    output_model_tgz: str = option(
-        "", "pack the model into this .tgz too", is_path=True, is_common=True, needs_run=True
-    )
-    input_model_tgz: str = option(
-        "", "predict with the model in this .tgz rather than that of a run", is_path=True, is_common=True
-    )
-    untar_model_dir: str = option(
-        "",
-        "folder that input_model_tgz is unpacked into; by default a private one, removed at the end",
-        is_path=True,
-        is_local=True,
+    output_model_tgz: str = path_option("pack the model into this .tgz too", is_common=True, needs_run=True)
+    input_model_tgz: str = path_option("predict with the model in this .tgz rather than that of a run", is_common=True)
+    untar_model_dir: str = path_option(
+        "folder that input_model_tgz is unpacked into; by default a private one, removed at the end", is_local=True
     )
     segment_labels: bool = option(
         False, "predict for each 5-second segment of frame records", is_common=True, needs_run=True
     )
     segment_max_pred: int = option(100_000, "largest number of segments listed per class", minimum=1, is_common=True)
-    segment_label_ids_file: str = option(
-        "",
+    segment_label_ids_file: str = path_option(
         "CSV of the classes that segments may have; by default the published 1000",
         needs="segment_labels",
-        is_path=True,
         is_common=True,
     )
     segment_context: int = option(
@@ -210,11 +194,9 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         maximum=10_000,
         needs="segment_labels",
     )
-    candidates_from: str = option(
-        "",
+    candidates_from: str = path_option(
         "CSV of predictions for the videos; segments are listed only for the classes predicted for their video",
         needs="segment_labels",
-        is_path=True,
     )
     top_k: int = option(20, "number of predictions listed per video", minimum=1, is_common=True)
     batch_size: int | None = batch_option(most_in_batch, is_common=True)
@@ -253,20 +235,16 @@ class ExportConfig(OfCheckpoint):
         "what the frames of an ONNX file are: features as float32, or uint8 as the records store them",
         choices=("float32", "uint8"),
     )
-    out: str = option(
-        "", "folder to write, which must not exist yet, or ONNX file (NAME.onnx)", is_required=True, is_path=True
-    )
+    out: str = path_option("folder to write, which must not exist yet, or ONNX file (NAME.onnx)", is_required=True)
     onnxruntime_web: str = option(
         "node_modules/onnxruntime-web",
         "folder of the npm package onnxruntime-web, whose files the page of --format=web needs",
         is_path=True,
     )
-    eval_data_pattern: str = option(
-        "",
+    eval_data_pattern: str = path_option(
         "records with labels, on which GAP is measured before and after the export, for the model card",
         flag="data",
         aliases=("eval_data_pattern",),
-        is_path=True,
     )
     batch_size: int | None = batch_option(most_in_batch, " of the evaluations on --data")
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
@@ -300,9 +278,7 @@ class AverageConfig(OfRun):
     train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir",))
     last: int | None = option(None, "number of newest checkpoints to average [5]", minimum=2)
     checkpoints: tuple[str, ...] = option((), "steps of the checkpoints to average, in place of the newest")
-    out: str = option(
-        "", "folder to write, which must not exist yet; eval accepts it as a run", is_required=True, is_path=True
-    )
+    out: str = path_option("folder to write, which must not exist yet; eval accepts it as a run", is_required=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -327,16 +303,12 @@ class ImportConfig(Checked):
         is_required=True,
         is_common=True,
     )
-    checkpoint: str = option(
-        "",
+    checkpoint: str = path_option(
         "the checkpoint, such as run/model.ckpt-700000: its prefix, one of its files, or the folder of its run",
         is_required=True,
-        is_path=True,
         is_common=True,
     )
-    out: str = option(
-        "", "folder of the run to write, which must not exist yet", is_required=True, is_path=True, is_common=True
-    )
+    out: str = path_option("folder of the run to write, which must not exist yet", is_required=True, is_common=True)
     num_classes: int | None = option(
         None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES, is_common=True
     )
@@ -346,23 +318,17 @@ class ImportConfig(Checked):
 class AddClassesConfig(Checked):
     """A trained run, the data with the classes to add, and the folder of the run to make."""
 
-    model: str = option("", "folder of the trained run", aliases=("train_dir",), is_required=True, is_path=True)
-    data: str = option(
-        "", "TFRecord files with the new classes, whose vocabulary names all classes", is_required=True, is_path=True
-    )
-    out: str = option("", "folder of the run to make", is_required=True, is_path=True)
-    from_text: str = option(
-        "",
+    model: str = path_option("folder of the trained run", aliases=("train_dir",), is_required=True)
+    data: str = path_option("TFRecord files with the new classes, whose vocabulary names all classes", is_required=True)
+    out: str = path_option("folder of the run to make", is_required=True)
+    from_text: str = path_option(
         "CSV file with the column name, and perhaps prompt: adds these classes by a network of pictures and text, "
-        "without data",
-        is_path=True,
+        "without data"
     )
     template: str = option("a video of {}", "with --from_text: the text of a class without a prompt; {} is its name")
     rename: str = same_as(TrainConfig, "rename", needs="")
-    eval_data_pattern: str = option(
-        "",
+    eval_data_pattern: str = path_option(
         "TFRecord files on which old and new model are compared [those of --data with validate in place of train]",
-        is_path=True,
         flag="eval_data",
     )
     num_epochs: int = option(10, "passes over the data", minimum=1)

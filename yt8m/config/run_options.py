@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from yt8m.errors import UsageError
-from yt8m.options import Checked, changed, declared, option
+from yt8m.options import Checked, changed, declared, option, path_option
 from yt8m.storage import base
 
 
@@ -56,9 +56,7 @@ class DistributedConfig(Checked, shapes="nothing"):
 class ValidationConfig(Checked, shapes="nothing"):
     """Validation while training. On one machine the training process does it, in a cluster the evaluator."""
 
-    eval_data_pattern: str = option(
-        "", "files to validate on while training; in a cluster its evaluator reads them", is_path=True
-    )
+    eval_data_pattern: str = path_option("files to validate on while training; in a cluster its evaluator reads them")
     eval_every_n_epochs: int | None = option(
         None,
         "epochs between two validations [1]",
@@ -99,12 +97,8 @@ class ValidationConfig(Checked, shapes="nothing"):
 class StorageConfig(Checked, shapes="nothing"):
     """How gs:// paths are read and written; only used if a path begins with gs://."""
 
-    cache_dir: str = option(
-        "",
-        "local folder for copies of files in buckets; by default ~/.cache/yt8m",
-        belongs_to="machine",
-        is_path=True,
-        is_local=True,
+    cache_dir: str = path_option(
+        "local folder for copies of files in buckets; by default ~/.cache/yt8m", belongs_to="machine", is_local=True
     )
     stage_cache_bytes: int = option(
         base.STAGE_BYTES,
@@ -139,10 +133,10 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
 class DistillConfig(Checked, shapes="graph"):
     """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
 
-    distill_from: str = option(
-        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`", is_path=True
+    distill_from: str = path_option(
+        "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
     )
-    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export", is_path=True)
+    teacher: str = path_option("the teacher itself: the folder of an evaluated run, or of an export")
     distill_weight: float = option(
         0.5, "weight of the teacher's loss; that of the labels is 1 minus this", minimum=0, maximum=1
     )
@@ -196,12 +190,10 @@ class AugmentConfig(FrameAugmentConfig, shapes="graph"):
 class DamagePolicy(Checked):
     """How damaged input is handled."""
 
-    manifest: str = option(
-        "",
+    manifest: str = path_option(
         "file with the record count of each shard (yt8m verify); by default manifest.json beside the shards",
         shapes="nothing",
         follows=("train_data_pattern",),
-        is_path=True,
     )
     max_bad_records: int = option(
         0,

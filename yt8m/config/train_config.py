@@ -24,7 +24,7 @@ from yt8m.config.run_options import (
     refuse_cache_of_bucket,
 )
 from yt8m.errors import UsageError
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 from yt8m.records.data_format import usual_range, videos_in_batch
 
 MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
@@ -37,12 +37,10 @@ KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
-    data_pattern: str = option(
-        "",
+    data_pattern: str = path_option(
         "TFRecord files, local or gs://; commas between patterns [sample data]",
         shapes="nothing",
         flag="train_data_pattern",
-        is_path=True,
         is_common=True,
     )
     feature_names: tuple[str, ...] = option(
@@ -90,13 +88,11 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         is_common=True,
         is_reader_argument=True,
     )
-    vocabulary: str = option(
-        "",
+    vocabulary: str = path_option(
         "CSV of the classes' names, with the columns index,name; by default vocabulary.csv beside the shards, or one "
         "or two folders above them",
         shapes="nothing",
         follows=("train_data_pattern",),
-        is_path=True,
         is_compared=False,  # the names of the classes are compared
     )
     max_frames: int = option(
@@ -138,13 +134,11 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         is_code=True,
     )
     # Only whether there is a cache matters for a resumed run, not which folder holds it.
-    cache: str = option(
-        "",
+    cache: str = path_option(
         "local folder that caches parsed records for later passes over them",
         shapes="input",
         shaped_by=bool,
         belongs_to="machine",
-        is_path=True,
         is_local=True,
         needs_run=True,
     )
@@ -401,13 +395,8 @@ class EngineConfig(Checked):
 class RunConfig(Checked):
     """The folder of a run, its data and its model."""
 
-    train_dir: str = option(
-        "",
-        "folder of the run; by default a new one under runs/",
-        shapes="nothing",
-        belongs_to="start",
-        is_path=True,
-        is_common=True,
+    train_dir: str = path_option(
+        "folder of the run; by default a new one under runs/", shapes="nothing", belongs_to="start", is_common=True
     )
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -427,18 +416,13 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
         shapes="nothing",
         is_code=True,
     )
-    init_from: str = option(
-        "",
-        "folder of a run to read the initial weights from, by the names of variables and classes",
-        shapes="nothing",
-        is_path=True,
+    init_from: str = path_option(
+        "folder of a run to read the initial weights from, by the names of variables and classes", shapes="nothing"
     )
-    rename: str = option(
-        "",
+    rename: str = path_option(
         "CSV file with the columns old,new: classes of --init_from that have another name now",
         shapes="nothing",
         needs="init_from",
-        is_path=True,
     )
     train_only: str = option(
         "",
@@ -447,19 +431,13 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
         choices=("", "new"),
         needs="init_from",
     )
-    export_dir: str = option(
-        "",
+    export_dir: str = path_option(
         "folder that gets the trained model as a SavedModel, once training is done",
         shapes="nothing",
         belongs_to="start",
-        is_path=True,
     )
-    log_dir: str = option(
-        "",
-        "folder of the event files for TensorBoard; by default train_dir",
-        shapes="nothing",
-        belongs_to="start",
-        is_path=True,
+    log_dir: str = path_option(
+        "folder of the event files for TensorBoard; by default train_dir", shapes="nothing", belongs_to="start"
     )
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)

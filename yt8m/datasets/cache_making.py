@@ -16,7 +16,7 @@ from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.readers.cached_input import format_of
 from yt8m.records import manifest
 from yt8m.records.shard_cache import ShardCache
@@ -30,12 +30,8 @@ class CacheConfig(DamagePolicy):
     data: str = same_as(
         DataConfig, "data_pattern", help="TFRecord files to parse; commas between patterns", is_required=True
     )
-    out: str = option(
-        "",
-        "local folder of the cache, as train, eval and inference name it by --cache",
-        is_required=True,
-        is_path=True,
-        is_local=True,
+    out: str = path_option(
+        "local folder of the cache, as train, eval and inference name it by --cache", is_required=True, is_local=True
     )
     frame_features: bool = same_as(DataConfig, "frame_features")
     feature_names: tuple[str, ...] = same_as(DataConfig, "feature_names")

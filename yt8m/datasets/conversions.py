@@ -21,7 +21,7 @@ import numpy.typing as npt
 from yt8m import options, storage
 from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import data_format, prediction_files, shards
 from yt8m.records.prediction_files import TextLine
 from yt8m.records.shards import Feature, Record, id_bytes, id_text
@@ -59,14 +59,12 @@ def from_mediapipe(config: FromMediapipeConfig) -> int:
 class FromMediapipeConfig(options.Checked):
     """The flags of `yt8m from-mediapipe`."""
 
-    data: str = option(
-        "",
+    data: str = path_option(
         "files of one serialized SequenceExample each: a glob, local or gs://",
         aliases=("input_pattern",),
         is_required=True,
-        is_path=True,
     )
-    out: str = option("", "the TFRecord shard to write", aliases=("output_file",), is_required=True, is_path=True)
+    out: str = path_option("the TFRecord shard to write", aliases=("output_file",), is_required=True)
     keep_floats: bool = option(
         False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
     )
@@ -153,16 +151,10 @@ def json_to_csv(config: JsonToCsvConfig) -> int:
 class JsonToCsvConfig(options.Checked):
     """The flags of `yt8m json-to-csv`."""
 
-    predictions: str = option(
-        "",
-        "files of JSON lines: a glob, local or gs://",
-        aliases=("json_prediction_files_pattern",),
-        is_required=True,
-        is_path=True,
+    predictions: str = path_option(
+        "files of JSON lines: a glob, local or gs://", aliases=("json_prediction_files_pattern",), is_required=True
     )
-    out: str = option(
-        "", "file for the predictions (CSV)", aliases=("csv_output_file",), is_required=True, is_path=True
-    )
+    out: str = path_option("file for the predictions (CSV)", aliases=("csv_output_file",), is_required=True)
     top_k: int = option(20, "predictions listed per video", minimum=1)
 
 

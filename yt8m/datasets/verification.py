@@ -18,7 +18,7 @@ from yt8m import options, storage, terminal
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import manifest, shards
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.discovery import Found
@@ -33,9 +33,7 @@ class VerifyConfig(options.Checked):
     """The flags of `yt8m verify`."""
 
     data: tuple[str, ...] = option((), "shards, if no words after the flags name them", is_operand=True, is_path=True)
-    manifest: str = option(
-        "", "the manifest: checked if the file exists, else written if all shards are sound", is_path=True
-    )
+    manifest: str = path_option("the manifest: checked if the file exists, else written if all shards are sound")
     update: bool = option(False, "rewrite the manifest if it exists")
     deep: bool = option(False, "also check the content of each record: features, frames, labels, ids, NaN")
     feature_names: tuple[str, ...] = option(

@@ -24,7 +24,7 @@ from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, pack
 from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import PredictionRow, TextLine
 from yt8m.registry import TRUST_HELP
@@ -44,21 +44,17 @@ class EnsembleConfig(options.Checked):
     )
     weights: tuple[str, ...] = option((), "one number above 0 for each file or run; by default equal weights")
     mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
-    fit_on: str = option(
-        "", "records with the videos' labels, to fit the weights on", flag="data", aliases=("fit_on",), is_path=True
+    fit_on: str = path_option(
+        "records with the videos' labels, to fit the weights on", flag="data", aliases=("fit_on",)
     )
-    out: str = option(
-        "",
+    out: str = path_option(
         "file for the joined predictions (CSV), or folder for the exported model of several runs",
         aliases=("output_file", "export_dir"),
-        is_path=True,
     )
-    output_model_tgz: str = option(
-        "", "pack the model of several runs into this .tgz, for inference", needs="train_dir", is_path=True
+    output_model_tgz: str = path_option(
+        "pack the model of several runs into this .tgz, for inference", needs="train_dir"
     )
-    output_onnx: str = option(
-        "", "write the model of several runs as this ONNX file (NAME.onnx)", needs="train_dir", is_path=True
-    )
+    output_onnx: str = path_option("write the model of several runs as this ONNX file (NAME.onnx)", needs="train_dir")
     num_classes: int | None = option(
         None, "number of classes [as many as the vocabulary by the records of --data has, else 3862]", minimum=1
     )

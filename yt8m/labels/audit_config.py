@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 
 
 @dataclass(frozen=True)
 class AuditConfig(Checked):
     """The data to audit, and how. Models are trained with the flags of `yt8m train`."""
 
-    data: str = option(
-        "", "TFRecord files to audit, of all splits; commas between patterns", is_required=True, is_path=True,
-        is_common=True,
-    )  # fmt: skip
-    out: str = option("", "folder for what is found", shapes="nothing", is_required=True, is_path=True, is_common=True)
+    data: str = path_option(
+        "TFRecord files to audit, of all splits; commas between patterns", is_required=True, is_common=True
+    )
+    out: str = path_option("folder for what is found", shapes="nothing", is_required=True, is_common=True)
     folds: int = option(
         5,
         "number of parts; the videos of each are scored by a model of the others",
@@ -26,10 +25,9 @@ class AuditConfig(Checked):
         maximum=100,
         is_common=True,
     )
-    table: str = option(
-        "", "CSV or Parquet table with the columns id and that of --group_by", needs="group_by", is_path=True,
-        is_common=True,
-    )  # fmt: skip
+    table: str = path_option(
+        "CSV or Parquet table with the columns id and that of --group_by", needs="group_by", is_common=True
+    )
     group_by: str = option("", "column of --table whose equal values stay in one part", needs="table", is_common=True)
     batch_size: int | None = same_as(
         DataConfig, "batch_size", default=None, help="examples per step [a 64th of the videos, from 16 to 1024]",

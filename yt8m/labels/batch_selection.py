@@ -30,7 +30,7 @@ from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels.findings import class_text
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
@@ -55,16 +55,16 @@ _TAG = 0.5  # the score from which a class is a prediction
 class SelectConfig(Checked):
     """Which videos to label next, by which model."""
 
-    model: str = option("", "folder of the trained run", aliases=("train_dir",), is_required=True, is_path=True)
-    data: str = option("", "TFRecord files of videos to choose from", is_required=True, is_path=True)
-    out: str = option("", "file to write", is_required=True, is_path=True)
+    model: str = path_option("folder of the trained run", aliases=("train_dir",), is_required=True)
+    data: str = path_option("TFRecord files of videos to choose from", is_required=True)
+    out: str = path_option("file to write", is_required=True)
     count: int = option(100, "number of videos to choose", minimum=1)
     by: str = option(
         "all",
         "what decides: all of uncertainty, rare classes and difference from other videos; or one alone",
         choices=("all", "uncertainty", "random"),
     )
-    labelled: str = option("", "TFRecord files of videos with labels [those that the run was trained on]", is_path=True)
+    labelled: str = path_option("TFRecord files of videos with labels [those that the run was trained on]")
     format: str = option("csv", "what is written: a table, or tasks for Label Studio", choices=tuple(FORMATS))
     media: str = same_as(EvalConfig, "media", needs="", help="CSV file with the columns id,address of the videos")
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")

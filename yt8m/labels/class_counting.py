@@ -10,7 +10,7 @@ from yt8m import options, scoring, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import manifest, prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
@@ -26,12 +26,10 @@ class CountConfig(options.Checked):
     """The flags of `yt8m count`."""
 
     train_dir: str = same_as(PredictConfig, "train_dir", flag="model", aliases=("train_dir",))
-    data: str = option("", "records of the videos to count, without labels", is_required=True, is_path=True)
-    labelled: str = option(
-        "",
+    data: str = path_option("records of the videos to count, without labels", is_required=True)
+    labelled: str = path_option(
         "records with labels: a random sample of videos like those to count, and none of these themselves",
         is_required=True,
-        is_path=True,
     )
     out: str = option("count.csv", "CSV file to write, with a line for each class", is_path=True)
     level: float = option(0.95, "probability with which an interval contains the truth", minimum=0.5, maximum=0.9999)

@@ -24,7 +24,7 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import prediction_files, vocabulary
 from yt8m.records.prediction_files import ClassLine, PredictionRow
 from yt8m.records.vocabulary import read_segment_classes
@@ -36,16 +36,9 @@ _BATCH = 4096
 class ScoreConfig(options.Checked):
     """The flags of `yt8m score`."""
 
-    predictions: str = option(
-        "", "the predictions: CSV of `VideoId,LabelConfidencePairs`", is_required=True, is_path=True
-    )
-    eval_data_pattern: str = option(
-        "",
-        "video- or frame-level records with labels",
-        flag="data",
-        aliases=("eval_data_pattern",),
-        is_required=True,
-        is_path=True,
+    predictions: str = path_option("the predictions: CSV of `VideoId,LabelConfidencePairs`", is_required=True)
+    eval_data_pattern: str = path_option(
+        "video- or frame-level records with labels", flag="data", aliases=("eval_data_pattern",), is_required=True
     )
     num_classes: int | None = option(
         None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
@@ -140,30 +133,24 @@ def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLa
 class SegmentEvalConfig(options.Checked):
     """The flags of `yt8m segment-eval`."""
 
-    submission_file: str = option(
-        "",
+    submission_file: str = path_option(
         "the submission: `Class,Segments`, with or without that header",
         flag="predictions",
         aliases=("submission_file",),
         is_required=True,
-        is_path=True,
     )
-    eval_data_pattern: str = option(
-        "",
-        "segment records with ratings; not needed if the cache exists",
-        flag="data",
-        aliases=("eval_data_pattern",),
-        is_path=True,
+    eval_data_pattern: str = path_option(
+        "segment records with ratings; not needed if the cache exists", flag="data", aliases=("eval_data_pattern",)
     )
-    label_cache: str = option("", "the ratings as text: read if the file exists, else written", is_path=True)
+    label_cache: str = path_option("the ratings as text: read if the file exists, else written")
     top_n: int = option(100_000, "segments of each class that count; 0: all", minimum=0)
     classes: str = option(
         "rated",
         "average over every class with a rated positive, or only over submitted ones, as the published tool does",
         choices=("rated", "submitted"),
     )
-    segment_label_ids_file: str = option(
-        "", "CSV of the classes that segments may have; by default the published 1000", is_path=True
+    segment_label_ids_file: str = path_option(
+        "CSV of the classes that segments may have; by default the published 1000"
     )
 
     def __post_init__(self) -> None:

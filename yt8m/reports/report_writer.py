@@ -23,7 +23,7 @@ from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
 from yt8m.eval_util.metrics import Description, gap_first
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import charts, differences, eval_samples, measures, media_links, slices, templates, worst_videos
@@ -43,12 +43,10 @@ class ReportConfig(options.Checked):
     """The flags of `yt8m report`."""
 
     model: tuple[str, ...] = same_as(RunsConfig, "model", aliases=("train_dir",))
-    output: str = option(
-        "",
+    output: str = path_option(
         f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several",
         flag="out",
         aliases=("output",),
-        is_path=True,
     )
     media: str = same_as(EvalConfig, "media", needs="")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from yt8m import options, storage, terminal
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -22,12 +22,10 @@ class SearchConfig(options.Checked):
     """The flags of `yt8m vocabulary search`."""
 
     limit: int = option(20, "largest number of classes to show, best matches first", minimum=1)
-    run: str = option(
-        "",
+    run: str = path_option(
         "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]",
         flag="model",
         aliases=("train_dir", "run"),
-        is_path=True,
     )
 
 

@@ -15,7 +15,7 @@ from yt8m import options, scoring, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors.containers import ENDINGS
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import manifest, shards, thresholds, vocabulary
 from yt8m.records.record_parser import Raw
 from yt8m.registry import TRUST_HELP, reserve_flags
@@ -26,36 +26,30 @@ from yt8m.scoring.scorer import Scorer, best_classes, tags
 class PredictConfig(options.Checked):
     """The flags of `yt8m predict`."""
 
-    train_dir: str = option(
-        "",
+    train_dir: str = path_option(
         "folder of a run or of an exported model, an archive (.tgz), or an ONNX file",
         flag="model",
         aliases=("train_dir",),
         is_required=True,
-        is_path=True,
     )
     data: tuple[str, ...] = option((), "records, if no words after the flags name them", is_operand=True, is_path=True)
     videos: tuple[str, ...] = option(
         (), "video files, if no words after the flags name them", is_operand=True, is_path=True
     )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
-    vocabulary: str = option(
-        "",
+    vocabulary: str = path_option(
         "CSV of the classes' names, with the columns index,name; by default the model's own, or vocabulary.csv by the "
-        "records",
-        is_path=True,
+        "records"
     )
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
-    thresholds: str = option("", thresholds.HELP, is_path=True)
+    thresholds: str = path_option(thresholds.HELP)
     video_id: str = option("", "show this video only, wherever it is in the files")
-    csv: str = option(
-        "",
+    csv: str = path_option(
         "for video files: write paths, classes and scores to this CSV file instead of showing them",
         flag="out",
         aliases=("csv",),
-        is_path=True,
     )
     timeline: bool = option(
         False,

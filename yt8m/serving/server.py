@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from yt8m import options
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import missing_extra
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import thresholds
 from yt8m.scoring.predictions import PredictConfig
 
@@ -57,10 +57,8 @@ class ServeConfig(options.Checked):
     train_dir: str = same_as(PredictConfig, "train_dir", flag="model", aliases=("train_dir",))
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     trust_code: bool = same_as(OfCheckpoint, "trust_code")
-    vocabulary: str = option(
-        "", "CSV of the classes' names, with the columns index,name; by default the model's own", is_path=True
-    )
-    thresholds: str = option("", thresholds.HELP, is_path=True)
+    vocabulary: str = path_option("CSV of the classes' names, with the columns index,name; by default the model's own")
+    thresholds: str = path_option(thresholds.HELP)
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
     top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)

@@ -24,7 +24,7 @@ from yt8m.export.saved_model import refuse_used
 from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
-from yt8m.options import Checked, option
+from yt8m.options import Checked, option, path_option
 from yt8m.records import vocabulary
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
@@ -45,18 +45,16 @@ class TextConfig(Checked):
     """The flags of `yt8m from-text`."""
 
     _: KW_ONLY
-    classes: str = option(
-        "",
+    classes: str = path_option(
         "CSV or Parquet file with the column name, and perhaps prompt; prompts of rows with one name are averaged",
         is_required=True,
-        is_path=True,
     )
     extractor: str = option(
         "",
         "hf:NAME of a network of pictures and text: SigLIP (scores are probabilities) or CLIP (scores only rank)",
         is_required=True,
     )
-    out: str = option("", "folder of the run to write", is_required=True, is_path=True)
+    out: str = path_option("folder of the run to write", is_required=True)
     template: str = option("a video of {}", "the text of a class without a prompt; {} is its name")
     frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
     max_frames: int = option(300, "frames of a video", minimum=1)

@@ -36,7 +36,7 @@ from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, second_in
 from yt8m.errors import RunError, UsageError
-from yt8m.options import about_flags, option
+from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.registry import refuse_two_meanings, reserve_flags
 from yt8m.storage.base import Stamp
@@ -50,12 +50,10 @@ class ExtractConfig(DataSetFlags):
     """The flags of `yt8m extract`."""
 
     _: KW_ONLY
-    videos: str = option(
-        "",
+    videos: str = path_option(
         "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
         "of video files, or a folder of them",
         is_required=True,
-        is_path=True,
     )
     extractors: tuple[str, ...] = option(
         ("inception", "vggish"),

@@ -22,7 +22,7 @@ from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
@@ -35,11 +35,11 @@ _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
 class RecordsConfig(DataSetFlags):
     """The flags of `yt8m make-records`."""
 
-    table: str = option(
-        "", "CSV or Parquet table with the columns id, labels and path; or an NPZ file", is_required=True, is_path=True
+    table: str = path_option(
+        "CSV or Parquet table with the columns id, labels and path; or an NPZ file", is_required=True
     )
     bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
-    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order", is_path=True)
+    array: str = path_option(".npy or .npz file with the features of the table's rows, in their order")
     level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
     feature_names: tuple[str, ...] = option(
         (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
@@ -53,17 +53,13 @@ class RecordsConfig(DataSetFlags):
     max_bad_rows: int = option(
         0, "rows that may be left out because something is wrong with them", shapes="nothing", minimum=0
     )
-    labels: str = option(
-        "",
+    labels: str = path_option(
         "JSON export of Label Studio, whose labels replace those of the table for the same videos",
         shapes="nothing",  # the content of the file is compared
-        is_path=True,
     )
-    corrections: str = option(
-        "",
+    corrections: str = path_option(
         "CSV file of decisions on labels that are wrong or missing, as yt8m audit writes it",
         shapes="nothing",  # the content of the file is compared
-        is_path=True,
     )
 
     def __post_init__(self) -> None:

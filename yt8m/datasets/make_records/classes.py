@@ -15,7 +15,7 @@ from typing import NamedTuple
 from yt8m import options, storage
 from yt8m.config.train_config import MOST_CLASSES
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -28,21 +28,17 @@ NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 class DataSetFlags(options.Checked):
     """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
 
-    out: str = option(
-        "",
+    out: str = path_option(
         "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord",
         shapes="nothing",
         is_required=True,
-        is_path=True,
     )
     _: KW_ONLY
     label_separator: str = option(";", "between the labels of a video")
     label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
-    vocabulary: str = option(
-        "",
+    vocabulary: str = path_option(
         "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]",
         shapes="nothing",  # the numbers of the classes are compared
-        is_path=True,
     )
     splits: tuple[str, ...] = option(
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"

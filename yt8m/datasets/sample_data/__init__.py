@@ -19,7 +19,7 @@ from yt8m import options, storage
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.datasets.sample_data.synthetic_videos import AUDIO, RGB, SEGMENT, Video
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import option, path_option
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import PUBLISHED
 from yt8m.records.vocabulary import Vocabulary
@@ -57,12 +57,10 @@ def run(config: SampleConfig) -> int:
 class SampleConfig(options.Checked):
     """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
 
-    out: str = option(
-        "",
+    out: str = path_option(
         "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord",
         aliases=("out_dir",),
         is_required=True,
-        is_path=True,
     )
     level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
     train: int | None = option(
