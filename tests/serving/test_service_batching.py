@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from yt8m.serving.batching import Batcher, CallThread
+from yt8m.serving.service import Batcher, CallThread
 
 
 class Squares:
