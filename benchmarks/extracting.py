@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.measure import Clock, Measured, Sample, Work, take_turns, timed
 from benchmarks.rows import Row
 from yt8m.datasets import extract
-from yt8m.datasets.extract import ExtractConfig, weights
-from yt8m.datasets.extract.computing import Clip
+from yt8m.datasets.extract import ExtractConfig
+from yt8m.datasets.extract.computing import Clip, locate
 from yt8m.datasets.extract.shard_extraction import Finished, ShardExtractor, TableRow
 from yt8m.extractors import Clips, OpenedExtractor, Pictures
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -83,13 +83,12 @@ def _beside_its_parts(
 ) -> Measured:
     """Times the extraction of a shard of videos, of which a network computes `batch` rows at once, and its parts."""
     config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=(name,), batch_size=batch)
-    chosen = extract.choose(config.extractors, paths)
-    files = [weights.find(choice.extractor, choice.name) for choice in chosen]
+    (located,) = locate(extract.choose(config.extractors, paths))
     with (
-        chosen[0].extractor.open(files[0].paths) as compute,
-        ShardExtractor(config, chosen, files, {"frame": str(folder / "frame")}) as extractor,
+        located.extractor.open(located.weights.paths) as compute,
+        ShardExtractor(config, [located], {"frame": str(folder / "frame")}) as extractor,
     ):
-        form = compute.form if isinstance(compute, OpenedExtractor) else chosen[0].extractor.form
+        form = compute.form if isinstance(compute, OpenedExtractor) else located.extractor.form
         values = _draw(form, batch)
         floors = floors_of(lambda: decode(folder, videos, form), lambda: compute_rows(compute, videos, values))
         return take_turns(videos.rows, lambda: extract_shard(extractor, folder, videos), floors, repeats)

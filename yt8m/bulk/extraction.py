@@ -16,7 +16,8 @@ from apache_beam.metrics import Metrics
 from yt8m.bulk.beam_runs import BeamJob, ShardFn, check_options, run_tasks
 from yt8m.bulk.bulk_config import Done, ExtractBulk
 from yt8m.datasets import extract
-from yt8m.datasets.extract import Extraction, weights
+from yt8m.datasets.extract import Extraction
+from yt8m.datasets.extract.computing import locate
 from yt8m.datasets.extract.shard_extraction import Journal, ShardExtractor, TableRow
 from yt8m.errors import RunError
 
@@ -75,7 +76,7 @@ class _Distributed(Extraction):
 
     def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         extractor.close()  # the workers open their own
-        sums = [own_weights.sha256 for own_weights in self._weights]
+        sums = [each.weights.sha256 for each in self._located]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
         settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
         tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(unfinished.items())]
@@ -98,15 +99,14 @@ class _Worker:
         self.settings, self._bad = settings, 0
         config = settings.config
         self._journal = Journal(config.out, settings.inputs, list(settings.making))
-        chosen = extract.choose(config.extractors, settings.given)
-        weights_here = [weights.find(choice.extractor, choice.name) for choice in chosen]
-        for choice, own_weights, expected in zip(chosen, weights_here, settings.sums, strict=True):
+        located = locate(extract.choose(config.extractors, settings.given))
+        for (name, _, own_weights), expected in zip(located, settings.sums, strict=True):
             if own_weights.sha256 != expected:
                 raise RunError(
-                    f"the weights of the extractor {choice.name} have the sha256 {own_weights.sha256} on a worker, and "
+                    f"the weights of the extractor {name} have the sha256 {own_weights.sha256} on a worker, and "
                     f"{expected} on the machine that started the job; give all machines the same files."
                 )
-        self._extractor = ShardExtractor(config, chosen, weights_here, settings.making)
+        self._extractor = ShardExtractor(config, located, settings.making)
 
     def extract(self, task: VideosTask) -> Done:
         """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""

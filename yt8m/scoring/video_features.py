@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from yt8m import extractors, options, registry
 from yt8m.datasets.extract import choose, weights
-from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings, describe_extractors, entry_of
+from yt8m.datasets.extract.computing import (
+    Chosen,
+    Clip,
+    Computer,
+    Features,
+    Located,
+    Settings,
+    describe_extractors,
+    entry_of,
+    locate,
+)
 from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
@@ -31,8 +41,7 @@ class VideoFeatures(Closing):
 
     Args:
       entries: the extractors, as manifests name them.
-      chosen: the same extractors, with the paths of their weights.
-      weights_of: their weights.
+      located: the same extractors, with their weights.
       jobs: processes that decode.
       is_scored: whether a video is extracted as a whole, to be scored in windows; by default its first frames are, as
         many as the entries say.
@@ -43,18 +52,12 @@ class VideoFeatures(Closing):
     """
 
     def __init__(
-        self,
-        entries: Sequence[Entry],
-        chosen: Sequence[Chosen],
-        weights_of: Sequence[weights.Weights],
-        jobs: int = 1,
-        *,
-        is_scored: bool = False,
+        self, entries: Sequence[Entry], located: Sequence[Located], jobs: int = 1, *, is_scored: bool = False
     ) -> None:
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
         settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
-        self._computer = Computer(chosen, weights_of, settings, is_new=not is_scored)
+        self._computer = Computer(located, settings, is_new=not is_scored)
         self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
     def close(self) -> None:
@@ -107,31 +110,29 @@ def for_model(
       RunError: weights cannot be fetched.
     """
     if names or not takes.extractors:
-        entries, chosen, weights_of = _choose_by_name(takes, names, flags)
+        entries, located = _choose_by_name(takes, names, flags)
     else:
         entries = _wanted(takes, takes.extractors)
         refuse_code(takes.folder, entries, flags, is_trusted=trust_code or takes.is_own)
-        chosen = [_again(takes, extractor_entry, flags) for extractor_entry in entries]
-        weights_of = [weights.find(extractor_entry.extractor, extractor_entry.name) for extractor_entry in chosen]
-        for entry, of_one in zip(entries, weights_of, strict=True):
-            refuse_other_weights(takes.folder, entry, of_one)
-    return VideoFeatures(entries, chosen, weights_of, is_scored=True)
+        located = locate(_again(takes, entry, flags) for entry in entries)
+        for entry, extractor in zip(entries, located, strict=True):
+            refuse_other_weights(takes.folder, entry, extractor.weights)
+    return VideoFeatures(entries, located, is_scored=True)
 
 
 def _choose_by_name(
     takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
-) -> tuple[Sequence[Entry], list[Chosen], list[weights.Weights]]:
+) -> tuple[Sequence[Entry], list[Located]]:
     if not names:
         raise UsageError(
             f"{takes.folder} does not say by which extractors its features {', '.join(takes.format.sizes())} were "
             "made, because its records are not from `yt8m extract`. Name them by --extractors, such as "
             "inception,vggish for features of YouTube-8M."
         )
-    chosen = choose(names, flags)
-    weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
-    entries = describe_extractors(chosen, weights_of, [choice.extractor.bytes_range for choice in chosen], Settings())
+    located = locate(choose(names, flags))
+    entries = describe_extractors(located, [each.extractor.bytes_range for each in located], Settings())
     _wanted(takes, entries)
-    return entries, chosen, weights_of
+    return entries, located
 
 
 def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
@@ -206,9 +207,8 @@ def extract(
     Raises:
       UsageError, RunError: see `choose` and `weights.find`.
     """
-    chosen = choose(names, flags)
-    weights_of = [weights.find(choice.extractor, choice.name) for choice in chosen]
-    entries = describe_extractors(chosen, weights_of, [None for _ in chosen], settings)
-    with VideoFeatures(entries, chosen, weights_of, jobs=jobs) as source:
+    located = locate(choose(names, flags))
+    entries = describe_extractors(located, [None for _ in located], settings)
+    with VideoFeatures(entries, located, jobs=jobs) as source:
         for path, features in source.of_videos(paths):
-            yield path, features, [choice.extractor.feature for choice in chosen]
+            yield path, features, [each.extractor.feature for each in located]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from yt8m import extractors
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
-from yt8m.datasets.extract.computing import Settings, describe_extractors
+from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import refuse_used
@@ -78,14 +78,14 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     """
     refuse_used(config.out)
     prompts = read_prompts(config.classes, config.template)
-    chosen = choose((config.extractor,), settings)
-    extractor = chosen[0].extractor
+    (chosen,) = choose((config.extractor,), settings)
+    extractor = chosen.extractor
     if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
         raise UsageError(f"--extractor={config.extractor}: expected hf:NAME with its pooled output.")
-    files = weights.find(extractor, config.extractor)
-    classifier = text_classifier(extractor, files.paths["hf_model"], list(prompts.values()))
+    (located,) = locate([chosen])
+    classifier = text_classifier(extractor, located.weights.paths["hf_model"], list(prompts.values()))
     width, count = classifier.weights.shape
-    entries = describe_extractors(chosen, [files], [None], Settings(config.frames_per_second, config.max_frames))
+    entries = describe_extractors([located], [None], Settings(config.frames_per_second, config.max_frames))
     data = DataConfig(
         feature_names=(f"mean_{extractor.feature}",),
         feature_sizes=(width,),

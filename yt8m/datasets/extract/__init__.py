@@ -19,7 +19,7 @@ import numpy as np
 from yt8m import extractors, options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
-from yt8m.datasets.extract.computing import Chosen, Clip, describe_extractors
+from yt8m.datasets.extract.computing import Chosen, Clip, describe_extractors, locate
 from yt8m.datasets.extract.shard_extraction import (
     Journal,
     ProgressLine,
@@ -184,8 +184,7 @@ class Extraction:
     """
 
     def __init__(self, config: ExtractConfig, chosen: Sequence[Chosen]) -> None:
-        self._config, self._chosen = config, chosen
-        self._weights = [weights.find(choice.extractor, choice.name) for choice in chosen]
+        self._config, self._located = config, locate(chosen)
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
         table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
@@ -263,7 +262,7 @@ class Extraction:
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
-        return describe_extractors(self._chosen, self._weights, fixed_ranges, settings_of(self._config))
+        return describe_extractors(self._located, fixed_ranges, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
@@ -279,7 +278,7 @@ class Extraction:
         making = {level: output.making for level, output in outputs.items()}
         if LEARNED in self._ranges:
             making = {"frame": journal.floats}
-        with ShardExtractor(self._config, self._chosen, self._weights, making) as extractor:
+        with ShardExtractor(self._config, self._located, making) as extractor:
             try:
                 self._refuse_many_bad(journal)
                 self._fill(unfinished, extractor, journal)

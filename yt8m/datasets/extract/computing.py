@@ -53,6 +53,24 @@ class Chosen(NamedTuple):
     extractor: Extractor
 
 
+class Located(NamedTuple):
+    """An extractor whose weights are on this machine.
+
+    Attributes:
+      name, extractor: see `Chosen`.
+      weights: its weights.
+    """
+
+    name: str
+    extractor: Extractor
+    weights: weights.Weights
+
+
+def locate(chosen: Iterable[Chosen]) -> list[Located]:
+    """The extractors with their weights; raises like `weights.find`."""
+    return [Located(name, extractor, weights.find(extractor, name)) for name, extractor in chosen]
+
+
 class Clip(NamedTuple):
     """A video, or a part of one.
 
@@ -100,8 +118,7 @@ class Computer(Closing):
     """The opened extractors. Use it in a `with` block.
 
     Args:
-      chosen: the extractors.
-      weights_of: the weights of each.
+      located: the extractors.
       settings: see `Settings`.
       is_new: whether the user gave the settings of the extractors now, so that those without effect are refused.
 
@@ -112,19 +129,11 @@ class Computer(Closing):
       UsageError: a setting has no effect.
     """
 
-    def __init__(
-        self,
-        chosen: Sequence[Chosen],
-        weights_of: Sequence[weights.Weights],
-        settings: Settings,
-        *,
-        is_new: bool = True,
-    ) -> None:
-        self._extractors, self._settings = [extractor_of_choice.extractor for extractor_of_choice in chosen], settings
+    def __init__(self, located: Sequence[Located], settings: Settings, *, is_new: bool = True) -> None:
+        self._extractors, self._settings = [each.extractor for each in located], settings
         with contextlib.ExitStack() as opening:
             self._computes: list[Compute] = [
-                opening.enter_context(extractor_of_choice.open(of_one.paths))
-                for extractor_of_choice, of_one in zip(self._extractors, weights_of, strict=True)
+                opening.enter_context(each.extractor.open(each.weights.paths)) for each in located
             ]
             self._forms = [
                 compute.form if isinstance(compute, OpenedExtractor) else extractor.form
@@ -295,22 +304,20 @@ def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str,
 
 
 def describe_extractors(
-    chosen: Sequence[Chosen], weights_of: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
+    located: Sequence[Located], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
     """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
     shared = dict(frames_per_second=settings.per_second, max_frames=settings.most)
     return [
         {
-            "name": choice.name,
-            "feature": choice.extractor.feature,
+            "name": name,
+            "feature": extractor.feature,
             "range": None if bounds is None else list(bounds),
             **shared,
-            "settings": {
-                name: _plain(value) for name, value in {**choice.extractor.settings(), **of_one.settings}.items()
-            },
-            "weights": of_one.sha256,
+            "settings": {key: _plain(value) for key, value in {**extractor.settings(), **files.settings}.items()},
+            "weights": files.sha256,
         }
-        for choice, of_one, bounds in zip(chosen, weights_of, ranges, strict=True)
+        for (name, extractor, files), bounds in zip(located, ranges, strict=True)
     ]
 
 

@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage, terminal
-from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Settings
-from yt8m.datasets.extract.weights import Weights
+from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Located, Settings
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Noted, Output, RecordsProgress, WrittenShard
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -179,8 +178,7 @@ class ShardExtractor(Closing):
 
     Args:
       config: the flags.
-      chosen: the extractors.
-      weights_of: the weights of each.
+      located: the extractors.
       making: {level: the folder that its shards are written to}.
 
     Attributes:
@@ -188,14 +186,12 @@ class ShardExtractor(Closing):
       sizes: number of values of each feature.
     """
 
-    def __init__(
-        self, config: ExtractConfig, chosen: Sequence[Chosen], weights_of: Sequence[Weights], making: Mapping[str, str]
-    ) -> None:
+    def __init__(self, config: ExtractConfig, located: Sequence[Located], making: Mapping[str, str]) -> None:
         self._config, self.making = config, making
-        self._features = [choice.extractor.feature for choice in chosen]
-        ranges = ranges_of(config.ranges, chosen)
-        self._ranges = [None] * len(chosen) if LEARNED in ranges else ranges  # until they are learned
-        self._computer = Computer(chosen, weights_of, settings_of(config))
+        self._features = [each.extractor.feature for each in located]
+        ranges = ranges_of(config.ranges, located)
+        self._ranges = [None] * len(located) if LEARNED in ranges else ranges  # until they are learned
+        self._computer = Computer(located, settings_of(config))
         self.sizes = self._computer.sizes
 
     def close(self) -> None:
@@ -256,7 +252,7 @@ def settings_of(config: ExtractConfig) -> Settings:
     return Settings(config.frames_per_second, config.max_frames, config.batch_size)
 
 
-def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen]) -> list[Any]:
+def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen | Located]) -> list[Any]:
     """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
     return parse_ranges(written or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 
