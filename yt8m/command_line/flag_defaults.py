@@ -86,8 +86,7 @@ def start_named_in(words: Sequence[str]) -> Start:
         return Start()
     if storage.is_dir(path):
         path = storage.join(path, run_dir.CONFIG)
-    if not storage.exists(path):
-        raise UsageError(f"--config={path}: there is no such file; name the {run_dir.CONFIG} of a run.")
+    storage.refuse_missing(path, "config", f"name the {run_dir.CONFIG} of a run")
     return Start(path, run_dir.read_config(path, trust_code=find_switch("trust_code", words)))
 
 

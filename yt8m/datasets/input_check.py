@@ -210,10 +210,7 @@ def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
 def _manifest(files: Sequence[str], data: DataConfig) -> Manifest:
     if not data.manifest:
         return manifest.find(files)
-    if not storage.exists(data.manifest):
-        raise UsageError(
-            f"--manifest={data.manifest}: there is no such file; yt8m verify FILES --manifest=... writes it."
-        )
+    storage.refuse_missing(data.manifest, "manifest", "yt8m verify FILES --manifest=... writes it")
     return manifest.read(data.manifest)
 
 

@@ -16,6 +16,7 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export import model_card
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
 from yt8m.lazy import tf
@@ -25,6 +26,7 @@ from yt8m.records import vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat, usual_range
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import sending
 from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
@@ -215,6 +217,32 @@ def write_inference_model(
         if is_own:
             run_dir.note_own(folder, storage.read_bytes(os.path.join(part, f"{INFERENCE_MODEL}.meta")))
     return storage.join(folder, INFERENCE_MODEL)
+
+
+def write_model_of_run(
+    folder: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary, evaluated_in: str, step: int
+) -> str:
+    """Writes the inference model of a run, with its card; returns the prefix of the files.
+
+    Args:
+      folder: path of the folder, local or gs://.
+      model: the run and its checkpoint.
+      modeler: the model.
+      names: the model's own vocabulary.
+      evaluated_in: the folder with the results of the run's evaluation, for the card.
+      step: the step of the checkpoint.
+    """
+    run = model.run
+    return write_inference_model(
+        folder,
+        model.weights,
+        modeler,
+        frame_features=run.config.data.frame_features,
+        moving_average_decay=run.config.optimizer.moving_average_decay,
+        names=names,
+        describe=model_card.describing(run.config, names, evaluated_in, step),
+        is_own=run.is_own,
+    )
 
 
 def _relative_state(folder: str) -> None:

@@ -73,8 +73,7 @@ def read_renames(path: str) -> dict[str, str]:
     Raises:
       UsageError: there is no such file, it is no CSV file, a line has not two names, or a name is there twice.
     """
-    if not storage.exists(path):
-        raise UsageError(f"--rename={path}: there is no such file; expected a CSV file with the columns old,new.")
+    storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     try:
         lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
         header, *rows = [[field.strip() for field in fields] for fields in lines if fields] or [[]]

@@ -32,7 +32,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
@@ -213,8 +213,8 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
     Raises:
       UsageError: there is no file `path_in_flag`.
     """
-    if path_in_flag and not storage.exists(path_in_flag):
-        raise UsageError(f"--thresholds={path_in_flag}: there is no such file; `yt8m eval --report` writes it.")
+    if path_in_flag:
+        storage.refuse_missing(path_in_flag, "thresholds", "`yt8m eval --report` writes it")
     usual = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
     for path in [path_in_flag] if path_in_flag else usual:
         if storage.exists(path):

@@ -141,10 +141,8 @@ def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
       UsageError: the named file does not exist or numbers the classes differently, or for the reason of `find`.
       RunError: the file is not a vocabulary.
     """
-    if path_in_flag and not storage.exists(path_in_flag):
-        raise UsageError(
-            f"--vocabulary={path_in_flag}: there is no such file; expected a CSV file with the columns index,name."
-        )
+    if path_in_flag:
+        storage.refuse_missing(path_in_flag, "vocabulary", "expected a CSV file with the columns index,name")
     path = path_in_flag or find(files)
     vocabulary = read(path) if path else of_names(())
     for file in _of_folders(files) if path_in_flag else ():

@@ -94,8 +94,7 @@ def _say(
 def _rows(path: str) -> Iterator[_MediaRow]:
     if not path:
         return
-    if not storage.exists(path):
-        raise UsageError(f"--media={path}: there is no such file; {_EXPECTED}.")
+    storage.refuse_missing(path, "media", _EXPECTED)
     try:
         rows = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
         header = [name.strip().lower() for name in next(rows, [])]

@@ -22,8 +22,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.requirements import Requirement, parse_requirements, with_keys
-from yt8m.export import derived_runs, model_card
-from yt8m.export.saved_model import write_inference_model
+from yt8m.export import derived_runs
+from yt8m.export.saved_model import write_model_of_run
 from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -163,7 +163,7 @@ def _evaluated(
             _write_names(config, results.folder, task.names)
             if config.report:
                 _write_page(results.folder, done, run, config.media)
-            _keep(config, model.run, results.folder, done, task)
+            _keep(config, model, results.folder, done, task)
             if config.calibrated_run and done.chosen:
                 made_of = (model.run, checkpoint, done.calibration, done.chosen.points, done.names)
                 derived_runs.write_calibrated(config.calibrated_run, *made_of)
@@ -373,18 +373,10 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
     report_writer.write([folder], report_writer.ReportConfig(media=media))
 
 
-def _keep(config: EvalConfig, run: OpenedRun, folder: str, done: Evaluated, task: EvaluationTask) -> None:
+def _keep(config: EvalConfig, model: TrainedModel, folder: str, done: Evaluated, task: EvaluationTask) -> None:
     """Writes the inference model. With --keep_best also keeps the best checkpoint."""
-    prefix = write_inference_model(
-        storage.join(folder, "inference_model"),
-        done.checkpoint,
-        task.modeler,
-        frame_features=run.config.data.frame_features,
-        moving_average_decay=run.config.optimizer.moving_average_decay,
-        names=task.names,
-        describe=model_card.describing(run.config, task.names, folder, done.step),
-        is_own=run.is_own,
-    )
+    inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
+    prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, done.step)
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:
         keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))

@@ -18,8 +18,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, write_lists
-from yt8m.export import model_card
-from yt8m.export.saved_model import write_inference_model
+from yt8m.export.saved_model import write_model_of_run
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import archive, trained_model
@@ -129,16 +128,7 @@ def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabula
     run = model.run
     folder = storage.join(run.folder, INFERENCE_MODEL)
     if not model.is_file:
-        write_inference_model(
-            folder,
-            model.weights,
-            modeler,
-            frame_features=run.config.data.frame_features,
-            moving_average_decay=run.config.optimizer.moving_average_decay,
-            names=names,
-            describe=model_card.describing(run.config, names, run.folder, model.step),
-            is_own=run.is_own,
-        )
+        write_model_of_run(folder, model, modeler, names, run.folder, model.step)
         run_dir.write(folder, run.config, names, is_own=run.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)

@@ -132,6 +132,12 @@ def exists(path: Path) -> bool:
     return _store(path).exists(os.fspath(path))
 
 
+def refuse_missing(path: Path, flag: str, hint: str = "") -> None:
+    """Refuses a file that does not exist; raises `UsageError`, with the flag that names it and perhaps a hint."""
+    if not exists(path):
+        raise UsageError(f"--{flag}={path}: there is no such file{f'; {hint}' if hint else ''}.")
+
+
 def is_dir(path: Path) -> bool:
     """Whether `path` is a folder."""
     return _store(path).is_dir(os.fspath(path))

@@ -48,8 +48,7 @@ def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
 
 
 def _predictions(path: str, num_classes: int) -> PredictionTeacher:
-    if not storage.exists(path):
-        raise UsageError(f"--distill_from={path}: there is no such file.")
+    storage.refuse_missing(path, "distill_from")
     count = 0
     for row in prediction_files.read_predictions(path, num_classes):
         if not _is_found(row.video_id):

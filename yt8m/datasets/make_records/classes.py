@@ -88,8 +88,7 @@ def known_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
     old = vocabulary.read(path) if storage.exists(path) else None
     if not path_in_flag:
         return old
-    if not storage.exists(path_in_flag):
-        raise UsageError(f"--vocabulary={path_in_flag}: there is no such file.")
+    storage.refuse_missing(path_in_flag, "vocabulary")
     new = vocabulary.read(path_in_flag)
     if old is not None and new.first_difference(old) != len(old):
         remedy = "Add new classes at the end, or name another folder as --out."

@@ -84,8 +84,7 @@ def read_decisions(path: str) -> list[Decision]:
       UsageError: there is no such file, or it lacks a column.
       RunError: a row cannot be read, or contradicts another one; the message names the line.
     """
-    if not storage.exists(path):
-        raise UsageError(f"--corrections={path}: there is no such file; `yt8m audit` writes a decisions.csv.")
+    storage.refuse_missing(path, "corrections", "`yt8m audit` writes a decisions.csv")
     try:
         text = storage.read_text(path).removeprefix("\ufeff")
         separator = max(",;\t", key=text.partition("\n")[0].count)
@@ -221,8 +220,7 @@ def read_answers(path: str) -> dict[str, Answer]:
       UsageError: there is no such file.
       RunError: the file is no such export; the message names the task.
     """
-    if not storage.exists(path):
-        raise UsageError(f"--labels={path}: there is no such file; expected Label Studio's JSON export.")
+    storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
     try:
         tasks = storage.parse_json(storage.read_text(path).removeprefix("\ufeff"))
     except ValueError as error:
