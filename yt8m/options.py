@@ -341,9 +341,15 @@ class Checked:
 
     shapes: ClassVar[Shapes | None] = None
 
-    def __init_subclass__(cls, shapes: Shapes | None = None) -> None:
-        """Declares what the options of the class shape; an option with `shapes` of its own keeps them. See `option`."""
+    def __init_subclass__(cls, shapes: Shapes | None = None, is_common: bool = False) -> None:
+        """Declares what the options of the class shape, and whether all of them are common; see `option`.
+
+        An option with `shapes` of its own keeps them.
+        """
         cls.shapes = shapes or cls.shapes
+        for field in vars(cls).values() if is_common else ():
+            if isinstance(field, dataclasses.Field) and field.metadata:
+                field.metadata = types.MappingProxyType({**field.metadata, "is_common": True})
 
     def __post_init__(self) -> None:
         check(self)

@@ -61,36 +61,25 @@ class PassConfig(DamagePolicy):
 
 
 @dataclass(frozen=True)
-class EvalConfig(PassConfig, OfCheckpoint):
+class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = same_as(DataConfig, "data_pattern")
-    eval_dir: str = path_option("folder for the results; by default train_dir", is_common=True)
-    segment_labels: bool = option(
-        False, "evaluate on the rated segments of frame records", is_common=True, needs_run=True
-    )
+    eval_dir: str = path_option("folder for the results; by default train_dir")
+    segment_labels: bool = option(False, "evaluate on the rated segments of frame records", needs_run=True)
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
-    run_once: bool = option(
-        False, "evaluate the newest checkpoint and end, rather than wait for the next", is_common=True
-    )
-    top_k: int = option(AMONG, "number of best predictions of each video that metrics use", minimum=1, is_common=True)
-    keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", is_common=True, needs_run=True)
+    run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
+    top_k: int = option(AMONG, "number of best predictions of each video that metrics use", minimum=1)
+    keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", needs_run=True)
     report: bool = option(
-        False,
-        "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv",
-        is_common=True,
-        needs_run=True,
+        False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv", needs_run=True
     )
     media: str = path_option(
         "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)",
         needs="report",
-        is_common=True,
     )
     min_positives: int = option(
-        5,
-        "number of labels that a class needs for a threshold of its own; other classes share one",
-        minimum=1,
-        is_common=True,
+        5, "number of labels that a class needs for a threshold of its own; other classes share one", minimum=1
     )
     target_precision: float | None = option(
         None,
@@ -98,7 +87,6 @@ class EvalConfig(PassConfig, OfCheckpoint):
         minimum=0.01,
         maximum=0.9999,
         needs="report",
-        is_common=True,
     )
     confidence: float = option(
         0.9,
@@ -106,31 +94,27 @@ class EvalConfig(PassConfig, OfCheckpoint):
         minimum=0.5,
         maximum=0.9999,
         needs="target_precision",
-        is_common=True,
     )
     precision_of: str = option(
         "class",
         "what has the target precision: each class by itself (class), or all tags together, by one threshold (all)",
         choices=("class", "all"),
         needs="target_precision",
-        is_common=True,
     )
     calibrated_run: str = path_option(
         "folder of a run to write: this LogisticModel with scores that are probabilities, by a slope and an intercept "
         "fitted to the evaluated videos",
         needs="report",
-        is_common=True,
         needs_run=True,
     )
     require: tuple[str, ...] = option(
         (),
         "such as 'gap>=0.82,map_tail>=0.1': ends with status 1 unless the whole 95 % interval of each metric is so",
         needs="run_once",
-        is_common=True,
         needs_run=True,
     )
     metrics: tuple[str, ...] = option(
-        (), "metrics of your own, as package.module:Class, separated by commas", is_code=True, is_common=True
+        (), "metrics of your own, as package.module:Class, separated by commas", is_code=True
     )
 
     def __post_init__(self) -> None:
@@ -293,24 +277,19 @@ class AverageConfig(OfRun):
 
 
 @dataclass(frozen=True)
-class ImportConfig(Checked):
+class ImportConfig(Checked, is_common=True):
     """Import of a checkpoint that the code of another group wrote."""
 
     source: str = option(
-        "",
-        f"whose code wrote the checkpoint ({' or '.join(published.SOURCES)})",
-        flag="from",
-        is_required=True,
-        is_common=True,
+        "", f"whose code wrote the checkpoint ({' or '.join(published.SOURCES)})", flag="from", is_required=True
     )
     checkpoint: str = path_option(
         "the checkpoint, such as run/model.ckpt-700000: its prefix, one of its files, or the folder of its run",
         is_required=True,
-        is_common=True,
     )
-    out: str = path_option("folder of the run to write, which must not exist yet", is_required=True, is_common=True)
+    out: str = path_option("folder of the run to write, which must not exist yet", is_required=True)
     num_classes: int | None = option(
-        None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES, is_common=True
+        None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES
     )
 
 

@@ -11,24 +11,16 @@ from yt8m.options import Checked, option, path_option
 
 
 @dataclass(frozen=True)
-class AuditConfig(Checked):
+class AuditConfig(Checked, is_common=True):
     """The data to audit, and how. Models are trained with the flags of `yt8m train`."""
 
-    data: str = path_option(
-        "TFRecord files to audit, of all splits; commas between patterns", is_required=True, is_common=True
-    )
-    out: str = path_option("folder for what is found", shapes="nothing", is_required=True, is_common=True)
+    data: str = path_option("TFRecord files to audit, of all splits; commas between patterns", is_required=True)
+    out: str = path_option("folder for what is found", shapes="nothing", is_required=True)
     folds: int = option(
-        5,
-        "number of parts; the videos of each are scored by a model of the others",
-        minimum=2,
-        maximum=100,
-        is_common=True,
+        5, "number of parts; the videos of each are scored by a model of the others", minimum=2, maximum=100
     )
-    table: str = path_option(
-        "CSV or Parquet table with the columns id and that of --group_by", needs="group_by", is_common=True
-    )
-    group_by: str = option("", "column of --table whose equal values stay in one part", needs="table", is_common=True)
+    table: str = path_option("CSV or Parquet table with the columns id and that of --group_by", needs="group_by")
+    group_by: str = option("", "column of --table whose equal values stay in one part", needs="table")
     batch_size: int | None = same_as(
         DataConfig, "batch_size", default=None, help="examples per step [a 64th of the videos, from 16 to 1024]",
         shapes="variables",
@@ -38,18 +30,15 @@ class AuditConfig(Checked):
         shapes="variables",
     )  # fmt: skip
     min_chance: float = option(
-        0.1, "list labels that are wrong or missing with at least this chance", shapes="nothing", minimum=0.001,
-        maximum=1, is_common=True,
-    )  # fmt: skip
-    max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1, is_common=True)
-    similarity: float = option(
-        0.85,
-        "list pairs of videos that are at least so similar as near copies, up to 1",
-        minimum=0.1,
+        0.1,
+        "list labels that are wrong or missing with at least this chance",
+        shapes="nothing",
+        minimum=0.001,
         maximum=1,
-        is_common=True,
+    )
+    max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1)
+    similarity: float = option(
+        0.85, "list pairs of videos that are at least so similar as near copies, up to 1", minimum=0.1, maximum=1
     )
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
-    overwrite: bool = option(
-        False, "audit anew if the folder has an audit of other data or flags", shapes="nothing", is_common=True
-    )
+    overwrite: bool = option(False, "audit anew if the folder has an audit of other data or flags", shapes="nothing")
