@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from yt8m.errors import RunError
 from yt8m.records import data_format
-from yt8m.records.data_format import DataFormat, FeatureFormat, Range
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, Range, features_of
 
 CLIP, AUDIO = FeatureFormat("clip", 16, (-1.5, 3.0)), FeatureFormat("audio", 4)
 DATA = DataFormat("frame", (CLIP, AUDIO), False, 3, 300, (5, 0, 7))
@@ -104,3 +104,12 @@ def test_the_range_of_the_published_features() -> None:
     every = np.arange(256, dtype=np.uint8)
     np.testing.assert_allclose(data_format.dequantized(every, (-2, 2)), every / 255 * 4 + 4 / 512 - 2, atol=1e-6)
     assert (data_format.quantized(data_format.dequantized(every, (-2, 2)), (-2, 2)) == every).all()
+
+
+def test_features_have_the_given_ranges_or_those_of_youtube8m() -> None:
+    assert features_of("frame", ["rgb", "mine"], [4, 2], [(-1.0, 3.0), ()]) == (
+        FeatureFormat("rgb", 4, (-1.0, 3.0)),
+        FeatureFormat("mine", 2, None),
+    )
+    assert features_of("frame", ["rgb"], [4]) == (FeatureFormat("rgb", 4, PUBLISHED),)
+    assert features_of("video", ["mean_rgb"], [4]) == (FeatureFormat("mean_rgb", 4, None),)

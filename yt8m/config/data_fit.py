@@ -18,7 +18,7 @@ from yt8m.config.train_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
 from yt8m.records import discovery, manifest
-from yt8m.records.data_format import DataFormat, FeatureFormat, usual_range
+from yt8m.records.data_format import DataFormat, features_of, usual_range
 from yt8m.records.discovery import Found
 from yt8m.records.vocabulary import Vocabulary
 
@@ -29,11 +29,7 @@ _ALL = "--feature_names, --feature_sizes and --frame_features"
 def format_of(data: DataConfig) -> DataFormat:
     """The format of the records that the config describes."""
     level = "frame" if data.frame_features else "video"
-    ranges = data.feature_ranges or tuple(usual_range(level, name) or () for name in data.feature_names)
-    features = tuple(
-        FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
-        for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
-    )
+    features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
     return DataFormat(level, features, num_classes=data.num_classes)
 
 

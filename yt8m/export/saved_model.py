@@ -23,7 +23,7 @@ from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
 from yt8m.readers.base import zero_padding
 from yt8m.records import vocabulary
-from yt8m.records.data_format import DataFormat, FeatureFormat, usual_range
+from yt8m.records.data_format import DataFormat, features_of
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runs.trained_model import TrainedModel
@@ -122,9 +122,8 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
 def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dict[str, Any]:
     """The name of the model, what it takes, and whether a reader of the user's own parses the records."""
     level = "frame" if has_frames else "video"
-    ranges = getattr(reader, "feature_ranges", ()) or [usual_range(level, name) for name in reader.feature_names]
-    columns = zip(reader.feature_names, reader.feature_sizes, ranges, strict=True)
-    described = tuple(FeatureFormat(name, size, tuple(bounds) if bounds else None) for name, size, bounds in columns)
+    ranges = getattr(reader, "feature_ranges", ())
+    described = features_of(level, reader.feature_names, reader.feature_sizes, ranges)
     segments = bool(getattr(reader, "segment_labels", False))
     return dict(
         model="" if modeler.model is None else type(modeler.model).__name__,

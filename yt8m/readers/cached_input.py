@@ -19,7 +19,7 @@ from yt8m.readers.base import Reader
 from yt8m.readers.damage import Tolerance
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.cached_records import CachedRecords
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
+from yt8m.records.data_format import PUBLISHED, DataFormat, features_of
 from yt8m.records.shard_cache import ShardCache
 from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.types import Batch
@@ -167,12 +167,7 @@ def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: 
 def format_of(reader: Reader) -> DataFormat:
     """What a reader of YouTube-8M's records reads of a record."""
     level = "frame" if hasattr(reader, "max_frames") else "video"
-    ranges = [
-        (min(bounds), max(bounds)) if (bounds := reader.range_of(name)) else None for name in reader.feature_names
-    ]
-    if not reader.feature_ranges:
-        ranges = [usual_range(level, name) for name in reader.feature_names]
-    features = tuple(map(FeatureFormat, reader.feature_names, reader.feature_sizes, ranges))
+    features = features_of(level, reader.feature_names, reader.feature_sizes, reader.feature_ranges)
     if not getattr(reader, "segment_labels", False):
         return DataFormat(level, features, False, reader.num_classes, getattr(reader, "max_frames", None))
     # Rated segments may lie after the usual end of videos. A reader of all segments reads no labels.

@@ -50,6 +50,21 @@ class FeatureFormat(NamedTuple):
         return f"{self.name} of {self.size}" + (f" in {self.range[0]:g}..{self.range[1]:g}" if self.range else "")
 
 
+def features_of(
+    level: str, names: Sequence[str], sizes: Sequence[int], ranges: Sequence[Sequence[float]] = ()
+) -> tuple[FeatureFormat, ...]:
+    """The features of records of a level.
+
+    Args:
+      level: `video` or `frame`.
+      names, sizes: of the features.
+      ranges: for each feature the two ends of the range that its bytes stand for, or () for floats; without them,
+        features have YouTube-8M's ranges.
+    """
+    bounds = [(ends[0], ends[1]) if ends else None for ends in ranges] or [usual_range(level, name) for name in names]
+    return tuple(FeatureFormat(*column) for column in zip(names, sizes, bounds, strict=True))
+
+
 class DataFormat(NamedTuple):
     """The format of the records of a data set.
 
