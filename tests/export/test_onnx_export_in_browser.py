@@ -17,6 +17,7 @@ from yt8m import models
 from yt8m.config.train_config import ModelConfig
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx
+from yt8m.export.saved_model import ModelFacts
 
 pytestmark = pytest.mark.heavy
 
@@ -53,7 +54,7 @@ def test_a_model_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name:
     data = data_of(name)
     parts, checkpoint = small_exports.random_weights(tmp_path, data, ModelConfig(name, CASES[name].hyper_parameters))
     path = site.folder / f"{name}-{weights}.onnx"
-    export_onnx(str(path), checkpoint, data, parts.modeler, weights=weights)
+    export_onnx(str(path), checkpoint, data, parts.modeler, ModelFacts(weights=weights))
     lengths = LENGTHS if data.frame_features else (1,) * len(LENGTHS)
     draw = np.random.default_rng(1)
     features = [draw.normal(size=(len(lengths), max(lengths), size)).astype("f4") for size in data.feature_sizes]

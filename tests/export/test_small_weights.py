@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from laws import examples
 
 from yt8m import graph, models
-from yt8m.export.saved_model import write_inference_model
+from yt8m.export.saved_model import ModelFacts, write_inference_model
 from yt8m.export.small_weights import KINDS, pack
 from yt8m.lazy import tf
 from yt8m.video.modeler import VideoModeler
@@ -85,8 +85,8 @@ def test_a_model_in_few_bits_predicts_nearly_the_same(name: str, tmp_path: pathl
             str(tmp_path / kind),
             checkpoint,
             modeler,
+            ModelFacts(weights=kind),
             frame_features=has_frames,
-            weights=kind,
             describe=lambda _, parameters, seen=seen: seen.append(parameters),
         )
         found[kind], sizes[kind] = predict(prefix, raw, frames), size_of(prefix)
@@ -101,7 +101,9 @@ def test_the_file_shrinks_to_a_half_and_a_quarter(tmp_path: pathlib.Path) -> Non
     checkpoint = checkpoint_of(modeler, False, tmp_path)
     sizes = {
         kind: size_of(
-            write_inference_model(str(tmp_path / kind), checkpoint, modeler, frame_features=False, weights=kind)
+            write_inference_model(
+                str(tmp_path / kind), checkpoint, modeler, ModelFacts(weights=kind), frame_features=False
+            )
         )
         for kind in KINDS
     }

@@ -15,6 +15,7 @@ from yt8m.errors import UsageError
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
+from yt8m.export.saved_model import ModelFacts
 from yt8m.records import vocabulary
 
 
@@ -71,7 +72,7 @@ def test_the_page_knows_features_names_and_thresholds(tmp_path: pathlib.Path) ->
         checkpoint,
         data,
         parts.modeler,
-        names=vocabulary.of_names(names),
+        ModelFacts(names=vocabulary.of_names(names)),
         describe=lambda *_: {"thresholds.csv": text},
     )
     facts = web_page.page_facts(OnnxFile(path))

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from absl import logging
@@ -21,7 +20,7 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.export import model_card, onnx_file, web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
-from yt8m.export.saved_model import export_saved_model, refuse_used, replaced_folder, write_inference_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, replaced_folder, write_inference_model
 from yt8m.records import thresholds
 from yt8m.records.batches import read_records
 from yt8m.runs import trained_model
@@ -114,12 +113,9 @@ def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
         model.weights,
         run.data,
         model.modeler(run.data, "infer", config.top_k),
-        moving_average_decay=run.optimizer.moving_average_decay,
-        weights=config.weights,
+        ModelFacts.of_run(model.run, names, config.weights),
         input_type=config.input_type,
-        names=names,
         describe=describe,
-        is_own=model.run.is_own,
     )
 
 
@@ -141,24 +137,17 @@ def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
 
 def _write(folder: str, config: ExportConfig, model: TrainedModel, created: workload.Workload) -> int:
     """Writes the inference model and the SavedModel; returns the number of parameters."""
-    counts, run, checkpoint = list[int](), model.run.config, model.weights
-    shared: dict[str, Any] = {
-        "moving_average_decay": run.optimizer.moving_average_decay,
-        "weights": config.weights,
-        "names": created.names,
-        "is_own": model.run.is_own,
-    }
+    counts, facts = list[int](), ModelFacts.of_run(model.run, created.names, config.weights)
     inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
     write_inference_model(
         inference_model,
-        checkpoint,
+        model.weights,
         created.modeler,
-        frame_features=run.data.frame_features,
+        facts,
+        frame_features=model.run.config.data.frame_features,
         describe=lambda _, parameters: counts.append(parameters),
-        **shared,
     )
-    shared |= {"extractors": run.data.extractors, "default": config.signature}
-    export_saved_model(saved_model, checkpoint, created.reader, created.modeler, **shared)
+    export_saved_model(saved_model, model.weights, created.reader, created.modeler, facts, default=config.signature)
     return counts[0]
 
 

@@ -15,7 +15,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export.ensembles import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx
-from yt8m.export.saved_model import export_saved_model, write_inference_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import assign, name_of_weights
@@ -73,16 +73,17 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
         is_own = all(member.run.is_own for member in members)
+        facts = ModelFacts(names=names, extractors=extractors, is_own=is_own)
         if config.out:
-            export_saved_model(config.out, path, reader, modeler, names=names, extractors=extractors, is_own=is_own)
+            export_saved_model(config.out, path, reader, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)
         if config.output_onnx:
             data = dataclasses.replace(first.config.data, extractors=tuple(extractors))
-            export_onnx(config.output_onnx, path, data, modeler, names=names, is_own=is_own)
+            export_onnx(config.output_onnx, path, data, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.output_onnx)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
-            write_inference_model(inner, path, modeler, frame_features=has_frames, is_own=is_own)
+            write_inference_model(inner, path, modeler, facts, frame_features=has_frames)
             run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)

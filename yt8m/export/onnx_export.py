@@ -20,13 +20,12 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.export.onnx_file import ABOUT, FRAMES, NUM_FRAMES, SCORES, OnnxFile
-from yt8m.export.saved_model import masked_input
+from yt8m.export.saved_model import ModelFacts, masked_input
 from yt8m.export.small_weights import pack, restored
 from yt8m.lazy import tf
 from yt8m.readers import dequantize
 from yt8m.records import data_format, vocabulary
 from yt8m.records.data_format import DataFormat
-from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.video.modeler import VideoModeler
 
@@ -46,13 +45,10 @@ def export_onnx(
     checkpoint: str,
     data: DataConfig,
     modeler: VideoModeler,
+    facts: ModelFacts = ModelFacts(),  # noqa: B008 - it is never changed
     *,
-    moving_average_decay: float = 0.0,
-    weights: str = "float32",
     input_type: str = "float32",
-    names: Vocabulary | None = None,
     describe: Describe | None = None,
-    is_own: bool = False,
 ) -> int:
     """Writes the ONNX file `path` of the weights in `checkpoint`; whole or not at all. `onnx_file` describes it.
 
@@ -61,12 +57,10 @@ def export_onnx(
       checkpoint: path of a checkpoint of the model.
       data: what the model was trained on.
       modeler: the model.
-      moving_average_decay: above 0 if the run kept averages, which are then exported.
-      weights: the type to store weights in: float32 or int8.
+      facts: what the file keeps of the run; weights are stored as float32 or int8, and the extractors are those of
+        `data`.
       input_type: what `frames` holds: float32, or uint8 if all features are bytes in the records.
-      names: the model's own vocabulary.
       describe: called with the model and the number of its parameters; gives further texts for the metadata, by name.
-      is_own: whether this user trained the model here. Then the file is remembered as this user's own.
 
     Returns:
       The size of the file in bytes.
@@ -83,8 +77,8 @@ def export_onnx(
         "format": takes.as_json(),
         "extractors": data.extractors,
         "step": max(checkpoints.step_of(checkpoint), 0),
-        "is_averaged": moving_average_decay > 0,
-        "weights": weights,
+        "is_averaged": facts.moving_average_decay > 0,
+        "weights": facts.weights,
     }
 
     def build() -> None:
@@ -94,18 +88,20 @@ def export_onnx(
         predictions = modeler.predict_raw(*masked_input(floats, num_frames, data.frame_features)).predictions
         tf.identity(tf.cast(predictions, tf.float32), name=SCORES)
 
-    texts = {ABOUT: json.dumps(about)} | ({vocabulary.NAME: vocabulary.content_of(names).decode()} if names else {})
-    with plain_loops(), restored(build, checkpoint, moving_average_decay) as model:
+    texts = {ABOUT: json.dumps(about)} | (
+        {vocabulary.NAME: vocabulary.content_of(facts.names).decode()} if facts.names else {}
+    )
+    with plain_loops(), restored(build, checkpoint, facts.moving_average_decay) as model:
         content = converted(model.session, (FRAMES, NUM_FRAMES), SCORES)
         exact = OnnxFile(path, _with_texts(content, texts))
         _refuse_other_scores(model.session, exact, takes, input_type)
-    if weights == "int8":
+    if facts.weights == "int8":
         store_as_bytes(content)
     if describe is not None:
         texts |= describe(OnnxFile(path, _with_texts(content, texts)), model.parameters)
     content = _with_texts(content, texts)
     storage.write(path, content)
-    if is_own:
+    if facts.is_own:
         run_dir.note_own(path, content)
     return len(content)
 

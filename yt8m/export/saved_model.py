@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from yt8m import storage
 from yt8m.config import run_dir
@@ -26,6 +26,7 @@ from yt8m.records import vocabulary
 from yt8m.records.data_format import DataFormat, features_of
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
+from yt8m.runs.opened_run import OpenedRun
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import sending
 from yt8m.storage.local import LocalStore
@@ -37,19 +38,39 @@ ABOUT = "yt8m_about"  # the collection that describes the model, as JSON: see `_
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 
+class ModelFacts(NamedTuple):
+    """What an export keeps of the run that it is made of.
+
+    Attributes:
+      moving_average_decay: above 0 if the run kept averages, which are then exported.
+      weights: the type to store weights in: float32, float16 or int8.
+      names: the model's own vocabulary, which is written with the model.
+      extractors: what computed the features, as manifests name it; the model carries it along.
+      is_own: whether this user trained the model here. Then the export is remembered as this user's own.
+    """
+
+    moving_average_decay: float = 0.0
+    weights: str = "float32"
+    names: Vocabulary | None = None
+    extractors: Sequence[Mapping[str, Any]] = ()
+    is_own: bool = False
+
+    @classmethod
+    def of_run(cls, run: OpenedRun, names: Vocabulary, weights: str = "float32") -> ModelFacts:
+        """The facts of a run whose vocabulary is `names`."""
+        config = run.config
+        return cls(config.optimizer.moving_average_decay, weights, names, config.data.extractors, run.is_own)
+
+
 def export_saved_model(
     folder: str,
     checkpoint: str,
     reader: Reader,
     modeler: VideoModeler,
+    facts: ModelFacts = ModelFacts(),  # noqa: B008 - it is never changed
     *,
-    moving_average_decay: float = 0.0,
-    weights: str = "float32",
     default: str = RECORDS,
-    names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
-    extractors: Sequence[Mapping[str, Any]] = (),
-    is_own: bool = False,
 ) -> str:
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
@@ -65,14 +86,10 @@ def export_saved_model(
       checkpoint: path of a checkpoint of the model.
       reader: parses the records.
       modeler: the model.
-      moving_average_decay: above 0 if the run kept averages, which are then exported.
-      weights: the type to store weights in: float32, float16 or int8.
+      facts: what the export keeps of the run; the vocabulary becomes the asset `vocabulary.csv`.
       default: which of the two is also `serving_default`, which most programs ask for.
-      names: the model's own vocabulary, which becomes the asset `vocabulary.csv`.
       describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
-      extractors: what computed the features, as manifests name it; the model carries it along.
-      is_own: whether this user trained the model here. Then the export is remembered as this user's own.
 
     Returns:
       `folder`.
@@ -80,16 +97,19 @@ def export_saved_model(
 
     def build() -> dict[str, Any]:
         step = max(checkpoints.step_of(checkpoint), 0)
-        about = {"step": step, "is_averaged": moving_average_decay > 0, "extractors": list(extractors)}
+        about = {"step": step, "is_averaged": facts.moving_average_decay > 0, "extractors": list(facts.extractors)}
         collections.publish_format()
         signatures = _signatures(reader, modeler, about)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
-    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
-        _save(model.session, part, model.built, names)
+    with (
+        restored(build, checkpoint, facts.moving_average_decay, facts.weights) as model,
+        replaced_folder(folder) as part,
+    ):
+        _save(model.session, part, model.built, facts.names)
         if describe is not None:
             describe(part, model.parameters)
-        if is_own:
+        if facts.is_own:
             run_dir.note_own(folder, storage.read_bytes(os.path.join(part, FILE)))
     return folder
 
@@ -172,13 +192,10 @@ def write_inference_model(
     folder: str,
     checkpoint: str,
     modeler: VideoModeler,
+    facts: ModelFacts = ModelFacts(),  # noqa: B008 - it is never changed
     *,
     frame_features: bool,
-    moving_average_decay: float = 0.0,
-    weights: str = "float32",
-    names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
-    is_own: bool = False,
 ) -> str:
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
 
@@ -190,13 +207,10 @@ def write_inference_model(
       folder: path of the folder, local or gs://.
       checkpoint: path of a checkpoint of the model.
       modeler: the model.
+      facts: what the export keeps of the run; the vocabulary is written beside it, and the extractors are not.
       frame_features: whether the model takes frames.
-      moving_average_decay: above 0 if the run kept averages.
-      weights: the type to store weights in: float32, float16 or int8.
-      names: the model's own vocabulary, which is written beside it.
       describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
-      is_own: as for `export_saved_model`.
 
     Returns:
       The prefix of the files.
@@ -206,14 +220,17 @@ def write_inference_model(
         collections.publish_predict(modeler.predict_placeholders(frame_features))
         tf.train.get_or_create_global_step()
 
-    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
+    with (
+        restored(build, checkpoint, facts.moving_average_decay, facts.weights) as model,
+        replaced_folder(folder) as part,
+    ):
         tf.train.Saver().save(model.session, os.path.join(part, INFERENCE_MODEL))
         _relative_state(part)
-        if names:
-            vocabulary.write(os.path.join(part, vocabulary.NAME), names)
+        if facts.names:
+            vocabulary.write(os.path.join(part, vocabulary.NAME), facts.names)
         if describe is not None:
             describe(part, model.parameters)
-        if is_own:
+        if facts.is_own:
             run_dir.note_own(folder, storage.read_bytes(os.path.join(part, f"{INFERENCE_MODEL}.meta")))
     return storage.join(folder, INFERENCE_MODEL)
 
@@ -236,11 +253,9 @@ def write_model_of_run(
         folder,
         model.weights,
         modeler,
+        ModelFacts.of_run(run, names),
         frame_features=run.config.data.frame_features,
-        moving_average_decay=run.config.optimizer.moving_average_decay,
-        names=names,
         describe=model_card.describing(run.config, names, evaluated_in, step),
-        is_own=run.is_own,
     )
 
 

@@ -22,7 +22,7 @@ from yt8m.datasets.input_check import check_input
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
-from yt8m.export.saved_model import export_saved_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model
 from yt8m.options import shown
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -60,17 +60,11 @@ class Exporter:
         folder = self._folder(step)
         if storage.exists(storage.join(folder, "saved_model.pb")):
             return
-        export_saved_model(
-            folder,
-            checkpoint,
-            self._parts.reader,
-            self._parts.modeler,
-            moving_average_decay=self._config.optimizer.moving_average_decay,
-            names=self._parts.names,
-            extractors=self._config.data.extractors,
-            is_own=True,
-            describe=model_card.describing(self._config, self._parts.names, self._config.train_dir, step),
-        )
+        config, workload = self._config, self._parts
+        decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
+        facts = ModelFacts(decay, names=workload.names, extractors=extractors, is_own=True)
+        describe = model_card.describing(config, workload.names, config.train_dir, step)
+        export_saved_model(folder, checkpoint, workload.reader, workload.modeler, facts, describe=describe)
         logging.info("exported step %d to %s", step, folder)
 
     def publish(self, step: int) -> None:
