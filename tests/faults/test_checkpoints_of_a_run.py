@@ -51,7 +51,7 @@ def test_without_its_newest_data_all_three_programs_take_the_one_before(
     (copy / "checkpoint").write_bytes(b"\xffgarbage")
     assert evaluate(copy)["global_step"] == 6
     predict(copy)
-    assert "GOING ON FROM THE OLDER CHECKPOINT" in capfd.readouterr().err
+    assert "USING THE OLDER CHECKPOINT" in capfd.readouterr().err
     assert run(copy, "--max_steps=7") == 0
     assert (copy / "model.ckpt-7.index").exists()
 

@@ -68,7 +68,7 @@ def test_evaluation_and_inference(run: pathlib.Path, caplog: pytest.LogCaptureFi
     for mode in ("eval", "infer"):
         *_, summary = told(run, mode)
         assert (summary["bad_records"], summary["zeroed_values"]) == (1, 2)
-    assert f"1 bad records: left out are {run}/a.tfrecord from record 3 on" in "\n".join(caplog.messages)
+    assert f"1 bad records; not read: {run}/a.tfrecord from record 3 on" in "\n".join(caplog.messages)
     with (run / "out.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["VideoId", "LabelConfidencePairs"]

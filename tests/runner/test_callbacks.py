@@ -245,7 +245,7 @@ def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
 
     outcome = train(mode="eval", inputter=Inputter(data, 8, epochs=1))
     assert (outcome.status, outcome.global_step) == ("out_of_data", 4)
-    assert any("was deleted meanwhile" in line for line in lines())
+    assert any("was deleted while it was read" in line for line in lines())
 
 
 def test_averages_are_evaluated_where_they_were_kept(train: Callable, data: str) -> None:

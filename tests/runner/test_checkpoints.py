@@ -172,7 +172,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_loudly(
     outcome = train(max_steps=5)
     assert (outcome.status, outcome.global_step) == ("finished", 5)
     assert sum("DAMAGED CHECKPOINT" in line and "model.ckpt-6" in line for line in lines()) == 1
-    assert sum("GOING ON FROM THE OLDER CHECKPOINT" in line for line in lines()) == 1
+    assert sum("USING THE OLDER CHECKPOINT" in line for line in lines()) == 1
     # Trained over, the damaged step is whole again.
     assert train(max_steps=6).global_step == 6
     assert not checkpoints.problem_of(str(run / "model.ckpt-6"))
@@ -214,7 +214,7 @@ def test_never_a_fresh_start_over_checkpoints(train: Callable, tmp_path: pathlib
     before = sorted(path.name for path in (tmp_path / "run").iterdir())
     outcome = train(max_steps=4)
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
-    assert "none can be read" in outcome.message
+    assert "none of its checkpoints can be read" in outcome.message
     assert "--start_new_model" in outcome.message
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
 

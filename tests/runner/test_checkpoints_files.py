@@ -110,8 +110,8 @@ def test_what_cannot_be_removed_stays_with_a_warning(
     checkpoints._delete(str(tmp_path), ["model.ckpt-3.index"])
     checkpoints.sweep(str(tmp_path))
     assert lines() == [
-        "an old checkpoint stays: cannot remove model.ckpt-3.index",
-        "a file of a killed save stays: cannot remove model.ckpt-4.index.tempstate1",
+        "a file of an old checkpoint remains: cannot remove model.ckpt-3.index",
+        "a file of an unfinished save remains: cannot remove model.ckpt-4.index.tempstate1",
     ]
 
 
@@ -124,13 +124,15 @@ def test_a_checkpoint_is_gone_once_its_index_is(tmp_path: pathlib.Path) -> None:
 def test_no_fresh_start_where_a_run_was(tmp_path: pathlib.Path) -> None:
     checkpoints._refuse_a_fresh_start(str(tmp_path), ["cut short"])  # a first save that was cut short is no run
     put(tmp_path, "checkpoint")
-    with pytest.raises(RunError, match=r"none can be read: the file 'checkpoint' names some, but they are gone"):
+    with pytest.raises(RunError, match=r"can be read: the checkpoints that the file 'checkpoint' names are missing"):
         checkpoints._refuse_a_fresh_start(str(tmp_path), [])
     (tmp_path / "checkpoint").unlink()
     put(tmp_path, "model.ckpt-3.index")
     with pytest.raises(RunError) as refusal:
         checkpoints._refuse_a_fresh_start(str(tmp_path), ["a (no data)", "b (cut)"])
-    assert str(refusal.value).startswith(f"{tmp_path} holds checkpoints of a run and none can be read: a (no data); b")
+    assert str(refusal.value).startswith(
+        f"{tmp_path} holds a run, but none of its checkpoints can be read: a (no data); b"
+    )
     assert "--start_new_model" in str(refusal.value)
 
 

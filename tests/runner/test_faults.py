@@ -199,6 +199,6 @@ def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pat
         train(inputter=TinyInputter("rows", 8), batch_size_per_gpu=16)
     with pytest.raises(UsageError, match="unknown runner"):
         train(name="locl_runner")
-    with pytest.raises(UsageError, match="local_runner drives one tower"):
+    with pytest.raises(UsageError, match="local_runner supports one tower"):
         train(name="local_runner", gpu_count=2)
     assert not (tmp_path / "run").exists()

@@ -115,7 +115,7 @@ def test_moved_data_start_the_pass_anew_with_one_warning(
     once = {"inputter": TinyInputter(str(moved), 8, epochs=1), "signature": {"epochs": 1}}
     outcome = train(exact_resume=True, **once)
     assert (outcome.status, outcome.global_step) == ("out_of_data", 8)
-    assert sum("the pass starts again" in line for line in lines()) == 1
+    assert sum("the data are read from their beginning" in line for line in lines()) == 1
 
 
 @pytest.mark.parametrize("name", ["input-3.index", "input-3.data-00000-of-00001", "input-3.json"])
@@ -126,7 +126,7 @@ def test_a_position_that_cannot_be_read_starts_the_pass_anew(
     (tmp_path / "run" / name).write_bytes(b"\x00garbage")
     outcome = train(exact_resume=True, inputter=TinyInputter(data, 8, epochs=1))
     assert (outcome.status, outcome.global_step) == ("out_of_data", 8)
-    assert sum("the pass starts again" in line for line in lines()) == 1
+    assert sum("the data are read from their beginning" in line for line in lines()) == 1
 
 
 @pytest.mark.promise("C5")

@@ -157,11 +157,11 @@ def test_the_defaults_of_an_inputter() -> None:
 def test_every_tolerates_jumps_and_counts_from_where_it_fired() -> None:
     now = [0.0]
     often = Every(steps=10, seconds=60, clock=lambda: now[0])
-    often.fired(7)
+    often.restart(7)
     assert not often.due(9)
     assert often.due(10)
     assert often.due(13)
-    often.fired(13)
+    often.restart(13)
     assert not often.due(19)
     now[0] = 60.0
     assert often.due(14)

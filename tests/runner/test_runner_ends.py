@@ -81,5 +81,5 @@ def test_out_of_memory_in_one_tower_is_one_clear_message(train: Callable[..., Ou
     assert Greedy.towers == 2
     assert (outcome.status, outcome.exit_code, outcome.global_step) == ("failed", 1, 0)
     assert outcome.message.startswith("out of memory: ")
-    assert outcome.message.endswith("Use a smaller batch size, or fewer towers a device.")
+    assert outcome.message.endswith("Use a smaller batch size, or fewer towers per device.")
     assert "\n" not in outcome.message

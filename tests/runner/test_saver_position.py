@@ -79,11 +79,11 @@ def test_no_shard_is_read_twice_in_an_epoch(
     assert shards_of(rest).isdisjoint(shards_of(first[SHARDS * ROWS :]))
     assert max(Counter(rest).values()) == max(Counter(last).values()) == 1
     assert len(last) == SHARDS * ROWS
-    said = f"reading continues at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; {begun - SHARDS} begun shards"
+    said = f"reading continues at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; the first {begun - SHARDS} shards"
     assert sum(said in line for line in lines()) == 1
     assert ("with the graph saved there" in "".join(lines())) == (kind == "from its meta-graph")
     assert live(pattern) == []
-    assert any("nothing is left to read" in line for line in lines())
+    assert any("no data are left to read" in line for line in lines())
     assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS
 
 
@@ -106,7 +106,7 @@ def test_a_position_that_means_nothing_now_is_not_taken(
     pattern = f"{shards}/[0-4]*" if changed == "files" else f"{shards}/*"
     ids = live(pattern, epochs=1, seed=int(changed == "seed"))
     assert len(ids) == len(set(ids)) == (5 if changed == "files" else SHARDS) * ROWS
-    assert sum("the pass starts again" in line for line in lines()) == 1
+    assert sum("the data are read from their beginning" in line for line in lines()) == 1
 
 
 def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
@@ -126,8 +126,8 @@ def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     write(1000)  # names of other lengths, so the saved places are no borders of records
     ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
     assert Counter(ids) == Counter(f"{shard}.{1000 + row}" for shard in range(SHARDS) for row in range(ROWS))
-    (told,) = [line for line in lines() if "the pass starts again" in line]
-    assert "a shard was rewritten since: it has another size" in told
+    (told,) = [line for line in lines() if "the data are read from their beginning" in line]
+    assert "a shard has another size now: it was written again" in told
 
 
 @pytest.mark.heavy

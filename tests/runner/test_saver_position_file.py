@@ -49,9 +49,9 @@ def test_the_file_holds_what_was_begun_of_how_many(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("begun", "told"),
     [
-        (1, "epoch 1, shard 2 of 4; 1 begun shards"),
-        (4, "epoch 2, shard 1 of 4; 0 begun shards"),
-        (11, "epoch 3, shard 4 of 4; 3 begun shards"),
+        (1, "epoch 1, shard 2 of 4; the first 1 shards"),
+        (4, "epoch 2, shard 1 of 4; the first 0 shards"),
+        (11, "epoch 3, shard 4 of 4; the first 3 shards"),
     ],
 )
 def test_a_position_is_taken_up_and_told(
@@ -82,8 +82,11 @@ def test_after_the_last_epoch_nothing_is_left(
     ("content", "problem"),
     [
         (None, "there is no "),
-        ('{"step": 3}', "it belongs to --exact_resume"),
-        ('{"begun": 3, "data": "other", "shards": 4}', "it is of other files, another batch size, seed or shuffling"),
+        ('{"step": 3}', "it was saved with --exact_resume"),
+        (
+            '{"begun": 3, "data": "other", "shards": 4}',
+            "it belongs to other files, or to another batch size, seed or shuffling",
+        ),
         ('{"begun": 3}', "it is damaged"),
         ("{", "input-7.json cannot be read"),
         ("", "input-7.json cannot be read"),
@@ -103,9 +106,9 @@ def test_what_means_nothing_now_starts_the_pass_anew(
         (tmp_path / "input-7.json").write_text(content)
     assert position().resume(str(tmp_path), 7) == {Ops.begun: 0}
     (line,) = lines()
-    assert line.startswith("the position of step 7 in the data cannot be used (")
+    assert line.startswith("the position in the data of step 7 cannot be used (")
     assert problem in line
-    assert line.endswith("): the pass starts again")
+    assert line.endswith("): the data are read from their beginning")
 
 
 @pytest.mark.parametrize(

@@ -93,16 +93,16 @@ def test_another_metric_ranks_the_earlier_validations_again(
     assert history(three, "mine").since_best() == (1, {"step": 2, "loss": 2.0, "GAP": 0.5, "mine": 0.1})
     assert (three / "kept").read_text() == "model.ckpt-2 2 2.0 {'GAP': 0.5, 'mine': 0.1}"
     assert caplog.messages == [
-        "--best_metric is now loss, and was GAP: earlier validations are compared by the new one",
-        "--best_metric is now mine, and was loss: earlier validations are compared by the new one",
+        "--best_metric is now loss, and was GAP: the best of the earlier validations is chosen again",
+        "--best_metric is now mine, and was loss: the best of the earlier validations is chosen again",
     ]
 
 
 @pytest.mark.parametrize(
     ("metric", "why"),
     [
-        ("loss", ", and the checkpoint of step 3, which is the best by it, is gone"),
-        ("other", ", which they did not compute"),
+        ("loss", ", and the checkpoint that is best by it, of step 3, is gone"),
+        ("other", ", and they did not compute it"),
     ],
 )
 def test_another_metric_forgets_the_earlier_validations_if_none_can_be_the_best(

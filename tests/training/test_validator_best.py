@@ -165,7 +165,7 @@ def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
     more = ("--best_metric=MAP@100000 of rated pairs", "--max_steps=20", "--num_gpu=1")
     assert train.main([*words(folder, "unrated"), *more]) == 1
     said = capsys.readouterr().err
-    assert "--best_metric=MAP@100000 of rated pairs: the validation data do not give this metric. Give one of" in said
+    assert "--best_metric=MAP@100000 of rated pairs: this metric cannot be computed on the validation data." in said
     assert "GAP" in said.rpartition("Give one of")[2]
 
 
@@ -179,7 +179,7 @@ def test_a_resumed_run_chooses_its_best_by_the_new_metric_and_on_the_new_data(
     assert train.main(words(whole.parent, "changed", "--best_metric=PERR", "--patience=1")) == 0
     said = capsys.readouterr().err
     highest = max(former, key=lambda row: row["PERR"])
-    assert "--best_metric is now PERR, and was GAP: earlier validations are compared by the new one" in said
+    assert "--best_metric is now PERR, and was GAP: the best of the earlier validations is chosen again" in said
     assert (note(run)["step"], note(run)["metric"]) == (highest["step"], "PERR")
     assert {path.name for path in (run / "best").glob("*.index")} == {f"model.ckpt-{highest['step']}.index"}
     assert validations(run) == former
@@ -265,7 +265,7 @@ def test_a_signal_in_the_middle_of_a_validation_loses_nothing(
             training_run, "runner_config", lambda *given: dataclasses.replace(original(*given), stop_grace_seconds=300)
         )
         assert train.main(words(folder, "ended", *sudden)) == 128 + signal.SIGTERM
-    repeated = "the validation of step 20 is repeated when the run is resumed"
+    repeated = "the validation of step 20 was interrupted: a resumed run repeats it"
     # The signal may arrive after the last batch: then the validation is complete.
     assert repeated in capsys.readouterr().err or len(validations(folder / "ended")) == 2
     assert train.main(words(folder, "ended", *sudden)) == 0

@@ -31,16 +31,16 @@ runners.register(AllReduceRunner, "all_reduce_runner")
 def build(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
 ) -> Runner:
-    """The runner named `config.name`; if that is empty, it is chosen by the number of processes and towers.
+    """Makes the runner named `config.name`; an empty name chooses one by the number of processes and towers.
 
     Raises:
       UsageError: there is no such runner.
     """
-    name = config.name or _usual_name(config)
+    name = config.name or _default_name(config)
     return runners.get(name)(dataclasses.replace(config, name=name), inputter, modeler, callbacks)
 
 
-def _usual_name(config: RunnerConfig) -> str:
+def _default_name(config: RunnerConfig) -> str:
     if config.is_all_reduce:
         return "all_reduce_runner"
     if config.is_distributed:

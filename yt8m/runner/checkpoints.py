@@ -1,4 +1,4 @@
-"""Finds the checkpoints of a folder, checks which can be read, and deletes old ones."""
+"""Finds the checkpoints in a run's folder, checks which of them can be read, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ R = TypeVar("R")
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(
     rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})"
-    rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"  # under this name a checkpoint is written
+    rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"  # the hidden name under which a checkpoint is written
 )
-KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one per quarter of an hour is kept
+KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one checkpoint per quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(index|meta|json|data-\d+-of-\d+)")
 
 
 def sweep(model_dir: str) -> None:
-    """Removes the files of a save that was killed: they cannot be used, and may be large."""
+    """Removes the files of a save that was killed in the middle: they cannot be used, and may be large."""
     for name in storage.names_in(model_dir):
         if _UNFINISHED.fullmatch(name):
-            remove(model_dir, name, "a file of a killed save stays")
+            remove(model_dir, name, "a file of an unfinished save remains")
     for step, names in files_of(model_dir).items():
         if not _is_saved(names):
             logging.info("the save of step %d was not finished: its files are removed", step)
@@ -39,18 +39,18 @@ def sweep(model_dir: str) -> None:
 
 
 def path_of(model_dir: str, step: int, name: str = NAME) -> str:
-    """`model_dir/model.ckpt-N`."""
+    """The prefix of the checkpoint's files: `model_dir/model.ckpt-N` for step N."""
     return storage.join(model_dir, f"{name}-{step}")
 
 
 def step_of(checkpoint: str) -> int:
-    """The number at the end of a checkpoint's path; -1 if there is none."""
+    """The step N in the path `.../model.ckpt-N` of a checkpoint; -1 if the path does not end in a number."""
     tail = checkpoint.rpartition("-")[2]
     return int(tail) if tail.isdigit() else -1
 
 
 def files_of(model_dir: str) -> dict[int, list[str]]:
-    """The files of all checkpoints and positions, by step."""
+    """{step: names of its files in the folder}, of checkpoints and of saved positions in the data."""
     files: dict[int, list[str]] = {}
     for name in storage.names_in(model_dir):
         if match := _FILE.fullmatch(name):
@@ -59,24 +59,24 @@ def files_of(model_dir: str) -> dict[int, list[str]]:
 
 
 def steps_in(model_dir: str) -> list[int]:
-    """Steps that were saved, newest first; some of their files may be damaged or gone."""
+    """The steps of the folder's checkpoints, newest first; some of their files may be damaged or missing."""
     return sorted((step for step, names in files_of(model_dir).items() if _is_saved(names)), reverse=True)
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether these files include an index or a meta-graph, which are written after the data."""
+    """Whether these files of one step include an index or a meta-graph, which are written after the data."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
 def newest_readable(model_dir: str) -> str | None:
     """The newest checkpoint whose tensors can all be read; None if the folder has no checkpoints.
 
-    A damaged one is skipped with a warning in the log.
+    A damaged checkpoint is skipped, and the log says so.
 
     Raises:
-      RunError: there are checkpoints but none can be read. A new run would overwrite them.
+      RunError: there are checkpoints but none can be read; a new run would overwrite them.
     """
-    read_state(model_dir)  # called for its warning if the file is damaged
+    read_state(model_dir)  # logs a warning if the state file is damaged
     while True:
         steps = steps_in(model_dir)
         damaged: list[str] = []
@@ -84,10 +84,10 @@ def newest_readable(model_dir: str) -> str | None:
             problem = problem_of(path)
             if not problem:
                 if damaged:
-                    logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
+                    logging.warning("USING THE OLDER CHECKPOINT %s", path)
                 return path
             if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
-                break  # training has saved a newer one and deleted this one
+                break  # training deleted this checkpoint after it saved a newer one: look again
             damaged.append(f"{path} ({problem})")
             logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
         else:
@@ -96,19 +96,19 @@ def newest_readable(model_dir: str) -> str | None:
 
 
 def read_state(model_dir: str) -> Any:
-    """The CheckpointState in `model_dir`; None if there is none or, with a warning, if it is damaged."""
+    """The CheckpointState proto in `model_dir`; None if the file is missing, or damaged (which is logged)."""
     path = storage.join(model_dir, STATE)
     if not storage.exists(path):
         return None
     try:
         return _remote_state(path) if storage.is_remote(path) else tf.train.get_checkpoint_state(model_dir)
     except ValueError as error:  # UnicodeDecodeError is a ValueError
-        logging.warning("THE FILE %s IS DAMAGED and is left out: %s", path, error)
+        logging.warning("THE FILE %s IS DAMAGED and is ignored: %s", path, error)
         return None
 
 
 def _remote_state(path: str) -> Any:
-    """Reads a state file in a bucket as TensorFlow reads a local one: names become paths."""
+    """Reads a state file in a bucket, and makes the names in it paths, as TensorFlow does for a local file."""
     from google.protobuf import text_format
 
     state = tf.train.generate_checkpoint_state_proto(".", NAME)
@@ -123,43 +123,43 @@ def _remote_state(path: str) -> Any:
 
 
 def pointed_to(model_dir: str) -> str | None:
-    """The checkpoint that the state file names; None if it cannot be read. A save writes the state file last."""
+    """The checkpoint that the state file names as newest; None if it cannot be read. A save ends with that file."""
     state = read_state(model_dir)
     path = str(state.model_checkpoint_path) if state is not None else ""
     return path if path and not problem_of(path) else None
 
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
-    """Raises if the folder holds a run; a first save that was interrupted does not count as a run."""
+    """Raises `RunError` if the folder holds a run; an interrupted first save does not count as a run."""
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
-        problem = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
+        problem = "; ".join(damaged) or f"the checkpoints that the file {STATE!r} names are missing"
         raise RunError(
-            f"{model_dir} holds checkpoints of a run and none can be read: {problem}. "
-            "Restore one of them, or start again in another folder or with --start_new_model."
+            f"{model_dir} holds a run, but none of its checkpoints can be read: {problem}. "
+            "Restore a checkpoint, or start again in another folder or with --start_new_model."
         )
 
 
 def is_gone(checkpoint: str) -> bool:
-    """Whether the checkpoint was deleted and no local copy is held.
+    """Whether the checkpoint was deleted, and this process keeps no local copy of it.
 
-    Only the index is looked for, since it is deleted before the data.
+    A checkpoint without an index counts as deleted, because the index is deleted before the data.
     """
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
 def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
-    """Returns `use(model)`, or `use(find())` if training deleted a checkpoint meanwhile and there is a newer one.
+    """Returns `use(model)`, or `use(find())` if training replaced a checkpoint by a newer one while it was read.
 
-    A local copy of the newer checkpoint is held while it is read, so `use` is repeated only once.
+    The second call of `use` reads a local copy, which training cannot delete. So there is no third call.
 
     Args:
       model: an earlier result of `find`.
-      find: looks for checkpoints that can be read.
-      paths: lists the checkpoints in a result of `find`; a newer one has the index of the one that it replaces.
-      use: function that reads the found checkpoints; called again with newer ones.
+      find: finds one or several checkpoints that can be read.
+      paths: returns the paths of the checkpoints in a result of `find`, always in the same order.
+      use: reads the checkpoints of a result of `find`.
 
     Raises:
-      The error of `use`, if its checkpoints still exist or there is no newer one; also the errors of `find`.
+      The error of `use`, if its checkpoints still exist or there are no newer ones; also the errors of `find`.
     """
     try:
         return use(model)
@@ -176,53 +176,51 @@ def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
             if was_deleted
         ):
             raise
-    place = gone.index(True)
-    logging.warning("%s was deleted while it was read: taking %s", before[place], after[place])
-    return _held(newer, find, paths, use)
+    first_gone = gone.index(True)
+    logging.warning("%s was deleted while it was read: reading %s instead", before[first_gone], after[first_gone])
+    return _use_copies(newer, find, paths, use)
 
 
-def _held(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
+def _use_copies(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
+    """`use(model)` with local copies of its checkpoints; finds newer ones until all could be copied."""
     while True:
         with contextlib.ExitStack() as holding:
             try:
                 for path in paths(model):
                     holding.enter_context(copies.hold(path))
             except storage.NotFoundError:
-                pass  # the newer checkpoint was deleted too, before it could be held
+                pass  # this checkpoint was deleted too, before it was copied
             else:
                 return use(model)
         model = find()
 
 
 def problem_of(checkpoint: str) -> str:
-    """The reason why a checkpoint cannot be read; empty if it can.
-
-    All tensors are read, and their checksums checked.
-    """
+    """The reason why a checkpoint cannot be read; empty if all of its tensors can be read and match their checksums."""
     if is_gone(checkpoint):
         return "its .index is missing"
     try:
-        here = copies.copy_of(checkpoint)
+        local_path = copies.copy_of(checkpoint)
     except storage.NotFoundError:
-        return "it was deleted meanwhile"
+        return "it was deleted while it was copied"
     try:
-        reader = tf.train.load_checkpoint(here)
+        reader = tf.train.load_checkpoint(local_path)
         for tensor in reader.get_variable_to_shape_map():
             reader.get_tensor(tensor)
-    except Exception as error:  # the reader's binding raises errors of many types, even IndexError
+    except Exception as error:  # TensorFlow's reader raises errors of many types, even IndexError
         return first_line(error)
     return ""
 
 
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
-    """The steps to delete: all except the newest `keep`, and except one per quarter of an hour before those.
+    """The steps to delete: all except the newest `keep` steps and, before those, one step per quarter of an hour.
 
-    The steps give the order. If a step has an earlier time than its predecessor, the interval between them counts
-    as 0. So a clock that was put back does not prevent deletions.
+    If a step has an earlier time than the step before it, because the clock was set back, the interval between the two
+    counts as 0.
 
     Args:
-      times: when each step was saved, in seconds.
-      keep: number of newest steps that stay; 0 for all.
+      times: {step: when it was saved, in seconds}.
+      keep: number of newest steps to keep; 0 keeps all steps.
       last_preserved: the time of the newest quarter-hourly checkpoint, or of the start of the run.
 
     Returns:
@@ -232,9 +230,10 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
         return [], last_preserved
     passed = _passed(times)
     first = min(times)
+    # Steps up to `decided`, the newest quarter-hourly one, were kept for good.
     decided = min((step for step in times if times[step] == last_preserved), default=None)
     if decided is None and last_preserved > times[first]:
-        decided = first  # the last preserved one was deleted: the first remaining one replaces it
+        decided = first  # a user deleted the newest quarter-hourly step: the first remaining step replaces it
     since = last_preserved if decided is None else passed[decided]
     doomed = []
     for step in sorted(times)[:-keep]:
@@ -248,7 +247,7 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
 
 
 def _passed(times: Mapping[int, float]) -> dict[int, float]:
-    """`times` made monotonic: each jump back counts as an interval of 0."""
+    """`times` made monotonic in the steps: a negative interval between two steps becomes 0."""
     passed: dict[int, float] = {}
     before = now = times[min(times)]
     for step in sorted(times):
@@ -258,16 +257,16 @@ def _passed(times: Mapping[int, float]) -> dict[int, float]:
 
 
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
-    """Points the file `checkpoint` to `step`, whose files are on the disk, then deletes what is no longer kept.
+    """Writes the state file `checkpoint`, which names `step` as the newest, and deletes old checkpoints.
 
-    Only checkpoints up to `step` count: a newer one is damaged and was skipped.
+    Checkpoints of later steps than `step` are ignored: they are damaged, so the run resumed at an older step.
 
     Args:
       model_dir: the run's folder.
-      step: the step that was just saved.
-      keep: number of newest checkpoints that stay; 0 for all.
-      elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock
-        gives it, or 0 if the clock was put back.
+      step: the step that was just saved; its files are on the disk.
+      keep: number of newest checkpoints to keep; 0 keeps all.
+      elapsed: seconds since the previous save of this process; None at its first save, for which the wall clock is
+        read instead.
     """
     files, (saved_times, preserved) = files_of(model_dir), _times_in_state(model_dir)
     saved_times = {saved_step: when for saved_step, when in saved_times.items() if saved_step < step}
@@ -277,7 +276,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
     doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
     kept_steps = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(
-        ".",  # names without the folder, so that a run can be moved
+        ".",  # the file names checkpoints without their folder, so that the folder of a run can be moved
         f"{NAME}-{step}",
         [f"{NAME}-{saved_step}" for saved_step in kept_steps],
         [times[saved_step] for saved_step in kept_steps],
@@ -289,7 +288,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
 
 
 def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
-    """({step: time of its save}, last preserved time or 0), from the state file."""
+    """({step: when it was saved, in seconds}, `last_preserved` of `to_delete` or 0), from the state file."""
     state = read_state(model_dir)
     if state is None:
         return {}, 0.0
@@ -300,7 +299,7 @@ def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
 def _times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, saved_times: Mapping[int, float]
 ) -> dict[int, float]:
-    """When each checkpoint up to `step` was saved, from the state file, or else the file time of its index."""
+    """{step: when it was saved, in seconds} up to `step`: from `saved_times`, or else the file time of its index."""
     steps = {
         saved_step for saved_step, names in files.items() if saved_step < step and f"{NAME}-{saved_step}.index" in names
     }
@@ -311,15 +310,15 @@ def _times(
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
-    # The meta-graph is deleted first, then the index. If the process is killed in between, a complete checkpoint
+    # The meta-graph is deleted first, then the index. If the process is killed between the two, a usable checkpoint
     # without a meta-graph remains, which the next save deletes. If it is killed later, the next start removes the rest.
     for name in sorted(names, key=lambda name: (not name.endswith(".meta"), not name.endswith(".index"))):
-        remove(model_dir, name, "an old checkpoint stays")
+        remove(model_dir, name, "a file of an old checkpoint remains")
 
 
-def remove(model_dir: str, name: str, otherwise: str) -> None:
-    """Removes a file of the run; if that fails, logs the text `otherwise` and the reason."""
+def remove(model_dir: str, name: str, message: str) -> None:
+    """Removes the file `name` of the run; if that fails, logs `message` and the reason."""
     try:
         storage.remove(storage.join(model_dir, name))
     except RunError as error:
-        logging.warning("%s: %s", otherwise, error)
+        logging.warning("%s: %s", message, error)

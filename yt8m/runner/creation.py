@@ -1,6 +1,6 @@
-"""Creates the graph of a run and gives its variables their values.
+"""Creates the graph of a run, and gives its variables their values in a session.
 
-The graph comes from the checkpoint's meta-graph, or is built by code and filled from the checkpoint.
+The graph is imported from the checkpoint's meta-graph, or built by code; its values come from the checkpoint.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from yt8m.storage import copies, own_runs
 
 @dataclass(frozen=True)
 class CreatedGraph:
-    """A graph that a session can be opened on.
+    """A graph on which a session can be opened.
 
     Attributes:
-      ops: the handles of the graph; None if its builder keeps them.
-      saver: the saver of its variables; None in evaluation and inference, which save nothing.
+      ops: the handles of the graph; None if the caller keeps them.
+      saver: saves the variables; None in evaluation and inference, which save nothing.
       checkpoint: path of the checkpoint to restore; None for a new run.
-      restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
-      reason: why the graph was built by code although a checkpoint exists.
-      is_own: whether this user built the graph here; False if it was loaded from a file of unknown origin.
+      restorer: restores the checkpoint into a graph that code built; None if `saver` restores it.
+      reason: why the graph was built by code although a checkpoint exists; else empty.
+      is_own: whether this user's own runs made the graph; False if it was imported from a file of unknown origin.
     """
 
     ops: TrainOps | EvalOps
@@ -48,7 +48,7 @@ class CreatedGraph:
 
 
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
-    """All settings that shape the graph, as they are after JSON was written and read (tuples are lists)."""
+    """All options that shape the graph, in the form in which JSON returns them (tuples are lists)."""
     signature = {**options.signature(options.shaping(config)), **config.signature}
     # A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle.
     if not deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu:
@@ -57,16 +57,16 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """Towers on GPUs if there are enough of them, else on the CPU.
+    """The devices of the towers and variables: GPUs if there is one for each tower, else the CPU.
 
-    Unless `quiet`, this is logged, with a warning if the CPU is slower in the requested precision.
+    Unless `quiet`, the log tells the devices, and warns if the requested precision is slow on the CPU.
 
     Raises:
-      UsageError: the local runner was asked for several towers.
+      UsageError: the runner is local_runner, but the config has several towers.
     """
     if config.name == "local_runner" and config.towers > 1:
         raise UsageError(
-            f"local_runner drives one tower, but gpu_count is {config.towers}: "
+            f"local_runner supports one tower, but gpu_count is {config.towers}: "
             "use parameter_server_runner, which keeps the variables on the CPU"
         )
     deployment, message = deploy.local(config.towers, deploy.count_gpus())
@@ -101,7 +101,7 @@ def replicate(
     deployment: deploy.DeploymentConfig,
     synchrony: graph.Synchrony | deploy.AllReduce | None = None,
 ) -> TrainOps | EvalOps:
-    """Builds the graph of `config.mode` with code."""
+    """Builds the graph of `config.mode` by code, with a tower on each device of `deployment`."""
     tf.set_random_seed(config.seed)
     if config.mode != "train":
         return graph.build_eval(inputter, modeler, deployment, config.mode, seed=config.seed)
@@ -124,15 +124,15 @@ def create(
 ) -> CreatedGraph:
     """Creates the graph of `config.mode` in the current, empty graph, and finds the checkpoint to restore.
 
-    Training resumes from the newest readable checkpoint: in its own meta-graph if that has the same
-    signature, else in a graph rebuilt from code, and the log says why.
+    Training resumes from the newest readable checkpoint. It imports the checkpoint's meta-graph if that has the
+    signature of this run; else it builds the graph by code, and the log says why.
 
     Raises:
       RunError: there is no checkpoint for evaluation or inference, or none can be read.
     """
     if config.mode != "train":
-        chosen = choose(config)
-        return filled_from(chosen, config.optimizer, replicate(config, inputter, modeler, deployment))
+        chosen = choose_checkpoint(config)
+        return for_scoring(chosen, config.optimizer, replicate(config, inputter, modeler, deployment))
     checkpoint = checkpoints.newest_readable(config.model_dir)
     reason = ""
     if checkpoint is not None:
@@ -140,29 +140,29 @@ def create(
         if not reason:
             return _from_meta_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
-    return fill_from(replicate(config, inputter, modeler, deployment), checkpoint, reason)
+    return for_training(replicate(config, inputter, modeler, deployment), checkpoint, reason)
 
 
-def fill_from(ops: TrainOps | EvalOps, checkpoint: str | None, reason: str = "") -> CreatedGraph:
-    """The current graph, built by code for a training, to be filled from a checkpoint if there is one."""
+def for_training(ops: TrainOps | EvalOps, checkpoint: str | None, reason: str = "") -> CreatedGraph:
+    """The current graph, which code built for training; `checkpoint` is restored into it if there is one."""
     restorer = graph.Restorer() if checkpoint is not None else None
     return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
 
 
-def filled_from(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
-    """The current graph, to be filled from a checkpoint (from its averages if any) for evaluation or inference."""
+def for_scoring(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
+    """The current graph for evaluation or inference, with the moving averages of `checkpoint` if it has any."""
     return CreatedGraph(ops, None, checkpoint, graph.Restorer(decay_in(checkpoint, optimizer)))
 
 
-def choose(config: RunnerConfig) -> str:
-    """The checkpoint for evaluation or inference.
+def choose_checkpoint(config: RunnerConfig) -> str:
+    """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or else the newest of the run.
 
     Raises:
       RunError: there is no checkpoint.
     """
     if config.checkpoint:
         return config.checkpoint
-    # The state file is read first: a checkpoint newer than the one that it names may not be complete yet.
+    # The state file is read first, because a newer checkpoint than the one that it names may be incomplete.
     checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
     if checkpoint is None:
         raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
@@ -174,9 +174,9 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> s
     from google.protobuf.message import DecodeError  # imported here because it is slow, and --help does not need it
 
     if not config.signature:
-        return "the run does not say what shapes its graph"
+        return "the run has no signature of its graph"
     if inputter.calls_python:
-        return "the input calls Python, which no meta-graph holds"
+        return "the input pipeline calls Python functions, which a meta-graph cannot hold"
     meta = f"{checkpoint}.meta"
     if not storage.exists(meta):
         return "it has no .meta"
@@ -187,14 +187,14 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> s
     except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:
-        return "its .meta has no graph to go on with (the graph calls Python, or another project wrote it)"
+        return "the graph in its .meta cannot be trained (it calls Python functions, or another project wrote it)"
     return "; ".join(differences(stored, config))
 
 
 def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
-    """The differences between a saved graph's signature and that of this run, in words.
+    """Describes each difference between the signature of a saved graph and that of this run.
 
-    An option that a later version has added makes no difference while it is off: the saved graph was built without it.
+    An option that is off and is missing in `stored`, because a later version added it, is no difference.
     """
     saved, current = options.flat(stored), options.flat(graph_signature(config))
     added_but_off = {name for name in current.keys() - saved.keys() if not current[name]}
@@ -209,14 +209,14 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     content = storage.read_bytes(meta)
     is_own = own_runs.is_noted(content)
     ops = graph.restore_train(meta, is_own)
-    # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
+    # Uses the saver of the meta-graph, because a new saver would add its ops to the graph at each resume.
     saver_def = tf.MetaGraphDef.FromString(content).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None, is_own=is_own)
 
 
 def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
-    """The decay of the moving averages that the run reads; 0 if the checkpoint has no averages."""
+    """The decay of the moving averages in `checkpoint`; 0 if it has none."""
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:
@@ -227,7 +227,7 @@ def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
 
 
 def initializers(created: CreatedGraph) -> list[tf.Operation]:
-    """The ops to run before the restore. Only necessary ops are made, since each stays in the saved graph."""
+    """The ops to run before a checkpoint is restored. Unneeded ops are not made, because the saved graph keeps them."""
     ops = [] if created.checkpoint else [tf.global_variables_initializer()]
     if tf.local_variables():
         ops.append(tf.local_variables_initializer())
@@ -239,10 +239,10 @@ def initializers(created: CreatedGraph) -> list[tf.Operation]:
 def start_session(
     session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
 ) -> None:
-    """Runs `first`, then restores the checkpoint; if there is none, loads `config.init_checkpoint` if given.
+    """Runs the ops `first`, then restores the checkpoint; a new run instead loads `config.init_checkpoint`, if given.
 
     Raises:
-      RunError: the checkpoint belongs to another model.
+      RunError: the checkpoint does not fit the model.
     """
     session.run(list(first))
     if created.checkpoint is None:
@@ -253,14 +253,14 @@ def start_session(
         try:
             _restore(session, created.restorer, created.checkpoint, config)
         except RunError as error:
-            changed = f" What has changed: {created.reason}." if created.reason else ""
+            changed = f" Changed since it was saved: {created.reason}." if created.reason else ""
             raise RunError(f"{error}{changed}") from error
     elif created.saver is not None:
         created.saver.restore(session, copies.copy_of(created.checkpoint))
 
 
 def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig) -> None:
-    """Loads the weights of another run, and logs a table of what was taken and what was not."""
+    """Loads the weights of `config.init_checkpoint`; logs a table of the variables that were and were not loaded."""
     checkpoint = config.init_checkpoint
     folder = checkpoint.rpartition("/")[0] or "."
 
@@ -276,7 +276,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores the checkpoint; if a training run deletes it meanwhile, restores a newer one."""
+    """Restores the checkpoint; in evaluation and inference, a newer one if training deletes it meanwhile."""
     while True:
         try:
             restorer.restore(session, checkpoint)
@@ -286,5 +286,5 @@ def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: R
                 raise
             if config.checkpoint:
                 raise storage.NotFoundError(f"{checkpoint} was deleted while it was read") from error
-        logging.warning("%s was deleted meanwhile: taking the next", checkpoint)
-        checkpoint = choose(config)
+        logging.warning("%s was deleted while it was read: reading the newest checkpoint instead", checkpoint)
+        checkpoint = choose_checkpoint(config)

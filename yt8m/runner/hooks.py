@@ -1,10 +1,9 @@
-"""The base class of callbacks, and the engine's own: input, step count, bad records, epochs, log line, replicas.
+"""The base class of callbacks, and the hooks of every run: input, step count, bad records, epochs, log line, replicas.
 
-`Runner._hooks` gives their order: the input starts before any other hook uses it, the step is counted before
-any callback runs, the line is written after all callbacks have filled it in, and the step is saved after its line is
-written.
+`Runner._hooks` puts them in order: the input starts before another hook uses it, the step is counted before the
+callbacks run, the log line is written after all callbacks have filled it in, and checkpoints are saved after that.
 
-They subclass a class of TensorFlow, so this module must be imported only when a session is about to open.
+The hooks derive from a class of TensorFlow, so other modules import this one only when a session is about to open.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from yt8m.runner.signals import StopSignals
 
 
 class Callback(tf.train.SessionRunHook):
-    """A SessionRunHook that knows the run's context and is closed however the run ends.
+    """A SessionRunHook that has the run's context, and whose `close` is called however the run ends.
 
     Attributes:
-      saves: whether it saves checkpoints. It then runs after the line of the step was written: if a run was killed
-        between the save and the line, the resumed run would lack that row of metrics.jsonl.
+      saves: whether it saves checkpoints. Such a callback runs after the log line was written. Otherwise, if the run
+        was killed between the save and the log line, the resumed run would not write that row of metrics.jsonl.
     """
 
     saves: ClassVar[bool] = False
@@ -50,9 +49,14 @@ class Callback(tf.train.SessionRunHook):
 
 
 class InputHook(Callback):
-    """Starts the iterator on the files at the saved position.
+    """Starts the data iterator at the saved position in the files, after the variables are restored.
 
-    It does so after the variables are restored: in a single process once, in a cluster after each recovery.
+    With parameter servers this happens again after each recovery of the session.
+
+    Args:
+      context: the context of the run.
+      files: the files to read.
+      position: saves and restores the position in the data; None to start at the beginning.
     """
 
     def __init__(self, context: Context, files: Sequence[str], position: SavedPosition | None) -> None:
@@ -60,7 +64,7 @@ class InputHook(Callback):
         self._files, self._position = files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the iterator, before the callbacks use the session."""
+        """Starts the iterator; this hook comes before the callbacks."""
         context, inputs = self.context, self.context.ops.input
         if self._position is not None and context.is_resumed:
             self._position.start(session, context.config.model_dir, int(session.run(context.ops.global_step)))
@@ -68,23 +72,23 @@ class InputHook(Callback):
             session.run(inputs.initializer, {inputs.files: list(self._files)})
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the largest shard number of the step."""
+        """Requests the largest shard number among the examples of the step, if shards are counted."""
         if isinstance(self._position, ShardPosition):
             return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the shards, before any callback saves."""
+        """Counts the shards; this hook comes before the callbacks that save."""
         if isinstance(self._position, ShardPosition):
             self._position.count_shards(int(run_values.results))
 
 
 class CompileHook(Callback):
-    """Compiles the functions of the step for XLA in a thread, while the first batch is read and the first save runs.
+    """Compiles the functions that XLA runs in a thread, while the first batch is read and the first save runs.
 
-    Without it, the first step compiles them, and the other cores wait. The session keeps what is compiled for a shape.
-    A function whose inputs have other unknown sizes than the number of rows is left to the step, which also reports
-    what goes wrong.
+    Otherwise the first step would compile them, on one core. The session caches the compiled code of each input shape.
+    A function whose inputs have unknown sizes besides the number of rows is compiled by the first step. If compiling
+    fails here, the first step compiles again and reports the error.
     """
 
     def __init__(self, context: Context) -> None:
@@ -101,7 +105,7 @@ class CompileHook(Callback):
             self._thread.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Waits for the thread, which has nothing left to compile once a step has run."""
+        """Waits for the thread, which is done once a step has run."""
         self.close()
 
     def close(self) -> None:
@@ -112,12 +116,12 @@ class CompileHook(Callback):
 
 
 def _is_compiled(op: tf.Operation) -> bool:
-    """Whether `op` calls a function that XLA compiles and that has no state, which a call on zeros would change."""
+    """Whether `op` calls a function that XLA compiles and that has no state: a call on zeros would change the state."""
     return op.type == "PartitionedCall" and op.node_def.attr["_XlaMustCompile"].b
 
 
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
-    """The shape of each input, with `rows` as its first size if that is unknown; None if others are unknown."""
+    """The shape of each input, with `rows` in place of an unknown first size; None if another size is unknown."""
     sizes_of_inputs: list[list[int]] = []
     for tensor in call.inputs:
         if tensor.shape.rank is None or tensor.dtype in (tf.string, tf.resource, tf.variant):
@@ -129,7 +133,7 @@ def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
     """Runs the functions on zeros, so that they are compiled before the first step calls them."""
-    options = tf.RunOptions(inter_op_thread_pool=-1)  # in this thread, so that no thread of the session has to wait
+    options = tf.RunOptions(inter_op_thread_pool=-1)  # compiles in this thread, not in a thread that the session needs
     zeros = {
         tensor: np.zeros(size, tensor.dtype.as_numpy_dtype)
         for op, sizes in calls
@@ -138,11 +142,11 @@ def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[
     try:
         session.run([op for op, _ in calls], zeros, options)
     except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session is a RuntimeError
-        logging.debug("nothing is compiled ahead: %s", error)
+        logging.debug("the first step compiles the functions: %s", error)
 
 
 class StepHook(Callback):
-    """Keeps the step in the context up to date, and finds out which step will be the last."""
+    """Keeps the steps in the context up to date, and computes which step will be the last."""
 
     def __init__(self, context: Context, inputter: Inputter, position: SavedPosition | None) -> None:
         super().__init__(context)
@@ -150,7 +154,7 @@ class StepHook(Callback):
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reads the step of the restored variables; a run on one machine that restored none is at step 0."""
+        """Reads the step from the restored variables; a new run on one machine starts at step 0."""
         context = self.context
         is_new = self._is_training and not context.is_resumed and not context.config.is_distributed
         context.global_step = 0 if is_new else int(session.run(context.ops.global_step))
@@ -160,7 +164,7 @@ class StepHook(Callback):
         context.line.start(context.step, self._last_step())
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the step as read after train_op; the variable itself could be read before or after it."""
+        """Requests `ops.step`, which is read after train_op; the variable itself may be read before."""
         return tf.train.SessionRunArgs(self.context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -171,35 +175,35 @@ class StepHook(Callback):
             self.context.step += 1
 
     def _last_step(self) -> int | None:
-        """The limit, or the end of the data if that comes first; None if neither is known."""
+        """The step at max_steps, or at the end of the data if that comes first; None if neither is known."""
         config, inputter, before = self.context.config, self._inputter, self.context.step
         limit = config.max_steps if self._is_training else None
         if not inputter.records or not inputter.num_epochs:
             return limit
-        in_all = inputter.records * inputter.num_epochs / (inputter.batch_size * config.towers)
+        steps = inputter.records * inputter.num_epochs / (inputter.batch_size * config.towers)
         if config.checkpoints.exact_resume:
             before = 0
         elif isinstance(self._position, ShardPosition):
-            in_all *= 1 - self._position.share_begun
-        return min(before + math.ceil(in_all), limit or sys.maxsize)
+            steps *= 1 - self._position.share_begun
+        return min(before + math.ceil(steps), limit or sys.maxsize)
 
 
 class LineHook(Callback):
-    """Emits the line that the callbacks have filled in."""
+    """Writes the log line that the callbacks have filled in."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Emits the line if one is due at this step."""
+        """Writes the log line if callbacks have put values into it at this step."""
         self.end(None)
 
     def end(self, session: Any) -> None:
-        """Emits the values that callbacks put into the line at the end."""
+        """Writes the values that callbacks put into the log line at the end."""
         self.context.line.emit(self.context.step, self.context.global_step)
 
 
 class SkippedHook(Callback):
-    """Writes each bad record that the inputter skips into metrics.jsonl, and at the end all of them into the log.
+    """Writes each bad record that the inputter skips into metrics.jsonl, and a list of all to the log at the end.
 
-    Puts their number (`bad_records`) and the number of values set to 0 (`zeroed_values`) into the results.
+    The results get the number of these records (`bad_records`) and of feature values set to 0 (`zeroed_values`).
     """
 
     def __init__(self, context: Context, inputter: Inputter) -> None:
@@ -210,29 +214,29 @@ class SkippedHook(Callback):
         self._logged = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the new bad records."""
+        """Writes the bad records that were found since the last call."""
         skipped = self._inputter.bad_records()
         for damage in skipped[self._logged :]:
-            logging.warning("a bad record, the rest of its shard is skipped: %s", damage)
+            logging.warning("bad record; the rest of its shard is skipped: %s", damage)
             self._write({"bad_record": {"shard": damage.path, "record": damage.record, "what": damage.what}})
         self._logged = len(skipped)
 
     def end(self, session: tf.Session) -> None:
-        """Logs the summary."""
+        """Logs all bad records and the number of values set to 0."""
         self.after_run(None, None)
         skipped, zeroed = self._inputter.bad_records(), self._inputter.zeroed_values()
         counts = {"bad_records": len(skipped), "zeroed_values": zeroed}
         self.context.results.update(counts)
         if skipped:
             shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
-            logging.warning("%d bad records: left out are %s", len(skipped), shards)
+            logging.warning("%d bad records; not read: %s", len(skipped), shards)
         if zeroed:
-            logging.warning("%d values were NaN, infinite or too large, and were set to 0", zeroed)
+            logging.warning("%d feature values were NaN, infinite or too large, and were set to 0", zeroed)
         if skipped or zeroed:
             self._write(counts)
 
     def close(self) -> None:
-        """Closes the inputter, which may hold a session for the inspection of records."""
+        """Closes the inputter, which may keep a session open to inspect records."""
         self._inputter.close()
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -242,14 +246,14 @@ class SkippedHook(Callback):
 
 
 class EpochHook(Callback):
-    """Counts the records that the steps take, by shard, and compares each epoch with the expected counts.
+    """Counts the records that the steps read from each shard, and compares the counts of each epoch with the expected.
 
-    The first epoch of a resumed run is not compared, because the run may have begun in the middle of it.
+    The first epoch of a resumed run is not compared, because the run may resume in the middle of an epoch.
 
     Args:
-      context: the context of the run, whose graph numbers the shards of the examples.
-      inputter: the inputter of the run, whose `records` are known.
-      files: the files that are read.
+      context: the context of the run; its `ops.input.shards` must not be None.
+      inputter: the inputter of the run; its `records` must not be None.
+      files: the files to read.
     """
 
     def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:
@@ -262,11 +266,11 @@ class EpochHook(Callback):
         self._counts = np.zeros(len(self._files), np.int64)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Requests the shard numbers of the step's records: 8 bytes per record, on the host."""
+        """Requests the shard number of each record of the step: int64, from host memory."""
         return tf.train.SessionRunArgs(self.context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the records. All records of an epoch come before those of the next."""
+        """Counts the records by shard. All records of an epoch come before those of the next epoch."""
         numbers = run_values.results
         self._total += len(numbers)
         epochs, places = np.divmod(numbers, len(self._files))
@@ -278,7 +282,7 @@ class EpochHook(Callback):
             self._counts += np.bincount(places[epochs == epoch], minlength=len(self._files))
 
     def end(self, session: tf.Session) -> None:
-        """Logs the last epoch, if it has ended, and the count of the whole run."""
+        """Logs the count of the last epoch, if the epoch was read to its end, and the count of the whole run."""
         if self.context.has_read_all or self._counts.sum() >= self._expected:
             self._log()
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
@@ -294,9 +298,9 @@ class EpochHook(Callback):
         log(line, self._epoch + 1, self._expected, read, f" ({differing})" if differing else "")
 
     def _differing(self, epoch: int) -> str:
-        """The shards with more or fewer records than expected, in words; empty for none."""
+        """Describes the shards with more or fewer records than expected; empty if there are none."""
         wanted = self._inputter.expected_records
-        # `epoch_order` runs a small graph, so it is called only if the counts are wrong in every order.
+        # `epoch_order` runs a small graph, so it is called only if the counts differ whatever the order of the shards.
         if sorted(wanted.values()) == sorted(self._counts.tolist()):
             return ""
         order = self._inputter.epoch_order(epoch)
@@ -309,19 +313,19 @@ class EpochHook(Callback):
 
 
 class ReplicaHook(tf.train.SessionRunHook):
-    """The first hook of a replica: prepares each new session, and lets a replica without data continue.
+    """The first hook of a replica that trains with parameter servers: prepares each new session.
 
-    With common steps a replica that has read all its data continues with weight 0, until no replica has data.
+    In synchronous training, a replica that has read all its data takes part with weight 0 until all replicas have.
 
     Args:
       cluster: the processes, and the role of this one.
-      state: the shared state, in which it records whether it has data.
-      signals: closes the session if the process gets a signal to stop.
-      synchrony: starts the common steps; None if each replica steps by itself.
+      state: the table in which a replica records that it has read all its data.
+      signals: closes the session some time after a signal.
+      synchrony: the ops of synchronous steps; None if the replicas train asynchronously.
 
     Attributes:
-      is_idle: whether this replica has read all its data.
-      steps: number of common steps that it took without data.
+      is_idle: whether this replica has read all its data; the runner sets it.
+      steps: number of synchronous steps that this replica took while idle.
     """
 
     def __init__(
@@ -331,20 +335,20 @@ class ReplicaHook(tf.train.SessionRunHook):
         self.is_idle, self.steps = False, 0
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Runs before the other hooks' `after_create_session`; all variables have values at this point."""
+        """Guards the new session, in which all variables have values, and records that this replica has data."""
         self._signals.guard(session)
         self._state.set_ended(session, self._cluster.replica, False)
         if self._synchrony is not None:
             self._synchrony.start(session, coord, self._cluster.is_chief)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Fetches the number of examples of the common step, which is the same for every replica."""
+        """Requests the number of examples of the synchronous step of all replicas, if this one is idle."""
         if not self.is_idle or self._synchrony is None:
             return None
         return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends the loop after a step without any example."""
+        """Ends an idle replica after a synchronous step without any example."""
         if self.is_idle:
             self.steps += 1
             if int(run_values.results) == 0:
@@ -352,15 +356,15 @@ class ReplicaHook(tf.train.SessionRunHook):
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the watch about each step. It is the last hook of a replica, because the other hooks may take long."""
+    """Tells the `Watch` about each step. It is the last hook of a replica, because other hooks may take long."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """A new session counts as progress too."""
+        """Reports a new session as progress."""
         self._watch.beat()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """A step counts as progress."""
+        """Reports a step as progress."""
         self._watch.beat()

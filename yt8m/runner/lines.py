@@ -1,4 +1,4 @@
-"""The log line of a step: when it is due, which values callbacks put into it, and how it is formatted."""
+"""The log line of a step: which steps get one, which values callbacks put into it, and how it is formatted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 
 class Every:
-    """Tells when something is due, every N steps or seconds. Step counts may jump, as they do in a cluster.
+    """Decides at which steps to do something that is done every N steps or seconds; None for no such limit.
+
+    In a cluster, step numbers may skip the multiples of N.
 
     >>> often = Every(steps=10)
-    >>> often.fired(7)
+    >>> often.restart(7)
     >>> [step for step in range(8, 21) if often.due(step)][0]
     10
     """
@@ -21,32 +23,34 @@ class Every:
         self, steps: int | None = None, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._steps, self._seconds, self._clock = steps, seconds, clock
-        self.fired(0)
+        self.restart(0)
 
     def due(self, step: int) -> bool:
-        """Whether a multiple of the steps was passed, or the seconds have elapsed, since the last call of `fired`."""
+        """Whether, since the last `restart`, a multiple of N steps was reached, or the seconds have elapsed."""
         if self._steps and step // self._steps > self._step // self._steps:
             return True
         return self._seconds is not None and self._clock() - self._time >= self._seconds
 
-    def fired(self, step: int) -> None:
-        """Starts to count at `step` and the current time."""
+    def restart(self, step: int) -> None:
+        """Counts steps from `step` and seconds from now; call this after the thing was done."""
         self._step, self._time = step, self._clock()
 
 
 @dataclass
 class StepValues:
-    """The values of one line; None or empty if no callback gave one.
+    """The values of one log line, or of one validation; None or empty if no callback sets them.
 
     Attributes:
-      step: the global step in training, else the number of batches done.
-      global_step: the step of the checkpoint, in evaluation and inference.
-      figures: the metrics of the step, by the names under which they are printed.
+      step: the global step in training, else the number of completed batches.
+      global_step: the training step of the variables: the current one, or that of the checkpoint.
+      loss: the label loss.
+      examples_per_second: examples of all towers per second since the previous log line.
+      figures: {name of a metric as it is printed: value}.
       examples: number of examples so far, in evaluation and inference.
-      elapsed_seconds: seconds since the first step.
-      last_step: the step, counted as `step`, at which the run will end; None if that is not known.
-      seconds_left: seconds until the last step, at the speed so far.
-      unlogged: names of figures that are left out of the log line.
+      elapsed_seconds: seconds since the start of an inference or a validation.
+      last_step: the value of `step` at which the run will end; None if that is not known.
+      seconds_left: estimate of the seconds until the last step; None if that is not known.
+      unlogged: names in `figures` that are left out of the log line.
       is_validation: whether these are the values of a validation of this step, not of the step itself.
     """
 
@@ -63,60 +67,61 @@ class StepValues:
     is_validation: bool = False
 
     def is_empty(self) -> bool:
-        """Whether no callback has put in a value."""
+        """Whether no callback has set a value."""
         return not self.figures and (self.loss, self.examples_per_second, self.examples) == (None, None, None)
 
 
 class StepLine:
-    """Collects the parts of one step's line and hands the whole line to its sinks, once.
+    """Collects the values of a step's log line from the callbacks, and passes them to listeners.
 
-    A callback asks `due` before the step, fetches what its part needs only then, and fills `values`
-    after it. The engine's own last hook calls `emit`.
+    A callback calls `due` before the step, fetches its values only if that is true, and puts them into `values` after
+    the step. `LineHook`, which comes after these callbacks, calls `emit`.
 
     Attributes:
+      values: the values of the next log line so far.
       last_step: the step at which the run will end; None if that is not known.
-      paused_seconds: seconds of this run in which no step ran because of a validation.
+      paused_seconds: seconds of this run during which training paused for validations.
     """
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock = Every(steps=steps), clock
-        self._sinks: list[tuple[Callable[[StepValues], None], bool]] = []  # each with: whether it wants validations
+        self._listeners: list[tuple[Callable[[StepValues], None], bool]] = []  # (listener, whether for validations too)
         self.values = StepValues()
         self.last_step: int | None = None
         self.paused_seconds = 0.0
         self.start(0)
 
     def start(self, step: int, last: int | None = None) -> None:
-        """Starts to count at `step`; the run ends at step `last`, if that is known."""
-        self._every.fired(step)
+        """Counts steps and time from `step`; `last` is the step at which the run will end, None if not known."""
+        self._every.restart(step)
         self.last_step, self._since, self._is_first = last, (step, self._clock()), True
 
-    def listen(self, sink: Callable[[StepValues], None], *, validations: bool = False) -> None:
-        """Calls `sink` with the values of each line from now on, and if `validations` with those of each validation."""
-        self._sinks.append((sink, validations))
+    def listen(self, listener: Callable[[StepValues], None], *, validations: bool = False) -> None:
+        """From now on, calls `listener` with the values of each log line, and of each validation if `validations`."""
+        self._listeners.append((listener, validations))
 
     def due(self, step: int) -> bool:
-        """Whether step number `step` gets a line."""
+        """Whether a log line is written after step `step`."""
         return self._every.due(step)
 
     def emit(self, step: int, global_step: int) -> None:
-        """Hands the values to the sinks, if there are any values, and starts the next line."""
+        """Calls the listeners with `values`, if a callback has set any, and starts the next log line."""
         if self.values.is_empty():
             return
         values, self.values = self.values, StepValues()
         values.step, values.global_step = step, global_step
         values.last_step, values.seconds_left = self.last_step, self._left(step)
-        self._every.fired(step)
-        for sink, _ in self._sinks:
-            sink(values)
+        self._every.restart(step)
+        for listener, _ in self._listeners:
+            listener(values)
 
-    def tell(self, values: StepValues) -> None:
-        """Hands the values of a validation to the sinks that asked for them."""
-        for sink in (sink for sink, wants_validations in self._sinks if wants_validations):
-            sink(values)
+    def emit_validation(self, values: StepValues) -> None:
+        """Calls the listeners for validations with `values`."""
+        for listener in (listener for listener, wants_validations in self._listeners if wants_validations):
+            listener(values)
 
     def _left(self, step: int) -> float | None:
-        """The seconds until the last step, at the speed since the first line, because the first steps take longer."""
+        """Estimates the seconds until the last step by the speed since the first log line; earlier steps are slow."""
         first, since = self._since
         if self.last_step is None or step <= first:
             return None
@@ -129,7 +134,7 @@ class StepLine:
 def training_line(values: StepValues) -> str:
     """`training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ... | step N of M | 0:01:15 left`.
 
-    This is the published line, then what it lacks. A part is left out if its values are not given.
+    The published code writes the first three parts. A part without values is left out.
     """
     middle = []
     if values.loss is not None:
@@ -151,7 +156,7 @@ def validation_line(values: StepValues) -> str:
 
 
 def _progress(values: StepValues) -> list[str]:
-    """`step N of M` and the time left, which the published lines lack; empty if not known."""
+    """`step N of M` and the time left; empty if the last step is not known. The published code writes neither."""
     if values.last_step is None:
         return []
     seconds = values.seconds_left

@@ -1,8 +1,7 @@
 """The files of a run's metrics: metrics.jsonl and TensorBoard's event files.
 
-TensorFlow no longer installs TensorBoard, and a run does not need it. So the messages that two of its plugins look
-for in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and pr_curve/plugin_data.proto) are
-encoded here by hand.
+TensorFlow no longer installs TensorBoard, and a run does not need it. So this module itself encodes the protos that two
+plugins expect in the metadata of a summary (plugin_data.proto in tensorboard/plugins/hparams and pr_curve).
 """
 
 from __future__ import annotations
@@ -30,35 +29,38 @@ from yt8m.storage.sending import GrowingFile
 
 
 class QuietlyFailing:
-    """Runs calls whose failure must not end the run. The first failure is logged; later calls are skipped.
+    """Writes a file whose failure must not end the run: a training must not fail because the disk is full for curves.
 
-    A training run must not fail because the disk is too full for its curves.
+    The first failure is logged; later calls are skipped.
+
+    Args:
+      file_name: how the log names the file.
     """
 
-    def __init__(self, action: str) -> None:
-        self._what, self._failed = action, False
+    def __init__(self, file_name: str) -> None:
+        self._file_name, self._failed = file_name, False
 
-    def __call__(self, call: Callable[[], Any]) -> None:
-        """Runs `call`, unless an earlier one failed."""
+    def __call__(self, write: Callable[[], Any]) -> None:
+        """Calls `write`, unless an earlier call failed."""
         if self._failed:
             return
         try:
-            call()
+            write()
         except (tf.errors.OpError, OSError, RunError) as error:
             self._failed = True
-            line = "%s cannot be written any more; the run continues without it: %s"
-            logging.error(line, self._what, first_line(error))
+            message = "%s cannot be written any more; the run continues without it: %s"
+            logging.error(message, self._file_name, first_line(error))
 
 
 METRICS = "metrics.jsonl"
-VALIDATE = "validate"  # the `mode` of the rows of validations; rows of training have none
+VALIDATE = "validate"  # the value of `mode` in rows of validations; rows of training have no `mode`
 
 
 def rows(train_dir: str) -> Iterator[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl, each with a whole number `step`. A line that a kill cut off is left out.
+    """The rows of a run's metrics.jsonl, each with an integer `step`. An incomplete last line is left out.
 
     Raises:
-      RunError: the file cannot be read; `NotFoundError` if there is none.
+      RunError: the file cannot be read; `NotFoundError` if it is missing.
     """
     for line in storage.read_bytes(storage.join(train_dir, METRICS)).splitlines():
         if (row := _row_in(line)) is not None:
@@ -66,7 +68,7 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
 
 
 def _row_in(line: bytes) -> dict[str, Any] | None:
-    """The row in a line of metrics.jsonl; None if it is no row."""
+    """The row in a line of metrics.jsonl; None if the line is no JSON object with an integer `step`."""
     try:
         values = storage.parse_json(line)
     except ValueError:
@@ -81,7 +83,7 @@ class MetricsFile:
         self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
 
     def add(self, values: StepValues) -> None:
-        """Appends one line. A value that is not finite becomes null, since JSON has no NaN."""
+        """Appends one row. A value that is not finite becomes null, because JSON has no NaN."""
         mode = {"mode": VALIDATE} if values.is_validation else {}
         fields = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
         row = {key: value for key, value in fields.items() if value is not None} | values.figures
@@ -89,7 +91,7 @@ class MetricsFile:
         self._quietly(lambda: storage.append_line(self._file.local, line))
 
     def go_back_to(self, step: int) -> None:
-        """Removes the rows of later steps, which a resumed run takes again, and a line that a kill cut off."""
+        """Removes the rows of steps after `step`, which a resumed run takes again, and an incomplete last line."""
         self._quietly(lambda: self._cut(step))
 
     def _cut(self, step: int) -> None:
@@ -101,14 +103,14 @@ class MetricsFile:
             storage.write(self._file.local, b"".join(line + b"\n" for line in remaining))
 
 
-_numbers = itertools.count()
+_file_numbers = itertools.count()
 
 
 class EventFile:
     """An event file for TensorBoard. A write failure is logged once and then ignored.
 
-    TensorFlow's own writer works in a thread and loses events without a message if the disk is full. The format is a
-    TFRecord file of Event protos, the first of which names the version.
+    TensorFlow's own writer works in a thread and silently loses events if the disk is full. The file is a TFRecord file
+    of Event protos; the first record names the version of the format.
     """
 
     def __init__(self, folder: str) -> None:
@@ -118,22 +120,22 @@ class EventFile:
         self._quietly = QuietlyFailing(f"the event file in {folder}")
 
     def add(self, summary: Any, step: int) -> None:
-        """Writes a Summary proto of `step` and flushes it."""
+        """Writes a Summary proto of step `step`, and flushes the file."""
         if summary.value:
             self._quietly(lambda: self._write(tf.Event(wall_time=time.time(), step=step, summary=summary)))
 
     def add_scalars(self, values: Mapping[str, float], step: int) -> None:
-        """Writes scalars, given by tag."""
+        """Writes the scalars in {tag: value} for step `step`."""
         pairs = [tf.Summary.Value(tag=tag, simple_value=float(value)) for tag, value in values.items()]
         self.add(tf.Summary(value=pairs), step)
 
     def add_graph(self, graph_def: Any) -> None:
-        """Writes the graph."""
+        """Writes a GraphDef."""
         event = tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())
         self._quietly(lambda: self._write(event))
 
     def close(self) -> None:
-        """Closes the file; nothing may be added afterwards."""
+        """Closes the file; do not add values afterwards."""
         for opened in (self._writer, self._file):
             if opened is not None:
                 self._quietly(opened.close)
@@ -147,19 +149,19 @@ class EventFile:
 
     def _open(self) -> None:
         storage.makedirs(self._folder)
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_file_numbers)}"
         self._file = GrowingFile(storage.join(self._folder, name))
         self._writer = tf.io.TFRecordWriter(self._file.local)
         self._writer.write(tf.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
 
 
-NUM_THRESHOLDS = 201  # thresholds of a precision-recall curve, as in TensorBoard
-_SUCCESS, _FAILURE = 1, 2  # values of Status in hparams
+NUM_THRESHOLDS = 201  # the number of thresholds of a precision-recall curve in TensorBoard
+_SUCCESS, _FAILURE = 1, 2  # values of the enum Status in TensorBoard's hparams/api.proto
 _NULL = np.zeros(0, np.float32)
 
 
 def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
-    """The summary that starts a run in TensorBoard's table of hyper-parameters."""
+    """The Summary proto that adds a run to TensorBoard's table of hyper-parameters, with {name: value}."""
     entries = [
         field(1, field(1, name.encode()) + field(2, _value(value).SerializeToString()))
         for name, value in hyper_parameters.items()
@@ -168,17 +170,17 @@ def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
 
 
 def session_end(is_well: bool) -> Any:
-    """The summary that gives TensorBoard's table of hyper-parameters the end of the run."""
+    """The Summary proto that ends a run in TensorBoard's table of hyper-parameters, as a success if `is_well`."""
     status = bytes([1 << 3, _SUCCESS if is_well else _FAILURE])
     return _hparams("session_end_info", field(4, status + _seconds(2)))
 
 
 def precision_recall(tag: str, counts: np.ndarray) -> Any:
-    """The summary of a precision-recall curve.
+    """The Summary proto of a precision-recall curve.
 
     Args:
       tag: the name of the curve.
-      counts: [4, thresholds from 0 to 1]: true and false positives, true and false negatives.
+      counts: [4, T], the true positives, false positives, true negatives and false negatives at T rising thresholds.
     """
     true, false, _, missed = counts
     precision = true / np.maximum(true + false, 1e-7)
@@ -202,5 +204,5 @@ def _value(value: bool | float | str) -> struct_pb2.Value:
 
 
 def _seconds(number: int) -> bytes:
-    """The time now, as a field that holds a double (wire type 1)."""
+    """The current time in seconds, encoded as the double field (wire type 1) with this number."""
     return bytes([number << 3 | 1]) + struct.pack("<d", time.time())

@@ -21,8 +21,8 @@ from yt8m.runner.signals import StopSignals
 
 MODES = ("train", "eval", "infer")
 
-# Keywords of the runner/inputter/modeler design whose option has another name in the sections of a training's config.
-_DESIGN = {"gpu_count": "num_gpu", "log_every_n_iter": "log_every_n_steps"}
+# {keyword of RunnerConfig in the published code: name of the option in the sections of a training's config}
+_PUBLISHED_NAMES = {"gpu_count": "num_gpu", "log_every_n_iter": "log_every_n_steps"}
 
 
 def _processes(cluster: ClusterConfig | None) -> list[int] | None:
@@ -32,35 +32,35 @@ def _processes(cluster: ClusterConfig | None) -> list[int] | None:
 
 @dataclass(frozen=True, init=False)
 class RunnerConfig(EngineConfig):
-    """One run of one mode: the sections that a training's config has too, and what only the runner has to know.
+    """The options of one run in one mode: the sections of a training's config, and options of the runner alone.
 
     Every option of a section is also a keyword: `RunnerConfig(precision="bfloat16")` means
-    `RunnerConfig(devices=DeviceConfig(precision="bfloat16"))`. `gpu_count` is the option `num_gpu` of the devices, and
-    `log_every_n_iter` is `log_every_n_steps`.
+    `RunnerConfig(devices=DeviceConfig(precision="bfloat16"))`. The keyword `gpu_count` sets the option `num_gpu`, and
+    `log_every_n_iter` sets `log_every_n_steps`.
 
     Attributes:
       mode: train, eval or infer.
       model_dir: the folder of checkpoints, event files and metrics.jsonl.
-      checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
-      optimizer, checkpoints, distributed: training only, except for `optimizer.moving_average_decay`: evaluation
-        reads the averages of the weights if it is not 0.
+      checkpoint: path of the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
+      optimizer, checkpoints, distributed: training only, except that evaluation and inference use the moving averages
+        of the weights if `optimizer.moving_average_decay` is not 0.
       devices: inference always uses one tower; evaluation and inference compute in float32.
-      name: local_runner (one tower, which holds its variables) or parameter_server_runner (several towers,
-        the variables on the CPU); empty to choose by the number of towers.
-      batch_size_per_gpu: examples per tower and step, equal to the inputter's; None for that of the inputter.
-      summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
-        several with commas between; empty for all. An entry that matches none is refused.
-      split_batch: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
+      name: the runner, see `yt8m.runner.runners`; empty to choose it by the number of processes and towers.
+      batch_size_per_gpu: examples per tower and step, equal to the inputter's; None to take the inputter's.
+      summary_names: patterns of the tags of the summaries to write (`*` matches any letters); an entry may hold several
+        patterns with commas between them. Empty writes all. A pattern that matches no summary is an error.
+      split_batch: whether the towers share each batch; if False, each tower gets a batch of its own.
       signature: the options of the workload that shape the graph (model, features, epochs, ...), as JSON values. If it
-        is empty, or differs from the checkpoint's, a resumed run rebuilds its graph by code.
-      init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
-          step are not read); empty for none.
-      init_classes: where the classes of the model are there; None if they are the same ones.
-      columns: {variable: bool [size of its last axis], which columns learn}; nothing else learns. None: all do.
-      cluster: for training by several processes, all of them and the role of this one.
-      stop_grace_seconds: after SIGTERM or ctrl-C, the seconds that the current step may take to end by itself.
-      format_line: formats the log line; None for the mode's published format.
-      progress: whether a progress bar on stderr, which must be a terminal, replaces the lines.
+        is empty, or differs from the checkpoint's, a resumed run builds its graph by code again.
+      init_checkpoint: for a new training, path of the checkpoint whose weights are loaded by name, without optimizer
+        slots and the step; empty for none.
+      init_classes: maps the classes of the model to those of `init_checkpoint`; None if they are the same.
+      columns: {variable: bool [size of its last axis], the columns to train}; all other weights stay fixed. None trains
+        all weights.
+      cluster: all processes of a training by several processes, and the role of this one; None for one process.
+      stop_grace_seconds: seconds for which a step may continue after SIGTERM or ctrl-C, before it is aborted.
+      format_line: formats the log line; None for the mode's format, which is that of the published code.
+      progress: whether a progress bar on stderr, which must be a terminal, replaces the log lines.
     """
 
     mode: str = option("train", "what the run does", shapes="nothing", choices=MODES)
@@ -80,10 +80,10 @@ class RunnerConfig(EngineConfig):
     progress: bool = False
 
     def __init__(self, mode: str = "train", model_dir: str = "", **settings: Any) -> None:
-        """Takes the attributes, and the options of the sections, which change the sections that are given.
+        """Sets attributes, and options of the sections; an option takes precedence over a section that is given too.
 
         Raises:
-          TypeError: there is no such keyword.
+          TypeError: a keyword is neither an attribute nor an option.
           UsageError: a value is not valid.
         """
         values = {"mode": mode, "model_dir": model_dir, **_in_sections(settings)}
@@ -98,7 +98,7 @@ class RunnerConfig(EngineConfig):
 
     @classmethod
     def for_run(cls, run: EngineConfig, mode: str, model_dir: str, **settings: Any) -> RunnerConfig:
-        """The config of one run in `mode` of a model trained as `run` says; `settings` take precedence over `run`."""
+        """The config of a run in `mode`, with the sections of the config `run`; `settings` take precedence."""
         shared = {field.name: getattr(run, field.name) for field in dataclasses.fields(EngineConfig)}
         return cls(mode, model_dir, **{**shared, **settings})
 
@@ -108,22 +108,22 @@ class RunnerConfig(EngineConfig):
         object.__setattr__(self, "summary_names", split)
         super().__post_init__()
         if not self.model_dir and not (self.mode != "train" and self.checkpoint):
-            raise UsageError("model_dir must name a folder; it is empty")
+            raise UsageError("model_dir is empty; name the folder of the run")
         if self.is_distributed:
             self._check_cluster()
 
     def _check_cluster(self) -> None:
-        """Refuses options that a cluster does not support."""
+        """Raises `UsageError` if a training by several processes does not support an option."""
         self.members.check_servers(self.distributed.exchange)
         if self.mode != "train":
-            raise UsageError(f"a cluster trains; the mode is {self.mode}")
+            raise UsageError(f"the mode is {self.mode}, but several processes can only train; leave the cluster out")
         if self.checkpoints.exact_resume and not self.is_all_reduce:
             raise UsageError(
                 "exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
                 "common position in the data; leave it out"
             )
-        # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and
-        # nothing ends that wait.
+        # If the loss of a server interrupts a step, its batch may stay in the staging area; the next step would wait
+        # forever for room in it.
         if self.devices.prefetch_to_device:
             raise UsageError(
                 "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
@@ -131,13 +131,13 @@ class RunnerConfig(EngineConfig):
             )
         if self.optimizer.accumulate_steps > 1 and not self.is_all_reduce:
             raise UsageError(
-                f"accumulate_steps is {self.optimizer.accumulate_steps}, but the replicas of a cluster would "
-                "add to the same sums; leave it out, or use more workers with sync_replicas."
+                f"accumulate_steps is {self.optimizer.accumulate_steps}, but with parameter servers all replicas would "
+                "add to the same sums of gradients; leave it out, or use more workers with sync_replicas."
             )
 
     @property
     def members(self) -> ClusterConfig:
-        """The `cluster` of a training that has one."""
+        """`cluster`, which must not be None."""
         assert self.cluster is not None
         return self.cluster
 
@@ -158,8 +158,8 @@ class RunnerConfig(EngineConfig):
 
 
 def _in_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of a `RunnerConfig`, with each option of a section put into its section."""
-    values = {_DESIGN.get(name, name): value for name, value in settings.items()}
+    """The keyword arguments of a `RunnerConfig`, with each option of a section moved into its section."""
+    values = {_PUBLISHED_NAMES.get(name, name): value for name, value in settings.items()}
     for section, kind in sections_of(EngineConfig).items():
         names = values.keys() & {field.name for field in dataclasses.fields(kind)} - {section}
         if names:
@@ -173,9 +173,9 @@ class CallbackConfig:
     """The callbacks of a run, by name or as `package.module:Class`.
 
     Attributes:
-      names: callbacks besides the mode's usual ones; `-name` removes a usual one.
-      options: keyword arguments for the constructors, by the callback's name; a callback that is named
-        here only is added after the others.
+      names: callbacks besides the mode's default ones; `-name` removes a default one.
+      options: {name of a callback: keyword arguments for its constructor}; a callback that is named only here is added
+        after the others.
     """
 
     names: tuple[str, ...] = ()
@@ -193,16 +193,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How and where a run ended.
+    """How and at which step a run ended.
 
     Attributes:
-      status: finished (a callback asked for the end, such as max_steps), out_of_data, stopped (by a
-        signal) or failed.
+      status: finished (a callback ended the run, at max_steps for example), out_of_data, stopped (by a signal) or
+        failed.
       global_step: the last completed training step; in evaluation and inference, the step of the checkpoint.
       message: one sentence for the user.
-      signal: the signal that stopped the run.
-      results: values that callbacks return (such as the metrics of an evaluation).
-      error: the exception that made the run fail.
+      signal: the number of the first signal that the process got during the run; None if it got none.
+      results: {name: value} from the callbacks, such as the metrics of an evaluation.
+      error: the exception that made the run fail; None if it did not fail.
     """
 
     status: Status
@@ -214,12 +214,12 @@ class Outcome:
 
     @property
     def ending(self) -> str:
-        """The message to log. If the run failed, it only refers to the error, which the runner has already logged."""
+        """The message to log; if the run failed, it refers to the error, which the runner has already logged."""
         return "the error above ended it" if self.status is Status.FAILED else self.message
 
     @property
     def exit_code(self) -> int:
-        """0 if the run ended well, 143 after SIGTERM, 130 after ctrl-C, otherwise the error's own status or 1."""
+        """0 if the run ended well, 143 after SIGTERM, 130 after ctrl-C, else the `exit_code` of the error, or 1."""
         if self.status is Status.STOPPED:
             return 128 + (self.signal or signal.SIGTERM)
         if self.status is Status.FAILED:
@@ -229,33 +229,33 @@ class Outcome:
 
 @dataclass
 class Context:
-    """The state that callbacks share; each gets it when it is made. The engine keeps `step` up to date.
+    """The state of a run that its callbacks share; their constructors get it.
 
-    These are fixed when a run begins:
+    These attributes are fixed when the run begins:
 
     Attributes:
       config: the config of the run.
-      ops: the graph's handles: TrainOps in training, else EvalOps.
-      modeler: the model, which gives callbacks its evaluator.
-      line: the line of the step, which all callbacks share. It knows when the run will end.
+      ops: the handles of the graph: TrainOps in training, else EvalOps.
+      modeler: the model, which makes evaluators for callbacks.
+      line: the log line that the callbacks fill in.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
-      metrics: the run's metrics.jsonl; None in evaluation and inference.
-      signals: the signals that ask the run to stop; None in a cluster, which has its own.
-      records: number of records of one epoch; None if it is not known.
-      num_files: number of files of one epoch.
+      metrics: the MetricsFile of the run; None in evaluation and inference.
+      signals: the signals that stop the run; None in a replica, whose runner handles signals itself.
+      records: number of records in one epoch; None if that is not known.
+      num_files: number of files in one epoch.
 
-    These change:
+    These attributes change:
 
     Attributes:
-      step: the last completed step: the global step in training, else the number of batches.
-      global_step: the step of the training, or of the checkpoint.
-      is_resumed: whether the variables came from a checkpoint.
+      step: the last completed step: the global step in training, else the number of batches. `StepHook` updates it.
+      global_step: the training step of the variables: the current one, or that of the checkpoint.
+      is_resumed: whether the values of the variables came from a checkpoint.
       has_read_all: whether all data were read; set before the callbacks' `end` is called.
-      save_planned: whether a checkpoint will be saved after the step about to run. A callback that saves says so in
+      save_planned: whether a checkpoint will be saved after the step about to run. A callback that saves sets it in
         `before_run`.
-      stop_planned: whether the run will end after the step about to run.
-      ending: why a callback asked the run to end, for the Outcome; empty if there is nothing to say.
-      results: values that callbacks put into the Outcome.
+      stop_planned: whether the run will end after the step about to run; set like `save_planned`.
+      ending: why a callback ended the run, which becomes the message of the Outcome; empty for no message.
+      results: {name: value} that callbacks put into the Outcome.
     """
 
     config: RunnerConfig
@@ -278,10 +278,10 @@ class Context:
 
     @property
     def line_due(self) -> bool:
-        """Whether the step about to run gets a line."""
+        """Whether a log line is written after the step about to run."""
         return self.line.due(self.step + 1)
 
     @property
     def keeps_to_plan(self) -> bool:
-        """Whether only planned checkpoints are saved, because other processes have to save their positions."""
+        """Whether only planned checkpoints may be saved, because the other replicas must save their positions too."""
         return self.config.is_all_reduce and self.config.checkpoints.exact_resume

@@ -1,4 +1,4 @@
-"""One run: creates or restores the graph, opens the session, runs steps until told to stop, and reports the end."""
+"""Runs one training, evaluation or inference: creates the graph, runs steps in a session, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Runner:
 
     Args:
       config: the config of the run.
-      inputter: the files, and how to make batches of them.
+      inputter: lists the files and makes batches of them.
       modeler: the model and its loss.
       callbacks: the callbacks of the run.
 
     Raises:
-      UsageError: config and inputter differ on the batch size, or the workload is not derived from the base classes.
+      UsageError: config and inputter differ in the batch size, or inputter or modeler has the wrong base class.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Runner:
         if config.batch_size_per_gpu not in (None, inputter.batch_size):
             raise UsageError(
                 f"batch_size_per_gpu is {config.batch_size_per_gpu}, but the inputter makes batches of "
-                f"{inputter.batch_size}; give both the same, or leave the first out"
+                f"{inputter.batch_size}; make both equal, or leave batch_size_per_gpu out"
             )
         self.config = dataclasses.replace(config, batch_size_per_gpu=inputter.batch_size)
         self.inputter, self.modeler = inputter, modeler
@@ -67,27 +67,27 @@ class Runner:
                 outcome = self._failed(error, signals)
             finally:
                 sending.send_growing()
-        # A signal after the last step stops nothing here, but the caller must know of it, since it may have more to do.
+        # A signal after the last step does not change the status, but the caller may have to stop because of it.
         return dataclasses.replace(outcome, signal=signals.signal)
 
     def create_graph(self) -> CreatedGraph:
-        """The graph in the current, empty default graph: restored or built, see `creation.create`."""
+        """Creates the graph of the run in the current, empty default graph, see `creation.create`."""
         return creation.create(self.config, self.inputter, self.modeler, deployment_for(self.config))
 
     def replicate_graph(self, deployment: deploy.DeploymentConfig | None = None) -> TrainOps | EvalOps:
-        """Builds the graph from code, over the towers of `deployment`; None takes the deployment of the config."""
+        """Builds the graph by code, with the towers of `deployment`; None takes the deployment of the config."""
         deployment = deployment or deployment_for(self.config)
         return creation.replicate(self.config, self.inputter, self.modeler, deployment)
 
     def _prepare(self, signals: StopSignals) -> tuple[CreatedGraph, Context, list[Any], list[tf.Operation] | None]:
-        """The graph, what the hooks share, the hooks, and the ops that initialise the graph (None: it is not final)."""
-        files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
+        """(the graph, the context, the hooks, the initialisers of the graph or None if it is not yet finalized)."""
+        files = list(self.inputter.files())  # listed before the graph is built, so that missing files are reported soon
         created = self.create_graph()
         context, position = self._context(created, files, signals)
         return created, context, self._hooks(context, files, position), None
 
     def _run(self, signals: StopSignals) -> Outcome:
-        """Runs the steps in a session; ends the hooks if there was no error, and closes them in any case."""
+        """Runs the steps in a session; calls `end` of the hooks if there was no error, and `close` in any case."""
         created, context, hooks, start = self._prepare(signals)
         try:
             if start is None:
@@ -144,7 +144,7 @@ class Runner:
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)
 
     def _order(self) -> dict[str, Any]:
-        """What besides the files decides which examples come in which order."""
+        """The options that, besides the files, decide which examples are read in which order."""
         config, rows = self.config, self.inputter.batch_size
         rows *= config.towers if config.split_batch else 1
         return dict(self.inputter.example_order, batch_size=rows, seed=config.seed)
@@ -180,31 +180,31 @@ class Runner:
         return Outcome(Status.FAILED, self._step, message, error=error)
 
     def _cause(self, error: Exception) -> Exception:
-        """The error that names the damaged record, if one of this run's made `error`; else `error`."""
-        # The runtime's error names neither the shard nor the record that it cannot parse; the inputter may find them.
+        """An error that names the damaged record, if one caused `error`; else `error` itself."""
+        # TensorFlow's error does not name the shard or the record that it cannot parse; the inputter may find them.
         return (self.inputter.damage() if is_of_input(error) else None) or error
 
 
 class StandingEvaluation(Runner):
-    """Evaluates one checkpoint after another in the process of a training.
+    """Evaluates one checkpoint after another in the process of a training, without log lines.
 
-    The graph is built once. Each pass opens a session on it and closes it again, so the variables of the evaluation are
-    on the device only during a pass. A pass logs no lines.
+    The graph is built once. Each evaluation opens and closes a session of its own, so the variables of the evaluation
+    take device memory only meanwhile.
 
     Args:
-      config: the config of the evaluation; its checkpoint is named at each pass.
-      inputter: the files, and how to make batches of them.
+      config: the config of the evaluations; its `checkpoint` is ignored.
+      inputter: lists the files and makes batches of them.
       modeler: the model and its loss.
-      callbacks: the callbacks of each pass.
+      callbacks: the callbacks of each evaluation.
     """
 
     _created: CreatedGraph | None = None
 
     def evaluate(self, checkpoint: str, signals: StopSignals) -> Outcome:
-        """Evaluates one checkpoint. A signal to stop ends it after the current step: then the status is `STOPPED`.
+        """Evaluates one checkpoint. A signal ends the evaluation after the current step, with the status `STOPPED`.
 
         Raises:
-          RunError: the evaluation failed; the message says why.
+          RunError: the evaluation failed.
         """
         try:
             self._created = dataclasses.replace(self._created or self._build(checkpoint), checkpoint=checkpoint)
@@ -232,7 +232,7 @@ class StandingEvaluation(Runner):
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
-    """The Outcome of a run without an error."""
+    """The Outcome of a run that ended without an error."""
     status, message = Status.FINISHED, context.ending or "finished"
     if signals.requested:
         status, message = Status.STOPPED, "stopped by a signal"
@@ -247,18 +247,18 @@ _MAKE_ROOM = "Make room there, or write elsewhere, and start again."
 
 
 def explain(error: Exception) -> str:
-    """A short text on what went wrong and what to do, without TensorFlow's long messages.
+    """One or two sentences that say what went wrong and what to do, without TensorFlow's long messages.
 
-    An unexpected error (of a user's own callback, say) is logged with its traceback.
+    An unexpected error, such as one of a user's own callback, is also logged with its traceback.
     """
     if isinstance(error, RunError):
         return str(error)
     if isinstance(error, tf.errors.OpError):
-        # TensorFlow reports a full disk as an exhausted resource, and a file that grows too large as out of range.
+        # TensorFlow reports a full disk as ResourceExhaustedError, and a file size limit as OutOfRangeError.
         if any(text in str(error.message) for text in _NO_ROOM.values()):
             return f"no room to write: {first_line(error)}. {_MAKE_ROOM}"
         if isinstance(error, tf.errors.ResourceExhaustedError):
-            return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers a device."
+            return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers per device."
         where = f" in {error.op.name}" if error.op is not None else ""
         return f"{type(error).__name__}{where}: {first_line(error)}"
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
@@ -269,10 +269,10 @@ def explain(error: Exception) -> str:
 
 def is_of_input(error: Exception) -> bool:
     """Whether a damaged record may be the cause of `error`."""
-    # The runtime's message may quote a record that is not text; Python then fails to decode the message.
+    # TensorFlow's message may quote a record that is not UTF-8; then Python cannot decode the message.
     if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
         return True
-    # The failing op is inside a function of the input: error.op is None, or an op of the same name by chance.
+    # The failed op is inside a function of the input: error.op is None, or an unrelated op of the same name.
     return isinstance(error, tf.errors.OpError) and (
         any(name in str(error.message) for name in _INPUT_OPS)
         or (error.op is None and isinstance(error, tf.errors.InvalidArgumentError))
@@ -286,21 +286,21 @@ def run_steps(
     signals: Any,
     context: Any = None,
 ) -> bool:
-    """Calls `after_create_session` of the hooks, then runs steps until a hook or a signal asks to stop.
+    """Calls `after_create_session` of the hooks, then runs steps until a hook or a signal requests a stop.
 
-    All that the hooks fetch is merged into the one `session.run` of a step. MonitoredSession has two drawbacks on one
-    machine. If a callback raises UnavailableError, it silently goes back to the last checkpoint. It also takes every
-    OutOfRangeError for the end of the data.
+    A step is one `session.run`, which fetches the values of all hooks. MonitoredSession is not used, because it
+    silently returns to the last checkpoint if a callback raises UnavailableError, and takes every OutOfRangeError for
+    the end of the data.
 
     Args:
       session: the session of the run.
       ops: the handles of the graph.
-      hooks: the callbacks, in their order.
-      signals: the loop ends after a step if its `requested` holds.
-      context: what the hooks get as their run context; None for a new SessionRunContext.
+      hooks: the hooks, in their order.
+      signals: an object whose attribute `requested` ends the loop once it is True.
+      context: the run context of the hooks; None for a new SessionRunContext.
 
     Returns:
-      True if all data were read.
+      Whether the loop ended because all data were read.
     """
     coordinator = tf.train.Coordinator()
     for hook in hooks:
@@ -325,12 +325,12 @@ def run_steps(
 
 
 def is_end_of_data(error: tf.errors.OpError) -> bool:
-    """Whether the iterator raised `error`, rather than a checkpoint file that hit a size limit."""
+    """Whether the OutOfRangeError comes from the data iterator, not from a file size limit."""
     return error.op is not None and error.op.type == "IteratorGetNext"
 
 
 def close_all(hooks: Sequence[Any]) -> None:
-    """Calls `close` of every hook that has one; if one raises, the others are still closed."""
+    """Calls `close` of every hook that has one; an error is logged and does not prevent the other calls."""
     for hook in hooks:
         if hasattr(hook, "close"):
             try:
@@ -350,7 +350,7 @@ def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]
 
 
 def _merged_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
-    """The merged run options of all hooks, and the RunMetadata to fill; (None, None) if no hook has any."""
+    """The merged run options of all hooks, and an empty RunMetadata; (None, None) if no hook has options."""
     run_options = [request.options for request in requests if request.options is not None]
     if not run_options:
         return None, None

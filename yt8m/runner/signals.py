@@ -1,4 +1,4 @@
-"""Handles SIGTERM and ctrl-C: the current step ends and is saved; a step that hangs is aborted after a grace period."""
+"""Handles SIGTERM and ctrl-C: the run ends after the current step, which is aborted if it outlasts a grace period."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _AFTER_CLOSE_SECONDS = 2.0
 class StopSignals:
     """A context in which SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
 
-    A Python handler does not run while the main thread is in TensorFlow's C++ code, so the handlers do nothing
-    and a thread reads the signals' numbers from the wake-up descriptor. If the main thread does not
-    finish its step within the grace period, the thread closes the session (which frees a blocked dequeue), and
-    two seconds later ends the process. Outside of the main thread, where Python allows no handlers, it
-    does nothing.
+    Python runs no signal handler while the main thread is in TensorFlow's C++ code. So the handlers do nothing, and a
+    thread reads the numbers of the signals from Python's wake-up descriptor. If the main thread does not finish its
+    step within the grace period, the thread closes the session, which unblocks a step that waits for data, and ends the
+    process two seconds later. Outside of the main thread, where Python allows no handlers, the context has no effect.
+
+    Args:
+      grace_seconds: the grace period.
 
     Attributes:
-      signal: the number of the first signal.
-      has_closed: whether the session was closed, so that later failures are a consequence.
+      signal: the number of the first signal; None before it.
+      has_closed: whether the session was closed, so that later errors are a consequence of that.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -45,12 +47,12 @@ class StopSignals:
         return self.signal is not None
 
     def guard(self, session: Any) -> None:
-        """Sets the session to close when the grace period is over."""
+        """Sets the session that is closed after the grace period."""
         self._session = session
 
     @contextlib.contextmanager
     def guarding(self, session: Any) -> Iterator[None]:
-        """Sets the session to close for the time of a `with` block, in place of the one that was set."""
+        """Sets the session that is closed after the grace period, for the time of a `with` block only."""
         former, self._session = self._session, session
         try:
             yield
@@ -58,10 +60,7 @@ class StopSignals:
             self._session = former
 
     def renew_grace(self) -> None:
-        """Call after the last step: gives saving and closing a new grace period.
-
-        From now on the thread does not close the session, because saving needs it.
-        """
+        """Starts a new grace period for saving and closing; no longer closes the session, because saving needs it."""
         self._session = None
         if self._active:
             self._writer.send(_RENEW)
@@ -71,7 +70,7 @@ class StopSignals:
         if self._active:
             self._reader, self._writer = socket.socketpair()
             self._writer.setblocking(False)
-            # These handlers replace Python's default one, so that the number goes to the wake-up descriptor.
+            # Python writes only signals that have a Python handler to the wake-up descriptor.
             self._handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
             self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
             self._thread = threading.Thread(target=self._watch, name="stop-signals", daemon=True)
@@ -83,7 +82,7 @@ class StopSignals:
             return
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
-            # None means that the handler was not set by Python, so it cannot be restored.
+            # None means that C code had set the former handler; Python cannot restore that.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._writer.send(_QUIT)
         self._thread.join()
@@ -116,7 +115,7 @@ class StopSignals:
         logging.warning("%s: stopping after this step; send it again to end at once", name)
 
     def _overdue(self) -> None:
-        """Closes the session; the second time, ends the process."""
+        """Closes the session; ends the process if there is no session to close any more."""
         session, self._session = self._session, None
         if session is None:
             logging.error("the run did not end within the grace period: ending the process")

@@ -1,8 +1,7 @@
-"""The validations of a run, in `validation.json` in its folder: their figures, and which of them is the best.
+"""The file `validation.json` of a run: the metrics of its validations, which show the best checkpoint.
 
-The file is written before the checkpoint of a validation is saved, and again when the figures are known. So a run that
-was killed in the middle of a validation repeats that one before anything else, and validates at the same steps as a run
-that was never killed.
+The file is written before the checkpoint of a validation is saved, and again after the validation. So a run that was
+killed during a validation first repeats it, and then validates at the same steps as a run that was never killed.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ class Best(NamedTuple):
     """How the best checkpoint is chosen and kept.
 
     Attributes:
-      metric: the name of the figure that decides; `loss` is one too.
-      higher_is_better: whether a higher value is better.
-      keep: called with the path of each checkpoint that is better than all before, and its figures.
-      checkpoint_of: called with the step of an earlier validation; gives the path of its checkpoint, or None if that
-        is gone.
-      patience: training ends after this number of validations without a better one; None for no such end.
+      metric: the name of the deciding metric, or `loss`.
+      higher_is_better: whether a higher value of the metric is better.
+      keep: called with the path and the values of each checkpoint that is better than all before it.
+      checkpoint_of: returns the path of the checkpoint of an earlier validation at this step, or None if it is gone.
+      patience: training ends after this number of validations without a better one; None for no limit.
     """
 
     metric: str
@@ -44,32 +42,31 @@ class Best(NamedTuple):
 class History:
     """The validations of a run.
 
-    Validations on other data than those of this start are not compared with new ones. Neither are validations that did
-    not compute the metric of `best`.
+    A new validation is compared only with earlier ones on the same data that computed the metric of `best`.
 
     Args:
       folder: the run's folder.
-      best: how the best checkpoint is chosen; None if none is.
-      data: describes the validation data: their `pattern` and `max_videos`, for messages, and a `fingerprint`, which
-        other data do not have; None if that is not known.
+      best: how the best checkpoint is chosen; None if none is chosen.
+      data: describes the validation data: their `pattern` and `max_videos`, for messages, and a `fingerprint` of their
+        content; None if they are not known.
 
     Attributes:
-      rows: the figures of each validation with its `step`, in the order of the steps.
-      pending: the step of the validation that has begun; None if none has.
-      pending_epochs: the number of epochs that had passed at that step, as far as the shards show it.
+      rows: {"step": step, name of a metric: value, ...} of each validation, in the order of the steps.
+      pending: the step of a validation that has begun and not ended; None if there is none.
+      pending_epochs: the number of completed epochs at that step, by the number of its newest shard.
     """
 
     def __init__(self, folder: str, best: Best | None = None, data: Mapping[str, Any] | None = None) -> None:
         self._path, self._best, self._data = storage.join(folder, NAME), best, data
         self.rows: list[dict[str, float | None]] = []
         self._epochs: list[int] = []
-        self._first_compared = 0  # index into `rows`: earlier rows no longer count for the best one
+        self._first_compared = 0  # index into `rows`; earlier rows no longer count for the best one
         self.pending: int | None = None
         self.pending_epochs = 0
 
     @property
     def last_step(self) -> int:
-        """The step of the last validation; 0 before the first."""
+        """The step of the last validation; 0 before the first validation."""
         return int(self.rows[-1]["step"] or 0) if self.rows else 0
 
     @property
@@ -79,14 +76,13 @@ class History:
 
     @property
     def last_epochs(self) -> int:
-        """The number of epochs that had passed at the last validation, as far as the shards show it."""
+        """The number of completed epochs at the last validation, by the number of its newest shard."""
         return self._epochs[-1] if self._epochs else 0
 
     def read(self, step: int) -> None:
-        """Reads the file of a run that resumes at `step`; what came after that step is forgotten.
+        """Reads the file of a run that resumes at `step`, and drops the validations after that step.
 
-        If this start has other validation data or another metric than the one before, it is decided here which of the
-        earlier validations still count.
+        If the validation data or the metric have changed, decides which of the earlier validations still count.
 
         Raises:
           RunError: the file is damaged.
@@ -109,14 +105,13 @@ class History:
         self._compare_starts(former_data, former_metric)
 
     def is_better(self, values: StepValues) -> bool:
-        """Whether these values are better than those of all validations that they are compared with."""
+        """Whether these values are better than those of all earlier validations that count."""
         return self._best is not None and self._rank(row_of(values)) > self._rank(self.since_best()[1])
 
     def since_best(self) -> tuple[int, Mapping[str, Any]]:
-        """The number of validations after the best one, and the row of the best one.
+        """(the number of validations after the best one, the row of the best one), among the validations that count.
 
-        If no validation has a value, these are the number of all validations and {}. Only validations with these data
-        and this metric count.
+        If none of them has a finite value, the result is (their number, {}).
         """
         metric = self._best.metric if self._best else None
         rows = [row for row in self.rows[self._first_compared :] if metric in row]
@@ -124,16 +119,16 @@ class History:
         highest = max(ranks, default=_UNDEFINED)
         if highest == _UNDEFINED:
             return len(ranks), {}
-        place = ranks.index(highest)
-        return len(ranks) - place - 1, rows[place]
+        best = ranks.index(highest)
+        return len(ranks) - best - 1, rows[best]
 
     def begin(self, step: int, epochs: int) -> None:
-        """Notes that a validation begins."""
+        """Records that a validation begins at `step`, after this number of completed epochs."""
         self.pending, self.pending_epochs = step, epochs
         self._write()
 
     def add(self, values: StepValues, epochs: int) -> None:
-        """Notes the figures of the validation that has begun."""
+        """Adds the values of the validation that has begun, after this number of completed epochs."""
         finite = {name: value if math.isfinite(value) else None for name, value in row_of(values).items()}
         self.rows.append({"step": values.step, **finite})
         self._epochs.append(epochs)
@@ -141,7 +136,7 @@ class History:
         self._write()
 
     def _rank(self, row: Mapping[str, float | None]) -> float:
-        """A number that is higher for a better row."""
+        """A number that is higher for a better row; -inf if the row has no finite value."""
         assert self._best is not None
         value = row.get(self._best.metric)
         if value is None or not math.isfinite(value):
@@ -149,11 +144,11 @@ class History:
         return value if self._best.higher_is_better else -value
 
     def _compare_starts(self, data: Mapping[str, Any] | None, metric: str | None) -> None:
-        """Forgets the validations that cannot be compared with those of this start, and logs why; then notes that.
+        """Drops earlier validations from the comparison if data or metric have changed; logs why and saves that.
 
         Args:
-          data: the validation data of the start before.
-          metric: the metric of the start before.
+          data: the validation data of the previous start of the run.
+          metric: the metric of the previous start of the run.
         """
         number = len(self.rows[self._first_compared :])
         if number and data and self._data and data["fingerprint"] != self._data["fingerprint"]:
@@ -168,16 +163,16 @@ class History:
         self._write()
 
     def _choose_again(self, why: str, best: Best) -> None:
-        """Keeps the best of the earlier validations by the new metric; forgets all if its checkpoint is gone."""
+        """Keeps the checkpoint that is best by the new metric; drops all validations if that checkpoint is gone."""
         row = self.since_best()[1]
         checkpoint = best.checkpoint_of(row["step"]) if row else None
         if checkpoint is not None:
-            logging.info("%s: earlier validations are compared by the new one", why)
+            logging.info("%s: the best of the earlier validations is chosen again", why)
             best.keep(checkpoint, _values_of(row))
         elif row:
-            self._forget(f"{why}, and the checkpoint of step {row['step']}, which is the best by it, is gone")
+            self._forget(f"{why}, and the checkpoint that is best by it, of step {row['step']}, is gone")
         else:
-            self._forget(f"{why}, which they did not compute")
+            self._forget(f"{why}, and they did not compute it")
 
     def _forget(self, why: str) -> None:
         number, self._first_compared = len(self.rows) - self._first_compared, len(self.rows)

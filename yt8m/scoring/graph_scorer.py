@@ -71,7 +71,7 @@ class FedGraph:
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(settings.seed)
             self._build(data, mode, dtypes, deployment, settings.seed)
-            created = creation.filled_from(model.weights, settings.optimizer)
+            created = creation.for_scoring(model.weights, settings.optimizer)
             start = creation.initializers(created)
             graph.finalize()
             config = deployment.session_config()

@@ -132,7 +132,7 @@ def test_the_figures_of_a_validation_stay_on_the_bar_until_the_next_one() -> Non
     context.line.listen(told.append)
     bar.after_create_session(None, None)
     validated = StepValues(step=1, loss=3.0, figures={"PERR": 0.5, "GAP": 0.25}, is_validation=True)
-    context.line.tell(validated)
+    context.line.emit_validation(validated)
     context.line.values.loss = 1.5
     context.line.emit(1, 1)
     bar.after_run(None, None)

@@ -74,7 +74,7 @@ def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(cluster: 
     chief.wait_for_step(35)
     server.kill()
     back = made.start("ps")
-    found = chief.wait_for(r"the variables are those of .*model\.ckpt-(\d+)")
+    found = chief.wait_for(r"the variables start from .*model\.ckpt-(\d+)")
     killed_at = chief.steps()[-1]
     assert killed_at - 15 <= int(found[1]) <= killed_at
     assert chief.wait_for_step(1) <= killed_at + 2
@@ -108,7 +108,7 @@ def test_another_runs_variables_are_not_taken(cluster: Callable, stop: Callable,
     chief.kill()
     (tmp_path / "run").rename(tmp_path / "other")  # the server still holds the variables of this run
     again = made.start("chief")
-    again.wait_for("the variables are fresh")
+    again.wait_for("the variables start from initial values")
     assert again.wait_for_step(1) == 1
     stop()
     assert again.outcome()[0] == "finished"
@@ -124,7 +124,7 @@ def test_a_server_that_was_restarted_ends_after_its_chief_was_told_to_stop(clust
     server.kill()
     server = made.start("ps", STALL="4")
     server.wait_for("serves on")
-    chief.wait_for("the variables are")
+    chief.wait_for("the variables start from")
     chief.send_signal(signal.SIGTERM)
     assert chief.end() == 143
     assert server.end() == 1

@@ -50,7 +50,7 @@ def told(waits: list[float], steps: int, seconds: float) -> list[str]:
 def test_a_straggler_is_named_once_a_window() -> None:
     assert (
         told([0.5, 0.1, 0.6], 50, 1.0)
-        == ["worker 0 (b:1) is slow: in the last 20 steps the others waited 0.4 s of 1 s per step for it"] * 2
+        == ["worker 0 (b:1) is slow: in the last 20 steps, the others waited for it 0.4 s of 1 s per step"] * 2
     )
 
 

@@ -82,7 +82,9 @@ def test_a_process_that_works_alone_may_take_any_time_until_something_is_wrong()
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.count("saving and closing at the end") == 4  # each half a second, so longer than the limit
+    assert (
+        done.stderr.count("the final save and export have taken") == 4
+    )  # each half a second, so longer than the limit
     assert "the server accepts no connection. Ending with status 1" in done.stderr
 
 

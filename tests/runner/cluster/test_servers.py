@@ -85,7 +85,7 @@ def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixtu
     cluster = ClusterConfig((f"127.0.0.1:{port}",), ())
     running = servers.start(cluster)
     socket.create_connection(("127.0.0.2", int(port))).close()
-    said = f"{cluster.name} listens on port {port} of every network interface, not of 127.0.0.1 alone"
+    said = f"{cluster.name} listens on port {port} of every network interface, not only of 127.0.0.1"
     assert [said in line for line in caplog.messages] == [True]
     del running
 

@@ -43,7 +43,7 @@ def test_a_chief_that_saves_and_exports_for_long_at_the_end_is_no_stall(
     made = cluster(stall_timeout=12.0, max_steps=5, **given)
     others = [made.start(role) for role in ("ps", "worker") if made.jobs[role]]
     chief = made.start("chief", END_AT=str(tmp_path / "goes on"))
-    chief.wait_for(r"saving and closing at the end: (1[3-9]|[2-9]\d) s")
+    chief.wait_for(r"the final save and export have taken (1[3-9]|[2-9]\d) s")
     (tmp_path / "goes on").touch()
     status, step, _ = chief.outcome()
     assert status == "finished"

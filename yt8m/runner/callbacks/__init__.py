@@ -1,4 +1,4 @@
-"""Auxiliary jobs around the steps (log, checkpoints, summaries, ...), each a SessionRunHook, chosen by name."""
+"""The callbacks that a run can name. They are SessionRunHooks, which log, save checkpoints, write summaries, ..."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _NO_HOOK = "the callback {!r} is a {}; expected a class that is derived from tf.
 
 
 def names_for(mode: str, names: Sequence[str]) -> list[str]:
-    """The names of the callbacks of a run, in order: the usual ones of the mode, then the additional ones.
+    """The names of a run's callbacks, in order: the defaults of the mode, then the additional ones.
 
-    In training, `["my_module:Mine", "-train_speed"]` gives the usual ones without `train_speed`, then
-    `my_module:Mine`. Naming a usual callback changes nothing. The mode's `_basic` callback cannot be removed,
-    since a run without it would save and count nothing.
+    In training, `["my_module:Mine", "-train_speed"]` gives the defaults without `train_speed`, then `my_module:Mine`.
+    Naming a default callback has no effect. The mode's `_basic` callback cannot be removed, because a run without it
+    would neither save checkpoints nor count examples.
 
     Raises:
       UsageError: a callback belongs to another mode, is named twice, or cannot be removed.
     """
-    usual = DEFAULTS[mode]
+    defaults = DEFAULTS[mode]
     for index, name in enumerate(names):
         plain = name.removeprefix("-")
         if plain in [other.removeprefix("-") for other in names[:index]]:
@@ -59,21 +59,21 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
         other = plain.partition("_")[0]
         if ":" not in plain and other in DEFAULTS and other != mode:
             raise UsageError(f"the callback {plain!r} is for {other}, and this run is for {mode}")
-        if name != plain and (plain not in usual or plain == f"{mode}_basic"):
-            removable = ", ".join(usual_name for usual_name in usual if usual_name != f"{mode}_basic")
+        if name != plain and (plain not in defaults or plain == f"{mode}_basic"):
+            removable = ", ".join(default for default in defaults if default != f"{mode}_basic")
             raise UsageError(f"the callback {plain!r} cannot be removed; these can: {removable or 'none'}")
-    remaining = [name for name in usual if f"-{name}" not in names]
-    return [*remaining, *(name for name in names if name not in usual and not name.startswith("-"))]
+    remaining = [name for name in defaults if f"-{name}" not in names]
+    return [*remaining, *(name for name in names if name not in defaults and not name.startswith("-"))]
 
 
 def build(config: CallbackConfig, context: Context) -> list[Any]:
-    """The hooks of a run.
+    """Makes the hooks of a run.
 
-    A custom class is called with the context, or with nothing if it takes no argument. If there are options for a
-    callback that the run does not have, it is added.
+    A custom class is called with the context, or without it if its constructor takes no argument. A callback that only
+    `config.options` names is added after the others.
 
     Raises:
-      UsageError: there is no such callback, or it does not take the options given.
+      UsageError: there is no such callback, or its constructor does not accept its options.
     """
     names = names_for(context.config.mode, config.names)
     names += [name for name in config.options if name not in names]
@@ -81,10 +81,10 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
 
 
 def check(mode: str, names: Sequence[str]) -> None:
-    """Refuses invalid callbacks before anything is built. This imports the user's own callbacks.
+    """Refuses invalid callbacks before the graph is built. This imports the user's own callbacks.
 
     Raises:
-      UsageError: for the reasons of `names_for`, or a callback does not exist or is not a SessionRunHook.
+      UsageError: as from `names_for`; or a callback does not exist, or is not a SessionRunHook.
     """
     for name in names_for(mode, names):
         callback = callbacks.get(name)

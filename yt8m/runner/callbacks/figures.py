@@ -1,6 +1,6 @@
-"""Callbacks that count and measure: loss, speed, metrics and TensorBoard's summaries.
+"""Callbacks that measure the loss, the speed and the metrics, count examples, and write TensorBoard's summaries.
 
-`OneStepBehind` does the slow work on the host in a thread, while the next step runs.
+`OneStepBehind` does slow work on the CPU in a thread, while the next step runs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Runs calls of a function in a thread, one at a time, at most one step late.
+    """Calls the function `work` in a background thread, one call at a time.
 
-    NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both can use the cores at
-    the same time.
-
-    Args:
-      work: the function.
+    NumPy and TensorFlow release Python's global lock while they compute, so `work` and the next step run in parallel.
     """
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -39,28 +35,28 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *arguments: Any) -> None:
-        """Waits for the previous call and raises its error if there was one; then starts the next call."""
+        """Waits for the previous call, raises its error if it failed, and starts the next call."""
         self.wait()
         self._last = self._executor.submit(self._work, *arguments)
 
     def wait(self) -> Any:
-        """Waits for the last call; returns its result (None if there was no call) or raises its error."""
+        """Waits for the last call and returns its result (None if there was no call), or raises its error."""
         return None if self._last is None else self._last.result()
 
     def close(self) -> None:
-        """Ends the thread after the current call; an error of that call is lost."""
+        """Ends the thread after the current call; ignores an error of that call."""
         self._executor.shutdown()
 
 
 class TrainLoss(Callback):
-    """Puts the label loss into the line. It is fetched only on steps with a line, since that takes time."""
+    """Puts the label loss into the log line. It is fetched only on steps with a log line, since fetching takes time."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the loss if a line is due."""
+        """Requests the loss if the step gets a log line."""
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if self.context.line_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts the loss into the line; raises `RunError` if it is not finite."""
+        """Puts the loss into the log line; raises `RunError` if it is not finite."""
         if run_values.results is None:
             return
         loss = float(run_values.results)
@@ -75,9 +71,9 @@ class _ExampleCounter(Callback):
     """Counts examples from the moment at which the session is ready.
 
     Attributes:
-      examples: number of examples so far.
-      since: the time at which counting began.
-      is_due: whether the current step gets a line.
+      examples: number of examples since `since`.
+      since: the value of `time.monotonic()` when counting began.
+      is_due: whether the current step gets a log line.
     """
 
     def __init__(self, context: Context) -> None:
@@ -99,17 +95,20 @@ class _ExampleCounter(Callback):
 
 
 class Speed(_ExampleCounter):
-    """Examples per second of all towers since the previous line, in training and evaluation, without pauses."""
+    """Puts the examples per second of all towers since the previous log line into the line.
 
-    _paused = 0.0  # the line's paused_seconds at the previous line
+    Time in which training pauses for a validation is not counted.
+    """
+
+    _paused = 0.0  # `paused_seconds` at the previous log line
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the clock and the count; starts them again if a cluster opens a new session."""
+        """Sets the clock and the count to 0, also when a cluster opens a new session."""
         super().after_create_session(session, coord)
         self.examples, self._paused = 0, self.context.line.paused_seconds
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Adds the examples of the step; puts the speed into the line if one is due."""
+        """Adds the examples of the step; puts the speed into the log line if the step gets one."""
         super().after_run(run_context, run_values)
         if self.is_due:
             now, paused = time.monotonic(), self.context.line.paused_seconds
@@ -119,20 +118,20 @@ class Speed(_ExampleCounter):
 
 
 class TrainAccuracy(Callback):
-    """Puts the modeler's metrics of the current batch into the line."""
+    """Puts the modeler's metrics of the current batch into the log line."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._evaluator = context.modeler.evaluator()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the reports if a line is due."""
+        """Requests the modeler's reports if the step gets a log line."""
         if not self.context.ops.reports or not self.context.line_due:
             return None
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts the evaluator's metrics of this batch alone into the line."""
+        """Puts the metrics of this batch alone into the log line."""
         if run_values.results is not None:
             reports = self.context.modeler.completed(run_values.results)
             self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))
@@ -140,16 +139,16 @@ class TrainAccuracy(Callback):
 
 
 class EvalBasic(_ExampleCounter):
-    """Counts examples: `examples_processed: N` in the line, and `examples` in the results."""
+    """Counts examples: `examples_processed: N` in the log line, and `examples` in the results."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Adds the examples of the step; puts the count into the line if one is due."""
+        """Adds the examples of the step; puts the count into the log line if the step gets one."""
         super().after_run(run_context, run_values)
         if self.is_due:
             self._report()
 
     def end(self, session: tf.Session) -> None:
-        """Puts the final count into the results, and into a last line unless a line already has it."""
+        """Puts the final count into the results, and into a last log line unless a line already shows it."""
         if self.context.results.setdefault("examples", 0) != self.examples:
             self._report()
 
@@ -158,17 +157,17 @@ class EvalBasic(_ExampleCounter):
 
 
 class _InBackground(Callback):
-    """Hands the fetched values of each step to `work` in a thread, at most one step later."""
+    """Calls `work` with the fetched values of each step, in a background thread."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.thread = OneStepBehind(self.work)
 
     def work(self, *arguments: Any) -> Any:
-        """Processes one step; called in the thread."""
+        """Processes the values of one step."""
 
     def end(self, session: tf.Session) -> None:
-        """Waits for the last step."""
+        """Waits until the last step is processed."""
         self.thread.wait()
 
     def close(self) -> None:
@@ -177,17 +176,16 @@ class _InBackground(Callback):
 
 
 class EvalMetrics(_InBackground):
-    """Accumulates the reports and the loss of every step; the metrics of single batches go into the line.
+    """Accumulates the reports and the loss of every step; the log line gets the metrics of its batch alone.
 
-    At the end the results have the metrics of all steps under `figures`, as the evaluator gives them, and the
-    evaluator itself under `evaluator`.
+    At the end, `results["figures"]` holds the metrics of all steps, and `results["evaluator"]` the evaluator.
     """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._evaluator, self._is_due = context.modeler.evaluator(), False
         self._loss: float | None = None
-        self._is_logged = True  # whether the last batch, if there was one, has a line
+        self._is_logged = True  # whether the last batch has a log line; True if there was no batch
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Requests the reports, and the loss if there is one."""
@@ -197,11 +195,11 @@ class EvalMetrics(_InBackground):
         return tf.train.SessionRunArgs({"reports": dict(ops.reports), **loss})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Accumulates the values while the next step runs; if a line is due, waits for its metrics."""
+        """Accumulates the values while the next step runs; if the step gets a log line, waits for its metrics."""
         got = run_values.results
         self._loss = float(got["loss"]) if "loss" in got else None
         self.thread.put(got["reports"], self._loss)
-        # Noted here rather than in `before_run`: the call that finds no more data has a `before_run`, but no values.
+        # Set here, not in `before_run`: at the end of the data `before_run` is called once more, without a batch.
         self._is_logged = self._is_due
         if self._is_due:
             self._report()
@@ -211,19 +209,19 @@ class EvalMetrics(_InBackground):
         self.context.line.values.loss = self._loss
 
     def end(self, session: tf.Session) -> None:
-        """Puts the metrics of all steps into the results, and those of the last into a last line if it has none."""
+        """Puts the metrics of all steps into the results, and those of the last batch into a log line of its own."""
         super().end(session)
         if not self._is_logged:
             self._report()
         self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
     def work(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Accumulates one step."""
+        """Accumulates the reports and the loss of one step; returns the metrics of its batch."""
         return self._evaluator.accumulate(self.context.modeler.completed(reports), loss)
 
 
 class InferBasic(EvalBasic):
-    """Puts `num examples processed: N elapsed seconds: S` into the line, and both numbers into the results."""
+    """Puts `num examples processed: N elapsed seconds: S` into the log line, and both numbers into the results."""
 
     def end(self, session: tf.Session) -> None:
         """Puts the final count and time into the results."""
@@ -236,11 +234,11 @@ class InferBasic(EvalBasic):
 
 
 class InferWriter(_InBackground):
-    """Hands each step's reports to `consumer`, in the order of the data.
+    """Calls `consumer` with the reports of each step, in the order of the data.
 
     Args:
-      consumer: called with {name: report} from the modeler, for inference (or evaluation). It is called in one thread,
-          which is not the thread of the steps.
+      context: the context of the run.
+      consumer: called with the modeler's {name of a report: array [B, ...]}, always in the same background thread.
     """
 
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
@@ -252,30 +250,30 @@ class InferWriter(_InBackground):
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Hands the reports to the consumer while the next step runs."""
+        """Calls the consumer while the next step runs."""
         self.thread.put(run_values.results)
 
     def work(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Calls the consumer with one step."""
+        """Calls the consumer with the reports of one step."""
         self._consumer(self.context.modeler.completed(reports))
 
 
-# The published tags, which users have in their dashboards; only PERR is spelled differently there.
+# The tags of the published code, which users have in their dashboards; there PERR is spelled Perr.
 _FIGURE_TAG, _SPEED_TAG = "model/Training_{}", "global_step/Examples/Second"
 _BATCH_TAG = "GlobalStep/Eval_{}"
 
 
 def published_spelling(name: str) -> str:
-    """The name of a metric in the published tags: `Perr`, `Avg_Perr`."""
+    """The name of a metric in the tags of the published code: `Perr`, `Avg_Perr`."""
     return name.replace("PERR", "Perr")
 
 
 class EvalSummary(Callback):
-    """Writes the values of each log line of an evaluation under the published tags of batches.
+    """Writes the values of each log line of an evaluation under the tags of the published code.
 
     Args:
       context: the context of the run.
-      events: the event file, which stays open.
+      events: the event file, which the caller closes.
     """
 
     def __init__(self, context: Context, events: EventFile) -> None:
@@ -294,12 +292,12 @@ class EvalSummary(Callback):
 class TrainSummary(Callback):
     """Writes the graph's summaries at the first step and every `save_summary_steps`, and each log line's values.
 
-    The summaries are fetched as part of a step, so they never consume a batch.
+    The summaries are fetched together with a training step, so they consume no batch of their own.
 
     Args:
       context: the context of the run.
       folder: the folder of the event files; empty for the run's own.
-      hyper_parameters: those of the run, for TensorBoard's table; None to leave the run out of the table.
+      hyper_parameters: {name: value} for TensorBoard's table of runs; None to leave the run out of the table.
     """
 
     def __init__(
@@ -322,8 +320,8 @@ class TrainSummary(Callback):
                 )
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Writes the graph and the hyper-parameters, and starts to count."""
-        self._every.fired(self.context.step)
+        """Writes the graph and the hyper-parameters; the first summary comes `save_summary_steps` after this step."""
+        self._every.restart(self.context.step)
         graph = session.graph.as_graph_def(add_shapes=True)
         self._events.add_graph(graph)
         if self._hyper_parameters and not self._is_open:
@@ -331,7 +329,7 @@ class TrainSummary(Callback):
             self._is_open = True
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the summaries if they are due."""
+        """Requests the summaries if they are written at this step."""
         is_first = self.context.config.save_summary_steps > 0 and not self._has_written
         is_due = is_first or self._every.due(self.context.step + 1)
         return tf.train.SessionRunArgs(self.context.ops.summary_op) if is_due else None
@@ -340,7 +338,7 @@ class TrainSummary(Callback):
         """Writes the summaries."""
         if run_values.results is None:
             return
-        self._every.fired(self.context.step)
+        self._every.restart(self.context.step)
         self._has_written = True
         summary = tf.Summary.FromString(run_values.results)
         if names := self.context.config.summary_names:
@@ -349,11 +347,11 @@ class TrainSummary(Callback):
         self._events.add(summary, self.context.step)
 
     def end(self, session: tf.Session) -> None:
-        """Records that the run ended well."""
+        """Tells TensorBoard that the run ended without an error."""
         self._end(is_well=True)
 
     def close(self) -> None:
-        """Closes the event file; a run that did not reach `end` failed."""
+        """Closes the event file; tells TensorBoard that the run failed if `end` was not called."""
         self._end(is_well=False)
         self._events.close()
 

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal: step, speed, time left, and the values of the last line."""
+"""A progress bar on a terminal: step, time left, and the values of the last log line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _VERBS = {"train": "training", "eval": "evaluating", "infer": "predicting"}
 
 
 class Progress(Callback):
-    """Shows the run's step; log lines appear above it.
+    """Draws the progress bar of a run; other output of the run appears above it.
 
     Args:
-      context: the context of the run; the `last_step` of its line, if known, is the end of the bar.
-      console: where to draw the bar; by default the error stream.
+      context: the context of the run; `context.line.last_step` is the end of the bar, if it is known.
+      console: the terminal to draw on; by default the error stream.
     """
 
     def __init__(self, context: Context, console: Console | None = None) -> None:
@@ -33,7 +33,7 @@ class Progress(Callback):
         context.line.listen(self._show, validations=True)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the bar at the first step of this run, since earlier steps say nothing about its speed."""
+        """Starts the bar at the step at which this process starts, so that earlier steps do not count for its speed."""
         if self._bar is None:
             step, last = self.context.step, self.context.line.last_step
             self._bar = _bar(self._console, last is not None)
@@ -57,20 +57,20 @@ class Progress(Callback):
         if values.is_validation:
             self._validated = _validated(values)
         room = self._room(self._bar.tasks[0])
-        # The values of a validation stay until the next one, and come first, because they matter most.
+        # The result of a validation stays until the next validation, and comes first, because it matters most.
         taken = len(self._validated) + 2 if self._validated else 0
         step_figures = "" if values.is_validation else _figures(values, room - taken)
         shown = "  ".join(filter(None, [self._validated, step_figures]))
         self._bar.update(self._task, figures=shown if len(shown) <= room else _figures(values, room))
 
     def _room(self, task: bars.Task) -> int:
-        """The number of columns left for metrics; the step and the time are never shortened."""
+        """The number of terminal columns that are left for metrics beside the step and the time."""
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"
         return self._console.width - len(text) - _TIME_AND_BAR
 
 
-# Columns of the time, a little of the bar (or the spinner), and the blanks between.
+# Terminal columns for the time, the bar (at least 4) or the spinner, and the blanks between.
 _TIME_AND_BAR = len("10:00:00") + 4 + 3
 
 
@@ -89,7 +89,7 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
 
 
 def _figures(values: StepValues, room: int) -> str:
-    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: the parts that the line has and that fit."""
+    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: as many of the known values as fit into `room` columns."""
     texts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         texts.append(f"loss {values.loss:.2f}")
@@ -105,14 +105,14 @@ def _figures(values: StepValues, room: int) -> str:
 
 
 def _validated(values: StepValues) -> str:
-    """`validation GAP 0.43`: the first of the figures, or the loss if there is none; GAP if there is a GAP."""
+    """`validation GAP 0.43`: GAP if it was computed, else the first metric; the loss if there is no metric."""
     figures = {"loss": values.loss or 0.0} if not values.figures else values.figures
     name = "GAP" if "GAP" in figures else next(iter(figures))
     return f"validation {name} {figures[name]:.3f}"
 
 
 def _rate(values: StepValues) -> float | None:
-    """Examples per second; in inference, the mean since the start, because the line has no speed."""
+    """Examples per second since the previous line; in inference the mean since the start; None if neither is known."""
     if values.examples_per_second is None and values.examples and values.elapsed_seconds:
         return values.examples / values.elapsed_seconds
     return values.examples_per_second

@@ -1,4 +1,4 @@
-"""Callbacks that guard, save, export and trace the steps of a training run."""
+"""Callbacks of a training run that check gradients, save checkpoints, export models and profile steps."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from yt8m.runner.run_config import Context
 
 
 class TrainGuard(Callback):
-    """Stops a run whose gradients are not finite: checks the norm of each variable's gradient at every step.
+    """Stops the run if the norm of a variable's gradient is not finite at any step.
 
-    The norms cost nothing, since clipping computes them anyway.
+    The norms cost no time, because gradient clipping computes them anyway.
     """
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Requests the norms, and the tower that had the first bad gradient."""
+        """Requests the norms, and the index of the first tower with a gradient that is not finite."""
         ops = self.context.ops
         tower = {} if ops.bad_tower is None else {"tower": ops.bad_tower}
         return tf.train.SessionRunArgs({"norms": ops.gradient_norms, **tower})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Raises `RunError` that names the step, the tower and the first variable with a bad gradient."""
+        """Raises `RunError` with the step, the tower and the first variable whose gradient is not finite."""
         norms, tower = run_values.results["norms"], run_values.results.get("tower", -1)
         if np.isfinite(norms).all():
             return
@@ -42,31 +42,31 @@ class TrainGuard(Callback):
 
 
 class TrainBasic(Callback):
-    """Saves the first step, the last step, and steps in between every N steps or minutes; ends the run at max_steps.
+    """Saves a checkpoint at the first step, every N steps or minutes, and at the end; ends the run at max_steps.
 
-    Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before the step is
-    saved, but not on other steps, since fetching it takes time.
+    Gradients in closed form can be finite when the loss is not. So the loss is checked before each save; it is not
+    checked on other steps, because fetching it takes time.
     """
 
     saves = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        wanted = context.config.checkpoints
-        self._every = Every(wanted.save_checkpoint_steps, wanted.save_checkpoint_minutes * 60)
+        settings = context.config.checkpoints
+        self._every = Every(settings.save_checkpoint_steps, settings.save_checkpoint_minutes * 60)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Saves the first checkpoint of a new run; requests a stop if the run is already at its last step."""
         if not self.context.is_resumed:
             self.context.saver.save(session, self.context.step)
-        self._every.fired(self.context.step)
+        self._every.restart(self.context.step)
         if self._is_over(self.context.step):
             step, last = self.context.step, self.context.config.max_steps
             logging.info("already at step %d of %d: there is nothing left to train", step, last)
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the loss if the step will be saved."""
+        """Requests the loss if a checkpoint will be saved after the step."""
         following = self.context.step + 1
         is_over = self._is_over(following)
         is_saved = self._every.due(following) or is_over
@@ -75,7 +75,7 @@ class TrainBasic(Callback):
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Saves if a checkpoint is due; requests a stop after the last step.
+        """Saves a checkpoint if one is due; requests a stop after the last step.
 
         Raises:
           RunError: the loss is not finite.
@@ -91,17 +91,14 @@ class TrainBasic(Callback):
             run_context.request_stop()
 
     def save_when_due(self, session: tf.Session) -> None:
-        """Saves if a checkpoint is due.
-
-        A chief that waits for its workers also calls this, although it runs no steps.
-        """
+        """Saves a checkpoint if one is due. A chief that only waits for its workers calls this too."""
         step = self.context.step
         if self._every.due(step) and (self.context.save_planned or not self.context.keeps_to_plan):
             self.context.saver.save(session, step)
-            self._every.fired(step)
+            self._every.restart(step)
 
     def end(self, session: tf.Session) -> None:
-        """Saves the last step if the run ended without an error: end of data, max_steps or a signal."""
+        """Saves the last step; called if the run ended without an error: at the end of the data, at max_steps, ..."""
         self.context.saver.save(session, self.context.step)
 
     def _is_over(self, step: int) -> bool:
@@ -110,11 +107,12 @@ class TrainBasic(Callback):
 
 
 class TrainExport(Callback):
-    """Saves a checkpoint and exports it, every `export_model_steps` steps and at the end.
+    """Saves a checkpoint and exports the model, every `export_model_steps` steps and at the end.
 
     Args:
-      exporter: called with the checkpoint's path and its step. The session's graph is already finalized, so an exporter
-        builds a graph of its own.
+      context: the context of the run.
+      exporter: called with the path and the step of the checkpoint. It must build a graph of its own, because the graph
+        of the run is finalized.
     """
 
     saves = True
@@ -125,41 +123,40 @@ class TrainExport(Callback):
         self._every = Every(steps=context.config.checkpoints.export_model_steps)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts to count at the step at which the run resumes."""
-        self._every.fired(self.context.step)
+        """Counts `export_model_steps` from the step at which the run starts or resumes."""
+        self._every.restart(self.context.step)
 
     def before_run(self, run_context: Any) -> None:
-        """Says so if the step will be saved."""
+        """Sets `save_planned` if an export follows the step."""
         self.context.save_planned |= self._every.due(self.context.step + 1)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Exports if an export is due."""
+        """Exports the model if an export is due."""
         if self._every.due(self.context.step):
             self._export(run_context.session)
 
     def end(self, session: tf.Session) -> None:
-        """Exports the last step."""
+        """Exports the model after the last step."""
         self._export(session)
 
     def _export(self, session: tf.Session) -> None:
         step = self.context.step
         if step != self._exported:
             self._exporter(self.context.saver.save(session, step), step)
-            self._every.fired(step)
+            self._every.restart(step)
             self._exported = step
 
 
 class TrainProfile(Callback):
-    """Traces what each thread and device does during some steps, for TensorBoard's profiler.
+    """Profiles each thread and device during the steps `first` to `last`, for TensorBoard's profiler.
 
-    The trace goes to `plugins/profile/<time>/<host>.xplane.pb`. A run that resumes after the first of these steps
-    traces nothing.
+    The trace is the file `plugins/profile/<time>/<host>.xplane.pb`. A run that resumes after step `first` writes none.
 
     Args:
       context: the context of the run.
-      first: the first step of the trace.
-      last: the last step of the trace; the end of the run finishes it too.
-      folder: TensorBoard's log folder; empty for the run's own.
+      first: the first step to profile.
+      last: the last step to profile; a run that ends before it ends the trace too.
+      folder: TensorBoard's log folder; empty for the folder of the run.
     """
 
     def __init__(self, context: Context, first: int, last: int, folder: str = "") -> None:
@@ -168,18 +165,18 @@ class TrainProfile(Callback):
         self._is_tracing = False
 
     def before_run(self, run_context: Any) -> None:
-        """Starts the trace before its first step."""
+        """Starts the trace before step `first`."""
         if self.context.step + 1 == self._first:
             tf.compat.v2.profiler.experimental.start(self._folder)
             self._is_tracing = True
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends the trace after its last step."""
+        """Ends the trace after step `last`."""
         if self._is_tracing and self.context.step >= self._last:
             self.close()
 
     def close(self) -> None:
-        """Writes the trace."""
+        """Ends the trace and writes it."""
         if self._is_tracing:
             self._is_tracing = False
             tf.compat.v2.profiler.experimental.stop()

@@ -1,4 +1,4 @@
-"""Validation while training: every N epochs or steps training pauses, saves a checkpoint, and evaluates it."""
+"""Validation during training: every N epochs or steps, training pauses, saves a checkpoint and evaluates it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Validate = Callable[[str, StopSignals], StepValues | None]
 
 
 class TrainValidation(Callback):
-    """Validates every N epochs or steps; if no signal ends the training, its last checkpoint is validated too.
+    """Validates every N epochs or steps, and at the end of the training unless a signal ended it.
 
     Args:
       context: the context of the run.
-      validate: called with a checkpoint's path and the signals that may stop the run; gives the figures, or None if a
-        signal ended the evaluation.
-      epochs: number of epochs between two validations; not used if `steps` is given.
+      validate: called with a checkpoint's path and the signals that may stop the run; returns the loss and the metrics,
+        or None if a signal ended the evaluation.
+      epochs: number of epochs between two validations; ignored if `steps` is given.
       steps: number of steps between two validations; None to count epochs.
-      folder: folder of the event files; empty for the run's own.
-      best: how the best checkpoint is kept, and how long training goes on without a better one; None for neither.
+      folder: folder of the event files; empty for the folder of the run.
+      best: how the best checkpoint is chosen and kept, and when training ends early; None to do neither.
       data: describes the validation data, see `History`.
     """
 
@@ -52,21 +52,21 @@ class TrainValidation(Callback):
         self._best = best
         self._validate, self._interval, self._counts_steps = validate, steps or epochs, steps is not None
         self._history = History(context.config.model_dir, best, data)
-        self._last = 0  # steps or epochs that had passed at the last validation
-        self._epochs = 0  # epochs that have passed, as far as the shards show it
-        # The same tags in two files: TensorBoard shows training and validations in one chart.
+        self._last = 0  # the number of completed steps or epochs at the last validation
+        self._epochs = 0  # the number of completed epochs, by the number of the newest shard; 0 if records are counted
+        # Two files with the same tags, so that TensorBoard shows training and validation in one chart.
         files = (EventFile(storage.join(folder or context.config.model_dir, name)) for name in run_dir.CURVES)
         self._training, self._validation = files
         context.line.listen(self._write, validations=True)
 
     def begin(self) -> None:
-        """Refuses to count epochs if nothing shows where they end."""
+        """Raises `UsageError` if epochs are to be counted, but neither records nor shards can be counted."""
         countable = self.context.records or self.context.ops.input.last_shard is not None
         if not self._counts_steps and not countable:
             raise UsageError("the end of an epoch cannot be seen in these data: give --eval_every_n_steps.")
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reads the earlier validations. If the one at the restored step was interrupted, it is repeated first."""
+        """Reads the earlier validations; repeats the validation of the restored step if it was interrupted."""
         step = self.context.step
         if self.context.is_resumed:
             self._history.read(step)
@@ -79,13 +79,13 @@ class TrainValidation(Callback):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the number of the newest shard, if only that shows where an epoch ends."""
+        """Requests the number of the newest shard if epochs are counted and the number of records is not known."""
         if self._counts_steps or self.context.records:
             return None
         return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Validates if that is due."""
+        """Validates if the interval has passed since the last validation."""
         if run_values.results is not None:
             self._epochs = max(int(run_values.results), 0) // max(self.context.num_files, 1)
         if self._passed_by(self.context.step) // self._interval > self._last // self._interval:
@@ -111,7 +111,7 @@ class TrainValidation(Callback):
         file.add_scalars(row_of(values), values.step)
 
     def _passed_by(self, step: int) -> int:
-        """The number of steps, or of whole epochs, that have passed by `step`."""
+        """The number of steps, or of whole epochs, that are completed at `step`."""
         if self._counts_steps:
             return step
         config, records = self.context.config, self.context.records
@@ -119,7 +119,7 @@ class TrainValidation(Callback):
         return examples // records if records else self._epochs
 
     def _run(self, session: tf.Session) -> None:
-        """Saves a checkpoint and validates it, unless a signal asks to stop."""
+        """Saves a checkpoint and validates it, unless a signal has asked the run to stop."""
         context, signals = self.context, self.context.signals
         assert signals is not None
         begun, step = time.monotonic(), context.step
@@ -127,31 +127,28 @@ class TrainValidation(Callback):
         checkpoint = context.saver.save(session, step)
         values = None if signals.requested else self._validate(checkpoint, signals)
         if values is None:
-            logging.info("the validation of step %d is repeated when the run is resumed", step)
+            logging.info("the validation of step %d was interrupted: a resumed run repeats it", step)
             return
         values.elapsed_seconds = time.monotonic() - begun
         logging.info("%s", validation_line(values))
         self._refuse_missing_metric(values)
         if self._best and self._history.is_better(values):
             self._best.keep(checkpoint, values)
-        context.line.tell(values)
+        context.line.emit_validation(values)
         self._history.add(values, self._epochs)
         self._last = self._passed_by(step)
         context.line.paused_seconds += time.monotonic() - begun
 
     def _refuse_missing_metric(self, values: StepValues) -> None:
-        """Raises `RunError` if the data do not give the metric that chooses the best checkpoint."""
+        """Raises `RunError` if the validation did not compute the metric that chooses the best checkpoint."""
         if self._best and self._best.metric not in (row := row_of(values)):
             raise RunError(
-                f"--best_metric={self._best.metric}: the validation data do not give this metric. Give one of "
-                f"{', '.join(row)}, and start again to go on from step {values.step}."
+                f"--best_metric={self._best.metric}: this metric cannot be computed on the validation data. Name one "
+                f"of {', '.join(row)}, and start again: training resumes at step {values.step}."
             )
 
     def _is_out_of_patience(self) -> bool:
-        """Whether the last `patience` validations were no better than the best one before them.
-
-        If so, the outcome of the run says it.
-        """
+        """Whether the last `patience` validations were no better than the best one; if so, sets `context.ending`."""
         best = self._best
         if best is None or best.patience is None:
             return False

@@ -1,11 +1,14 @@
-"""The runners of replicas: the same callbacks as on one machine. Each replica reads its own part of the data.
+"""The runners of a replica, that is the chief or a worker. They use the callbacks of a training on one machine.
 
-With parameter servers, chief and workers run in a MonitoredSession, and the chief ends last.
+Each replica reads its own part of the data.
 
-Without them a replica runs the plain loop, with steps that all replicas take together. The chief restores or
-initialises the variables, and every replica gets its values. From then on all have the same variables, bit for bit,
-since each step applies the same sums to them. Only the chief writes; with exact_resume the others add their positions
-in the data to its checkpoints. If a replica dies, all others end: restarted, they go on from the newest checkpoint.
+With parameter servers, every replica trains in a MonitoredSession, and the chief ends last.
+
+With all-reduce, all replicas take each step together. The chief restores or initialises the variables and sends their
+values to the others. From then on the variables of all replicas are equal bit for bit, because each step applies the
+same sums to them. Only the chief writes files; with exact_resume each other replica adds its position in the data to
+the chief's checkpoints. If a replica dies, all others end; when all are started again, they resume from the newest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -32,23 +35,23 @@ from yt8m.runner.saver import SavedByTheChief, SavedPosition
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-LAST_STEP_SECONDS = 20.0  # time that the others may take for their current step at the end
-_LINGER_SECONDS = 3.0
-_STOP_SECONDS = 2  # a session waits this long for its threads; the gradient-summing one never ends by itself
-_CHIEFS_OWN = ("train_summary", "train_export")  # callbacks whose files only one process may write
+LAST_STEP_SECONDS = 20.0  # time for which a chief at max_steps waits for the other replicas' current step
+_LINGER_SECONDS = 3.0  # time for which a replica stays alive after a step failed, so that others see that it lives
+_STOP_SECONDS = 2  # time for which a session waits for its threads; the thread that sums gradients never ends by itself
+_CHIEFS_OWN = ("train_summary", "train_export")  # callbacks that only the chief has, because only it may write files
 
 
 class ReplicaRunner(Runner):
-    """What the runners of replicas share: each reads its own part of the data, and only the chief writes."""
+    """The base class of the two runners: a replica reads its own part of the data, and only the chief writes files."""
 
     def _take_share(self) -> list[str]:
-        """Limits the inputter to this replica's part of the data; returns its files."""
+        """Limits the inputter to this replica's part of the data; returns the files of that part."""
         cluster = self.config.members
         self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
         return list(self.inputter.files())
 
     def _join(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
-        """As `_context`. A worker gets no callback that writes, and a saver that writes nothing; the chief begins."""
+        """`_context` of a replica: a worker gets no callback or saver that writes; the chief writes the marker."""
         if self.config.members.is_chief:
             self._marker = exchange.begin_run_marker(self.config.model_dir)
             return self._context(created, files)
@@ -57,7 +60,7 @@ class ReplicaRunner(Runner):
         return self._context(dataclasses.replace(created, saver=None, checkpoint=None), files, saver=saver)
 
     def _ended(self, context: Context, signals: StopSignals) -> Outcome:
-        """The outcome of a run without an error. Unless it was stopped, the chief writes that the run has ended."""
+        """The outcome of a run without an error. The chief writes the end into the marker, unless by a signal."""
         outcome = outcome_of(context, signals)
         if self.config.members.is_chief and outcome.status is not Status.STOPPED:
             exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
@@ -65,10 +68,10 @@ class ReplicaRunner(Runner):
 
 
 class ClusterRunner(ReplicaRunner):
-    """Trains as one replica of a cluster.
+    """Trains as one replica of a cluster with parameter servers.
 
-    If a parameter server is lost, MonitoredSession goes back to the newest checkpoint automatically. The chief saves,
-    writes summaries and exports, and ends last. A worker only logs, and stops with the chief.
+    If a parameter server is lost, MonitoredSession returns to the newest checkpoint automatically. The chief saves
+    checkpoints, writes summaries, exports the model, and ends last. A worker only logs; it ends if the chief ends.
     """
 
     def _run(self, signals: StopSignals) -> Outcome:
@@ -88,7 +91,7 @@ class ClusterRunner(ReplicaRunner):
                 self._replica_hook = ReplicaHook(cluster, self._graph.state, signals, self._graph.synchrony)
                 self._all_hooks += [self._replica_hook, *self._hooks(self._shared, self._files, None)]
                 outcome = self._drive_monitored([*self._all_hooks, BeatHook(self._watch)], runtime.target)
-                if outcome.status is not Status.STOPPED:  # a process that was told to stop may be restarted
+                if outcome.status is not Status.STOPPED:  # a process that a signal stopped may be started again
                     exchange.say_done(cluster, runtime)
                 return outcome
             finally:
@@ -114,7 +117,7 @@ class ClusterRunner(ReplicaRunner):
                     if cluster.is_chief:
                         self._wait_for_others(session, self._patience())
                 signals.renew_grace()
-                # Saving still needs the parameter servers.
+                # The final save needs the parameter servers, but no other replica.
                 self._watch.leave_alone(lambda: all(map(responds, cluster.servers)))
         except StoppedWaiting as late:
             if not signals.requested:
@@ -124,10 +127,10 @@ class ClusterRunner(ReplicaRunner):
         return self._ended(context, signals)
 
     def _run_steps(self, session: Any) -> bool:
-        """Runs steps until a hook or a signal asks to stop; True if all data were read.
+        """Runs steps until a hook or a signal requests a stop; returns whether all data were read.
 
         Raises:
-          RunError: an OutOfRangeError before the end of the data; MonitoredSession would take it for that end.
+          RunError: an OutOfRangeError that is not the end of the data; MonitoredSession would take it for that end.
         """
         try:
             while not session.should_stop() and not self._signals.requested:
@@ -139,15 +142,15 @@ class ClusterRunner(ReplicaRunner):
         return False
 
     def _step_idly(self, session: Any) -> None:
-        """Takes part in common steps, with weight 0, until all replicas have read their data."""
-        if self._graph.synchrony is None:  # each replica steps by itself
+        """Takes part in synchronous steps, with weight 0, until all replicas have read their data."""
+        if self._graph.synchrony is None:  # the replicas train asynchronously
             return
-        logging.info("this replica has read all its data; it takes part without weight until all others have too")
+        logging.info("this replica has read all its data: it takes part with weight 0 until all replicas have")
         replica_hook, inputs = self._replica_hook, self._graph.ops.input
         replica_hook.is_idle, before = True, -1
         while before < replica_hook.steps and not session.should_stop() and not self._signals.requested:
             before = replica_hook.steps
-            # Starts the data again. TensorFlow requires this name of the argument.
+            # Starts the data again. TensorFlow requires that the argument is named step_context.
             session.run_step_fn(
                 lambda step_context: step_context.session.run(inputs.initializer, {inputs.files: self._files})
             )
@@ -155,11 +158,11 @@ class ClusterRunner(ReplicaRunner):
                 return
 
     def _wait_for_others(self, session: Any, patience: float) -> None:
-        """Makes the chief wait for the others, so that the last checkpoint includes the steps of all replicas.
+        """Makes the chief wait for the workers, so that the last checkpoint includes the steps of all replicas.
 
         Args:
           session: the MonitoredSession.
-          patience: the chief stops waiting after this many seconds without a step of the others.
+          patience: the chief stops waiting if the workers take no step for this number of seconds.
         """
         last, since = -1, time.monotonic()
         while not self._signals.requested:
@@ -170,13 +173,15 @@ class ClusterRunner(ReplicaRunner):
                 last, since = step, time.monotonic()
             elif time.monotonic() - since > patience:
                 names = ", ".join(map(self.config.members.replica_name, sorted(missing)))
-                logging.warning("GIVING UP %s: no step for %g s. Its part of the data may be unread", names, patience)
+                logging.warning(
+                    "NO LONGER WAITING FOR %s: no step for %g s. Some of its data may be unread", names, patience
+                )
                 return
             self._watch.beat()
             time.sleep(POLL_SECONDS)
 
     def _look(self, session: tf.Session) -> tuple[set[int], int]:
-        """Returns the replicas that have not ended and the global step; saves a checkpoint if one is due."""
+        """(the replicas that have not read all their data, the global step); also saves a checkpoint if one is due."""
         missing = set(range(len(self.config.members.replicas))) - self._graph.state.ended(session)
         context = self._shared
         context.step = context.global_step = int(session.run(self._graph.ops.global_step))
@@ -187,14 +192,14 @@ class ClusterRunner(ReplicaRunner):
         return missing, context.step
 
     def _patience(self) -> float:
-        """Seconds that the others may take for a step; fewer at max_steps, when each only finishes its current step."""
+        """Seconds for which the chief waits for a step of the workers; at max_steps only the current step is left."""
         limit = self.config.max_steps
         is_last = limit is not None and self._shared.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.distributed.stall_timeout
 
 
 def without_the_chiefs(callbacks: CallbackConfig) -> CallbackConfig:
-    """The callbacks of a worker: `callbacks` without those whose files only the chief writes."""
+    """The callbacks of a worker: `callbacks` without those that write files, which only the chief may have."""
     from yt8m.runner.callbacks import DEFAULTS
 
     names = [name for name in callbacks.names if name.removeprefix("-") not in _CHIEFS_OWN]
@@ -204,7 +209,7 @@ def without_the_chiefs(callbacks: CallbackConfig) -> CallbackConfig:
 
 
 class AllReduceRunner(ReplicaRunner):
-    """Trains as one of several replicas that each have all variables."""
+    """Trains as one of several replicas that each hold all variables and add up their gradients by all-reduce."""
 
     def _run(self, signals: StopSignals) -> Outcome:
         cluster = self.config.members
@@ -217,7 +222,7 @@ class AllReduceRunner(ReplicaRunner):
         runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
         if not wait_for_all(cluster.others, lambda: signals.requested, patience):
             return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
-        # Only from here on does this process wait without a limit of its own.
+        # From here on, this process calls collectives, which have no time limit of their own.
         self._watch = Watch(cluster.others, patience)
         try:
             with self._watch, tf.Session(runtime.target, config=session_config) as session:
@@ -227,7 +232,7 @@ class AllReduceRunner(ReplicaRunner):
             raise self._with_the_lost(error, signals) from error
 
     def _build(self, files: Sequence[str], signals: StopSignals) -> Any:
-        """Builds the graph of this replica, and the parts that its hooks share."""
+        """Builds the graph of this replica; returns the `Team`, which its hooks share."""
         from yt8m.runner.cluster.common_steps import Rounds, Team  # imports TensorFlow
 
         config, cluster = self.config, self.config.members
@@ -237,7 +242,7 @@ class AllReduceRunner(ReplicaRunner):
         waiting, rounds = collectives.waited(), Rounds(collectives)
         self._created = CreatedGraph(ops, None, None, None)
         if cluster.is_chief:
-            self._created = creation.fill_from(ops, checkpoints.newest_readable(config.model_dir))
+            self._created = creation.for_training(ops, checkpoints.newest_readable(config.model_dir))
         context, position = self._join(self._created, files)
         position = position or self._position(self._created, files)
         return Team(collectives, rounds, context, signals, waiting, position)
@@ -283,11 +288,11 @@ class AllReduceRunner(ReplicaRunner):
         return self._ended(context, team.signals)
 
     def _with_the_lost(self, error: tf.errors.OpError, signals: StopSignals) -> Exception:
-        """`error`, or one that names the processes that died."""
+        """A `RunError` that names the processes whose death caused `error`; `error` itself if none has died."""
         is_of_others = "ollective" in str(error) or isinstance(error, tf.errors.UnavailableError)
         if signals.has_closed or not is_of_others:
             return error
         logging.info("a step failed (%s): looking for processes that died", type(error).__name__)
         lost = find_lost(self.config.members.others)
-        time.sleep(_LINGER_SECONDS)  # the others now check which process died; they must find this one alive
+        time.sleep(_LINGER_SECONDS)  # the other replicas look for dead processes now, and must find this one alive
         return RunError(message_of_loss(lost)) if lost else error

@@ -1,7 +1,7 @@
-"""The hooks of a replica that trains by all-reduce: what all replicas agree on in each step, and their comparison.
+"""The hooks with which replicas that train by all-reduce stop and save together, and compare their variables.
 
-A replica cannot leave the loop alone: the others would wait for it. So whoever wants to stop, or to save, announces
-it before a step, every replica reads the same announcements in that step, and all do the same after it.
+A replica cannot leave the training loop alone, because the others would wait for it. So a replica that wants to stop or
+to save announces this before a step. In the step every replica reads all announcements, and after it all act alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from yt8m.runner.run_config import Context, RunnerConfig
 from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2
-# Settings of a run's signature that may differ between machines: threads, paths of local copies, and GPUs.
+# Options of the graph's signature that may differ between the replicas' machines: threads, paths, and GPUs.
 _OF_EACH_MACHINE = {
     "devices",
     *map(options.short_name, options.paths_where(TrainConfig, belongs_to="machine")),
@@ -35,29 +35,29 @@ _OF_EACH_MACHINE = {
 
 
 class Rounds:
-    """The calls of `session.run` that all replicas make together, besides the training steps.
+    """The calls of `session.run`, besides the training steps, in which all replicas must take part.
 
     Args:
-      team: the collectives of this replica; the step is built already.
+      collectives: the collectives of this replica; the training step is already built.
     """
 
-    def __init__(self, team: AllReduce) -> None:
+    def __init__(self, collectives: AllReduce) -> None:
         variables = tf.global_variables()
         self._names = [variable.op.name for variable in variables]
         self._shapes = [[str(variable.dtype.base_dtype.name), *variable.shape.as_list()] for variable in variables]
         self._values = tf.placeholder(tf.int64, [2], name="greeting_values")
-        self._greeting = team.gather(self._values)
-        self._broadcast = team.broadcast(variables)
-        self._digests = team.digests(variables)
-        self._barrier = team.gather(tf.ones([], tf.int64))
+        self._greeting = collectives.gather(self._values)
+        self._broadcast = collectives.broadcast(variables)
+        self._digests = collectives.digests(variables)
+        self._barrier = collectives.gather(tf.ones([], tf.int64))
 
     def greet(self, session: tf.Session, config: RunnerConfig, is_resumed: bool) -> bool:
-        """Compares the settings of all replicas; returns whether the chief resumes a run.
+        """Compares the options and the variables' shapes of all replicas; returns whether the chief resumes a run.
 
         Raises:
-          UsageError: a replica has other settings, or other variables.
+          UsageError: a replica differs from the chief.
         """
-        greeting = [_number_of([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
+        greeting = [_hash([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
         greetings = session.run(self._greeting, {self._values: greeting}, Round.GREETING.options())
         others = [config.members.replica_name(int(r)) for r in np.flatnonzero(greetings[:, 0] != greetings[0, 0])]
         if others:
@@ -68,7 +68,7 @@ class Rounds:
         return bool(greetings[0, 1])
 
     def broadcast(self, session: tf.Session) -> None:
-        """Gives every variable the chief's value."""
+        """Sets every variable to its value on the chief."""
         session.run(self._broadcast, options=Round.BROADCAST.options())
 
     def wait(self, session: tf.Session) -> None:
@@ -76,17 +76,17 @@ class Rounds:
         session.run(self._barrier, options=Round.BARRIER.options())
 
     def part(self, session: tf.Session) -> None:
-        """As `wait`, at the end: those that have passed may end before the others have, which is no error."""
+        """Like `wait`, at the end of the training: no error if another replica has already ended."""
         try:
             self.wait(session)
         except tf.errors.OpError as error:
-            logging.debug("another replica has left already: %s", error)
+            logging.debug("another replica has already ended: %s", error)
 
     def check(self, session: tf.Session, config: RunnerConfig, step: int) -> None:
-        """Compares the variables of all replicas.
+        """Compares the values of the variables of all replicas.
 
         Raises:
-          RunError: a variable differs; the message names it and the replica.
+          RunError: a value differs; the message names the variable and the replica.
         """
         digests = session.run(self._digests, options=Round.CHECK.options())
         bad = np.argwhere(digests != digests[0])
@@ -94,9 +94,9 @@ class Rounds:
             replica, variable = int(bad[0][0]), self._names[int(bad[0][1])]
             raise RunError(
                 f"step {step}: the variable {variable} of {config.members.replica_name(replica)} differs from the "
-                f"chief's ({len(set(bad[:, 1].tolist()))} of {len(self._names)} variables differ somewhere). Nothing "
-                "is saved. Start all processes again: training goes on from the newest checkpoint. Memory or the "
-                "network may be faulty."
+                f"chief's ({len(set(bad[:, 1].tolist()))} of {len(self._names)} variables differ between replicas). "
+                "This step is not saved. Memory or the network may be faulty. Start all processes again: training "
+                "resumes from the newest checkpoint."
             )
 
 
@@ -109,24 +109,25 @@ def _common_settings(config: RunnerConfig) -> list[Any]:
     ]
 
 
-def _number_of(values: list[Any]) -> int:
+def _hash(values: list[Any]) -> int:
+    """A hash of JSON values that fits into int64."""
     digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
     return int.from_bytes(digest[:8], "little", signed=True) >> 1
 
 
 @dataclass
 class Team:
-    """What the hooks of one replica share, and what the replicas have agreed on.
+    """The state that the hooks of one replica share: parts of the run, and what all replicas have agreed on.
 
     Attributes:
-      collectives, rounds: the ops that all replicas run together.
-      context, signals: the state of this run.
-      waiting: int64 scalar tensor: microseconds that this replica spends in the collectives of a step.
-      position: the `Position` in the data; None if none is saved.
-      requested: whether all end after the current step.
-      by_signal: whether a signal to one of them is the reason.
-      has_read_all: whether no replica has an example left.
-      wants_to_stop: whether a callback of this replica wants to stop, which the next step announces.
+      collectives, rounds: the ops in which all replicas take part.
+      context, signals: those of the run of this replica.
+      waiting: int64 scalar tensor, the microseconds that this replica spends in the collectives of a step.
+      position: the `Position` in the data; None if positions are not saved.
+      requested: whether all replicas end after the current step. `run_steps` reads this name.
+      by_signal: whether they end because a replica got a signal.
+      has_read_all: whether all replicas have read all their data.
+      wants_to_stop: whether a callback of this replica has requested a stop; announced at the next step.
       waited: microseconds that this replica spent in the collectives of its last step.
     """
 
@@ -144,24 +145,21 @@ class Team:
 
 
 class CommonContext(tf.train.SessionRunContext):
-    """The run context of callbacks: a request to stop is sent to all replicas, which agree on it in the next step."""
+    """The run context of callbacks, in which `request_stop` ends all replicas after the next step."""
 
     def __init__(self, session: tf.Session, team: Team) -> None:
         super().__init__(tf.train.SessionRunArgs(None), session)
         self._team = team
 
     def request_stop(self) -> None:
-        """All replicas will stop, after the next step."""
+        """Ends all replicas after the next step."""
         self._team.wants_to_stop = True
 
 
 class AgreeHook(tf.train.SessionRunHook):
-    """Reads what all have announced, before any callback uses the results of the step.
+    """Reads the announcements of all replicas, before any callback uses the results of the step.
 
-    It comes after the hooks that start the input and count the step.
-
-    Args:
-      team: the parts of this replica.
+    This hook comes after the hooks that start the input and count the step.
     """
 
     def __init__(self, team: Team) -> None:
@@ -171,19 +169,19 @@ class AgreeHook(tf.train.SessionRunHook):
         self._stragglers = Stragglers(list(cluster.named_replicas), time.monotonic())
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """The chief saves a new run at once; the others add their positions."""
+        """Saves this replica's position in the data for the checkpoint with which a new run begins."""
         if not self._team.context.is_resumed:
             self._save_positions(session)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Fetches what all announce; callbacks plan anew."""
+        """Requests the announcements of all replicas, and resets what callbacks have planned."""
         context, team = self._team.context, self._team
         context.save_planned = context.stop_planned = False
         fetched = (team.collectives.announced, team.waiting)
         return tf.train.SessionRunArgs(fetched, options=Round.STEP.options())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Notes what all do after this step."""
+        """Decides from the announcements whether all replicas stop or save after this step."""
         words, waited = run_values.results
         team = self._team
         team.waited = int(waited)
@@ -199,7 +197,7 @@ class AgreeHook(tf.train.SessionRunHook):
             logging.warning("%s", slow)
 
     def _save_positions(self, session: tf.Session) -> None:
-        """Saves this replica's part of a checkpoint, and waits for those of the others; the chief saves the rest."""
+        """Saves a worker's position in the data; waits until all workers have. The chief saves its own after that."""
         team = self._team
         if team.position is None:
             return
@@ -209,17 +207,13 @@ class AgreeHook(tf.train.SessionRunHook):
 
 
 class AnnounceHook(tf.train.SessionRunHook):
-    """Announces what this replica wants, after all callbacks have said so. It is the last hook.
-
-    Args:
-      team: the parts of this replica.
-    """
+    """Announces whether this replica wants to stop or to save. It follows all callbacks, whose plans it reads."""
 
     def __init__(self, team: Team) -> None:
         self._team = team
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Feeds the announcement."""
+        """Feeds the announcement of this replica into the step."""
         team, words = self._team, np.zeros(len(Word), np.int64)
         context = team.context
         if team.signals.requested:
@@ -231,7 +225,7 @@ class AnnounceHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(None, {team.collectives.told: words})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Compares the variables of all replicas, if that is due."""
+        """Compares the variables of all replicas every `check_replicas_steps` steps."""
         context = self._team.context
         every = context.config.distributed.check_replicas_steps
         if every and context.step % every == 0:

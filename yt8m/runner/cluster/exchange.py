@@ -1,22 +1,21 @@
-"""The messages between the processes of a cluster, and their two channels; `peers` tells which processes live.
+"""The messages that the processes of a cluster exchange through a table and a file; `peers` checks which are alive.
 
-    from            by                                 to                  message
+    from            through                            to                  message
     chief, workers  table on parameter server 0        chief, workers      the run whose variables the servers hold;
                                                                            which replicas have read all their data
     chief, workers  table on each parameter server     that server         that the sender no longer needs the server
     chief           cluster.json in the run's folder   workers, evaluator  the name of the run; the step at its end
 
-There are two channels, because each must survive a different failure:
+The table and the file survive different failures:
 
-- **`SharedState`, a table on each parameter server.** It describes the variables on the servers and is lost with them:
-  a server that restarts without variables has no table either. The chief writes the name of the run when the variables
-  have values, and removes it before it restores them; workers use no other run's variables. A replica that has read
-  all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A replica that has
-  closed its last session writes `done` on every server. A server ends when all replicas have done so, and learns that
-  from its own table, since it may not reach the other servers.
-- **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when all
-  processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
-  checkpoint will follow.
+- **`SharedState`, a table on each parameter server.** The table is lost together with the variables that it describes:
+  a server that restarts has neither. The chief writes the name of the run when the variables have values, and removes
+  it before it restores them; a worker uses variables only under the name of its own run. A replica that has read all
+  its data writes `ended`; the chief waits for that before it saves the last checkpoint. A replica that has closed its
+  last session writes `done` on every server. A server ends when its own table has `done` from all replicas, because it
+  may not be able to reach the other servers.
+- **`RunMarker`, the file cluster.json in the run's folder.** It can be read before a session is open, and after all
+  processes have ended. It tells a late worker that training is over, and the evaluator that no checkpoint will follow.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 
-# The chief is task 0 of the workers' job, so that its devices are named like theirs.
+# The chief is task 0 of the job of the workers, so that all replicas have device names of the same form.
 WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"
 _RUN, _ENDED, _DONE = "run:", "ended:", "done:"
-REMIND_SECONDS = 60.0  # a process that waits for others says so this often
+REMIND_SECONDS = 60.0  # the interval of the log messages of a process that waits for others
 
 
 def server_device(index: int) -> str:
-    """The device of one parameter server."""
+    """The name of the CPU device of parameter server number `index`."""
     return f"/job:{PS_JOB}/task:{index}/device:CPU:0"
 
 
 class SharedState:
-    """A table on one parameter server, which all processes read and write: its keys are the messages.
+    """A hash table on one parameter server, which all processes read and write; its keys are the messages.
 
-    TensorFlow makes the table at its first use; no session has to initialise it. `graph.Synchrony` has a count in it
-    too.
+    TensorFlow makes the table at its first use; no session has to initialise it. `graph.Synchrony` keeps a count in the
+    same table.
 
     Args:
-      device: the device of the server.
+      device: the device of the parameter server, from `server_device`.
     """
 
     def __init__(self, device: str) -> None:
@@ -69,15 +68,15 @@ class SharedState:
             self._keys, _ = raw.LookupTableExportV2(table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64)
 
     def is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether the variables have the values of the run `run`; false if they are new or of an earlier run."""
+        """Whether the variables have the values of the run named `run`; False if they have none or another run's."""
         return f"{_RUN}{run}" in self._all(session)
 
     def set_live(self, session: tf.Session, run: str) -> None:
-        """Records that the variables have the values of the run `run`; call `clear` before they are assigned."""
+        """Records that the variables have the values of the run named `run`; call `clear` before assigning values."""
         self._change(session, self._insert, f"{_RUN}{run}")
 
     def clear(self, session: tf.Session, run: str) -> None:
-        """Records that the variables have no values, and removes the messages of all runs but `run`."""
+        """Records that the variables have no values, and removes the messages of all runs except `run`."""
         keys = self._all(session)
         is_ours = f"{_RUN}{run}" in keys
         self._change(session, self._remove, *(key for key in keys if key.startswith(_RUN) or not is_ours))
@@ -87,7 +86,7 @@ class SharedState:
         return {int(number) for number in self._with_prefix(session, _ENDED)}
 
     def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Records whether a replica has read all its data (False if it started again)."""
+        """Records whether a replica has read all its data; False after the replica has started again."""
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
     def done(self, session: tf.Session) -> set[str]:
@@ -109,9 +108,9 @@ class SharedState:
 
 
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
-    """Tells each parameter server, in a session of its own, that this chief or worker no longer needs it.
+    """Tells each parameter server that this chief or worker no longer needs it.
 
-    Call it after the last session of the training is closed.
+    Call this after the last session of the training is closed; it opens a session of its own.
 
     Args:
       cluster: all processes, and which one this is.
@@ -132,7 +131,7 @@ class RunMarker(NamedTuple):
 
     Attributes:
       run: a unique name; a resumed run keeps it.
-      ended: the last step; None until the run ends.
+      ended: the last step of the run; None until the run ends.
     """
 
     run: str
@@ -140,7 +139,7 @@ class RunMarker(NamedTuple):
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
-    """The marker in a run's folder; None if it is missing or cannot be read."""
+    """Reads cluster.json in a run's folder; None if it is missing or cannot be read."""
     try:
         values = storage.read_json(storage.join(model_dir, MARKER_NAME))
         return RunMarker(str(values["run"]), values.get("ended"))
@@ -149,7 +148,7 @@ def read_run_marker(model_dir: str) -> RunMarker | None:
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
-    """Writes and returns the marker of a run that has begun: the run in the folder, or a new one."""
+    """Writes cluster.json of a run that has begun, under the run's former name if the folder has one; returns it."""
     former = read_run_marker(model_dir)
     marker = RunMarker(former.run if former is not None else uuid.uuid4().hex)
     _write(model_dir, marker)
@@ -157,7 +156,7 @@ def begin_run_marker(model_dir: str) -> RunMarker:
 
 
 def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
-    """Writes that the run has ended at `step`."""
+    """Writes into cluster.json that the run has ended at `step`."""
     _write(model_dir, marker._replace(ended=step))
 
 
@@ -167,10 +166,7 @@ def _write(model_dir: str, marker: RunMarker) -> None:
 
 
 def end_process(status: int) -> NoReturn:
-    """Ends this process at once.
-
-    There is no other way to stop TensorFlow's server, or a step that waits for a process.
-    """
+    """Ends this process at once; nothing else stops TensorFlow's server, or a step that waits for a dead process."""
     logging.flush()
     sys.stdout.flush()
     os._exit(status)

@@ -1,8 +1,8 @@
-"""The other processes of a training: which died, hang or are slow, and the end of one that waits for them in vain.
+"""Finds which processes of a cluster are dead, frozen or slow; ends a process that waits for them in vain.
 
-A process lives if it accepts connections at its port: a dead one cannot write that it is dead. The TensorFlow server in
-a process accepts them as long as the process lives; a chief without parameter servers has no such server and opens its
-port by `answering_at`.
+A process counts as alive if it accepts connections at its port, since a dead process can write no message. The
+TensorFlow server of a process accepts connections as long as the process lives; a chief that trains alone has no such
+server and opens its port with `answering_at`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from absl import logging
 from yt8m.errors import RunError
 from yt8m.runner.cluster.exchange import REMIND_SECONDS, end_process
 
-NOTICE_SECONDS = 20.0
-DEAD_SECONDS = 20.0  # a process that accepted connections, and then none for so long, is dead
-LOST_SECONDS = 10.0  # after an aborted step, a process that died accepts no connection within this time
-_SHARE = 0.25  # of a step; whoever makes the others wait longer is named
-_WINDOW_SECONDS, _WINDOW_STEPS = 20.0, 5
+NOTICE_SECONDS = 20.0  # a warning is logged after this time without progress
+DEAD_SECONDS = 20.0  # a process that accepts no connection for this time is dead
+LOST_SECONDS = 10.0  # after a failed step, the ports of dead processes close within this time
+_SHARE = 0.25  # a replica is slow if the others wait for it during this share of the time
+_WINDOW_SECONDS, _WINDOW_STEPS = 20.0, 5  # slowness is measured over at least this time and this number of steps
 # What a client of HTTP/2, and so of gRPC, sends first: the preface and empty settings. A server answers at once.
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
-    """Whether a process accepts connections at `host:port` and, if it is sent a greeting, answers it."""
+    """Whether a process accepts a connection at `host:port` within `seconds` and answers `greeting`, if not empty."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
@@ -40,30 +40,30 @@ def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
 
 
 def responds(address: str, seconds: float = 2.0) -> bool:
-    """Whether the TensorFlow server at `host:port` answers a greeting. That of a frozen process does not.
+    """Whether the TensorFlow server at `host:port` answers a greeting.
 
-    The system accepts connections for a process that is stopped or out of memory.
+    A frozen process does not answer, although the operating system still accepts connections for it.
     """
     return answers(address, seconds, _HELLO)
 
 
 @contextlib.contextmanager
 def answering_at(address: str) -> Iterator[None]:
-    """Accepts connections at `address` during the block, so that others see that this process lives."""
+    """Accepts connections at `host:port` during the block, so that other processes see that this one is alive."""
     host, _, port = address.rpartition(":")
-    # Another name may be that of a proxy or a service, and no interface of this machine has its address.
+    # Any other host may be the name of a proxy, whose address no network interface of this machine has.
     interface = host if host == "localhost" or host.startswith("127.") else ""
     try:
         listener = socket.create_server((interface, int(port)))
     except OSError as error:
-        logging.warning("cannot listen on %s (%s): an evaluator will regard this chief as dead", address, error)
+        logging.warning("cannot listen on %s (%s): an evaluator will take this chief for dead", address, error)
         yield
         return
 
     def accept_all() -> None:
         with contextlib.suppress(OSError):  # the socket is shut down
             while True:
-                listener.accept()[0].close()  # so that the queue does not fill up
+                listener.accept()[0].close()  # otherwise the queue of connections fills up
 
     thread = threading.Thread(target=accept_all, name="answering-at", daemon=True)
     thread.start()
@@ -76,12 +76,12 @@ def answering_at(address: str) -> Iterator[None]:
 
 
 def silent(addresses: Mapping[str, str]) -> list[str]:
-    """The names of those processes {name: address} that accept no connection."""
+    """The names of the processes in {name: address} that accept no connection."""
     return [name for name, address in addresses.items() if not answers(address)]
 
 
 def suspects(addresses: Mapping[str, str]) -> str:
-    """A sentence that names those of the processes {name: address} that are dead or frozen."""
+    """A sentence that says which processes in {name: address} are dead or frozen."""
     dead = silent(addresses)
     frozen = [name for name, address in addresses.items() if name not in dead and not responds(address)]
     sentences = [f"{', '.join(dead)} accepts no connection"] if dead else []
@@ -91,10 +91,10 @@ def suspects(addresses: Mapping[str, str]) -> str:
 
 
 def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], patience: float) -> bool:
-    """Waits until every process {name: address} listens; False if `is_stopped` says to give up.
+    """Waits until every process in {name: address} accepts connections; returns False once `is_stopped()` holds.
 
     Raises:
-      RunError: some do not listen after `patience` seconds.
+      RunError: a process accepts no connection after `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while missing := silent(addresses):
@@ -103,7 +103,7 @@ def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], p
         if time.monotonic() > deadline:
             raise RunError(
                 f"{', '.join(missing)} did not start within {patience:g} s (--stall_timeout). Start all processes "
-                "again; training goes on from the newest checkpoint."
+                "again; training resumes from the newest checkpoint."
             )
         logging.log_every_n_seconds(logging.INFO, "waiting for %s", REMIND_SECONDS, ", ".join(missing))
         time.sleep(0.5)
@@ -111,7 +111,7 @@ def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], p
 
 
 def find_lost(addresses: Mapping[str, str]) -> list[str]:
-    """The names of the processes that accept no connection, after a wait for the first; may be empty."""
+    """The names of the processes in {name: address} that died; empty if none is found within `LOST_SECONDS`."""
     deadline = time.monotonic() + LOST_SECONDS
     while not (lost := silent(addresses)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -119,23 +119,23 @@ def find_lost(addresses: Mapping[str, str]) -> list[str]:
 
 
 def message_of_loss(names: Sequence[str]) -> str:
-    """What to tell the user about processes that died."""
+    """The error message about processes that died."""
     return (
         f"lost {', '.join(names)}: no connection is accepted there, so this process ends too. Start all processes "
-        "again; training goes on from the newest checkpoint."
+        "again; training resumes from the newest checkpoint."
     )
 
 
 class Watch:
-    """A thread that ends this process if it waits too long for others, or if one that it needs died; a context.
+    """A context with a thread that ends this process if it makes no progress, or if a process that it needs died.
 
-    TensorFlow's runtime waits forever for a process that died, even if a step has a time limit, and the main thread
-    cannot be woken from that. So the thread ends the process, after a message that names the others.
+    TensorFlow's runtime waits forever for a process that died, even if a step has a time limit, and nothing can
+    interrupt the main thread then. So the thread ends this process, after a message that names the dead processes.
 
     Args:
       addresses: {name: address} of the other processes.
-      stall_timeout: seconds without a beat after which the process ends with status 1. A warning comes after at most
-        20 s.
+      stall_timeout: seconds without a call of `beat` after which this process ends with status 1. A warning is logged
+        after half of that time, or after `NOTICE_SECONDS` if that is earlier.
     """
 
     def __init__(self, addresses: Mapping[str, str], stall_timeout: float) -> None:
@@ -144,29 +144,28 @@ class Watch:
         self._last, self._is_noticed = time.monotonic(), False
         self._alone_since: float | None = None
         self._is_fine: Callable[[], bool] = lambda: True
-        self._seen: dict[str, float] = {}  # when each process that is needed was last seen alive
+        self._seen: dict[str, float] = {}  # {a process that this one needs: when it was last seen alive}
         self._over = threading.Event()
 
     def beat(self) -> None:
-        """Records that the process has made progress."""
+        """Records that this process has made progress."""
         self._last = time.monotonic()
 
     def need_all(self) -> None:
-        """From now on this process ends if one of the others dies, all of which listen now.
+        """From now on, this process ends if another process dies. All others must accept connections already.
 
-        Normally its main thread fails within a second, since its collective is aborted. This is for the case that the
-        runtime does not report the death.
+        Normally TensorFlow aborts the step within a second of the death; this covers deaths that it does not report.
         """
         self._seen = dict.fromkeys(self._addresses, time.monotonic())
 
     def need_none(self) -> None:
-        """From now on the others may end too."""
+        """From now on, the other processes may end."""
         self._seen = {}
 
     def leave_alone(self, is_fine: Callable[[], bool]) -> None:
-        """Call before work for which this process needs no step of the others, such as saving and exporting at the end.
+        """From now on, this process may take any time without a `beat`, as long as `is_fine()` holds.
 
-        From now on the process may take any time, as long as `is_fine()` holds.
+        Call this before work that needs no step of the others, such as saving and exporting at the end.
         """
         self._is_fine, self._alone_since = is_fine, time.monotonic()
         self.beat()
@@ -188,7 +187,7 @@ class Watch:
 
     def _check_progress(self, idle: float) -> None:
         if idle >= self._notice and self._alone_since is not None and self._is_fine():
-            logging.info("saving and closing at the end: %.0f s so far", time.monotonic() - self._alone_since)
+            logging.info("the final save and export have taken %.0f s so far", time.monotonic() - self._alone_since)
             self.beat()
         elif idle >= self._timeout:
             logging.error("no progress for %.0f s: %s. Ending with status 1.", idle, suspects(self._addresses))
@@ -201,7 +200,7 @@ class Watch:
             )
         elif idle < self._notice and self._is_noticed:
             self._is_noticed = False
-            logging.warning("there is progress again")
+            logging.warning("the run makes progress again")
 
     def _check_deaths(self, seen: dict[str, float]) -> None:
         seen.update((name, time.monotonic()) for name in seen if answers(self._addresses[name]))
@@ -212,13 +211,13 @@ class Watch:
 
 
 class Stragglers:
-    """Finds the replica for which all others wait.
+    """Finds a slow replica, for which the others wait.
 
-    In a collective the last to arrive waits least. A replica is named if, over at least 20 s and 5 steps, at least half
-    of the others waited longer than it by a quarter of the time.
+    The last replica to enter a collective waits least. A replica is slow if, over at least 20 s and 5 steps, at least
+    half of the others waited longer than this replica by at least a quarter of the time.
 
     Args:
-      names: the replicas.
+      names: the names of the replicas, in the order of their indices.
       now: the current time in seconds.
     """
 
@@ -230,14 +229,11 @@ class Stragglers:
         self._waited, self._steps, self._since = np.zeros(len(self._names)), 0, now
 
     def add(self, waited: np.ndarray, now: float) -> str:
-        """Adds a step.
+        """Adds a step; returns a sentence that names a slow replica, or an empty text.
 
         Args:
-          waited: [replicas], the seconds that each spent in the collectives.
+          waited: [replicas], the seconds that each replica spent in the collectives of the step.
           now: the current time in seconds.
-
-        Returns:
-          A sentence that names a straggler, or an empty text.
         """
         self._waited += waited
         self._steps += 1
@@ -252,6 +248,6 @@ class Stragglers:
         if lag < _SHARE * elapsed:
             return ""
         return (
-            f"{self._names[last]} is slow: in the last {steps} steps the others waited {lag / steps:.2g} s of "
-            f"{elapsed / steps:.2g} s per step for it"
+            f"{self._names[last]} is slow: in the last {steps} steps, the others waited for it {lag / steps:.2g} s of "
+            f"{elapsed / steps:.2g} s per step"
         )

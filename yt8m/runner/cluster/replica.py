@@ -1,7 +1,8 @@
-"""The graph of one replica, and its sessions: the chief initialises the variables, and workers wait until it has.
+"""The graph of a replica that trains with parameter servers, and the creators of its sessions.
 
-Every process builds the same variables, on the same parameter servers. MonitoredSession asks a creator for a session at
-the start, and again whenever a parameter server was lost. So a creator must be safe to run at any moment.
+Every replica builds the same variables, on the same parameter servers. The chief gives the variables their values, and
+workers wait until it has. MonitoredSession asks a creator for a session at the start, and again after each loss of a
+parameter server. So a creator must work at any moment of the training.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ReplicaGraph:
-    """The graph of one replica, and the objects that a session on it needs.
+    """The graph of one replica, and the objects that its sessions need.
 
     Attributes:
       ops: the handles of the graph.
-      state: the state that the replicas share, which is on the first parameter server.
+      state: the table on the first parameter server.
       saver: writes checkpoints.
       restorer: reads checkpoints.
-      missing: tensor of the names of variables without a value.
-      init: op that gives the shared variables their first values.
-      local_init: op that gives this process' own variables and tables their first values.
-      synchrony: the common steps; None if each replica steps by itself.
+      missing: string tensor, the names of the shared variables that have no value.
+      init: op that gives the shared variables their initial values.
+      local_init: op that gives the variables and tables of this process their initial values.
+      synchrony: the ops of synchronous steps; None if the replicas train asynchronously.
     """
 
     ops: TrainOps
@@ -62,7 +63,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
         config = _averages_on_the_chief(config)
     ops = replicate(config, inputter, modeler, deployment, synchrony)
     assert isinstance(ops, TrainOps)
-    _check_places()
+    _check_devices()
     # Files are read and written on this machine, not on the one where a variable lives.
     with tf.device(deployment.inputs_device()):
         return ReplicaGraph(
@@ -78,41 +79,41 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
 
 
 def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
-    """Only the chief updates moving averages, so that they are updated once per common step, not per replica."""
+    """`config`, without moving averages in a worker: the chief alone updates them, once per synchronous step."""
     if config.members.is_chief:
         return config
     optimizer = dataclasses.replace(config.optimizer, moving_average_decay=0.0)
     return dataclasses.replace(config, optimizer=optimizer)
 
 
-def _check_places() -> None:
-    """Refuses a variable that is on no parameter server, where other replicas would not see it."""
+def _check_devices() -> None:
+    """Raises if a variable is not on a parameter server, so that other replicas could not read it."""
     for variable in tf.global_variables():
         if not variable.device.startswith(server_device(0).partition("/task")[0]):
             raise RuntimeError(
-                f"the variable {variable.op.name} is on {variable.device or 'no device'}, where the other "
-                "replicas do not see it"
+                f"the variable {variable.op.name} is on {variable.device or 'no device'}; expected a parameter "
+                "server, because the other replicas cannot read it elsewhere"
             )
 
 
 class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
-    """The wait has ended, because the process was told to stop or training is over."""
+    """A worker no longer waits for the chief, because a signal stopped it or because training is over."""
 
 
 class _Creator:
-    """The common base class of both session creators.
+    """The base class of the session creators.
 
     Args:
-      target: address of this process' TensorFlow server.
+      target: address of the TensorFlow server of this process.
       replica: the graph of this process.
-      context: the run's context; `is_resumed` is set if the variables have been trained before.
+      context: the run's context; a creator sets its `is_resumed`.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
     def _opened_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
-        """A session that connects to the parameter servers and this process only; None if `is_ready` denies it."""
+        """A session that connects to the parameter servers and this process only; None if `is_ready(session)` fails."""
         tf.get_default_graph().finalize()
         config = creation.session_config(self._context.config)
         with contextlib.ExitStack() as unless_ready:
@@ -125,18 +126,20 @@ class _Creator:
         return session
 
     def _is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether the servers hold all variables, with the values of the run `run` rather than of an earlier one."""
+        """Whether all variables on the servers have values, and these belong to the run named `run`."""
         return not len(session.run(self._graph.missing)) and self._graph.state.is_live(session, run)
 
 
 class ChiefCreator(_Creator):
-    """Continues with the servers' variables if they are of this run and not older than its checkpoint; else restores.
+    """Opens sessions of the chief, in which the variables have values.
 
-    If a restarted chief always restored, it would discard the steps that the workers took meanwhile.
+    It keeps the variables on the servers if they belong to this run and are not older than its newest checkpoint. If a
+    restarted chief always restored the checkpoint, it would discard the steps that the workers took meanwhile.
 
     Args:
-      run: the run's name.
-      modeler: restores weights that come from elsewhere (a teacher's).
+      target, replica, context: see `_Creator`.
+      run: the name of the run in cluster.json.
+      modeler: restores weights that are in no checkpoint of the run, such as those of a teacher.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context, run: str, modeler: Modeler) -> None:
@@ -144,7 +147,7 @@ class ChiefCreator(_Creator):
         self._run, self._modeler = run, modeler
 
     def create_session(self) -> tf.Session:
-        """A session whose variables have values: the live ones, those of the newest checkpoint, or initial values."""
+        """A session whose variables have the values on the servers, those of the newest checkpoint, or initial ones."""
         return self._opened_if(self._fill)
 
     def _fill(self, session: tf.Session) -> bool:
@@ -163,15 +166,16 @@ class ChiefCreator(_Creator):
         self._modeler.restore(session)
         self._context.is_resumed = newest is not None
         self._graph.state.set_live(session, self._run)
-        logging.info("the variables are %s", f"those of {newest}" if newest else "fresh")
+        logging.info("the variables start from %s", newest or "initial values")
         return True
 
 
 class WorkerCreator(_Creator):
-    """Waits until the chief has given the variables their values; asks every second.
+    """Opens sessions of a worker, as soon as the chief has given the variables their values.
 
     Args:
-      is_stopped: function that says whether to stop waiting.
+      target, replica, context: see `_Creator`.
+      is_stopped: whether a signal has asked this process to stop.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
@@ -182,7 +186,7 @@ class WorkerCreator(_Creator):
         """A session whose variables have values.
 
         Raises:
-          StoppedWaiting: the process was told to stop, or training had ended before it came.
+          StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
         """
         while not self._is_stopped():
             session = self._opened_if(self._is_ready)
@@ -195,9 +199,9 @@ class WorkerCreator(_Creator):
 
     def _is_ready(self, session: tf.Session) -> bool:
         marker = exchange.read_run_marker(self._context.config.model_dir)
-        self._context.is_resumed = True  # a worker gives no variable its first value
+        self._context.is_resumed = True  # a worker never initialises the shared variables
         if marker is None or not self._is_live(session, marker.run):
             return False
-        if marker.ended is not None:  # without a chief, no work of the worker would be saved
-            raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker came")
+        if marker.ended is not None:  # the chief has ended, so steps of this worker would not be saved
+            raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker started")
         return True

@@ -1,4 +1,4 @@
-"""Starts TensorFlow servers, and runs parameter servers, which hold variables until training is over."""
+"""Starts the TensorFlow server of a process, and runs parameter servers, which end when training is over."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-GRACE_SECONDS = 20.0  # how long processes may be unreachable after the chief is done
-_ASK_SECONDS = 5.0  # between two questions whether anybody still lives
-_PART_OF_GRACE = 0.9  # the share of the grace spent on waiting for others; the rest is for an orderly end
+GRACE_SECONDS = 20.0  # the time for which a server waits for silent workers after the chief is done, or after a signal
+_ASK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
+_PART_OF_GRACE = 0.9  # the share of GRACE_SECONDS for which a server waits for others; it ends itself in the rest
 
 
 def start(
     cluster: ClusterConfig, device_count: dict[str, int] | None = None, config: tf.ConfigProto | None = None
 ) -> Any:
-    """Starts a `tf.train.Server`, which listens on the port of this process, on every network interface.
+    """Starts and returns the `tf.train.Server` of this process.
 
-    TensorFlow cannot be limited to one interface; the log warns of that.
+    TensorFlow's server listens on every network interface and cannot be limited to one; a warning says so.
 
     Args:
       cluster: all processes, and which one this is.
-      device_count: {kind: number of devices to use}; by default all of the machine.
+      device_count: {type, such as "GPU": number of devices to use}; by default all devices of the machine.
       config: further settings of the server.
 
     Raises:
@@ -58,8 +58,8 @@ def start(
         raise UsageError(_refusal(cluster, str(error))) from error
     host, _, port = cluster.address.rpartition(":")
     logging.warning(
-        "%s listens on port %s of every network interface, not of %s alone: TensorFlow's server cannot do "
-        "otherwise. Whoever reaches the port can run programs here; close it to all but the cluster",
+        "%s listens on port %s of every network interface, not only of %s, because TensorFlow's server cannot be "
+        "limited to one. Anyone who can reach the port can run programs here: close it to all but the cluster",
         cluster.name,
         port,
         host,
@@ -68,10 +68,10 @@ def start(
 
 
 def _check_port(cluster: ClusterConfig) -> None:
-    """Tests the port, because TensorFlow would only report that its server could not start."""
+    """Raises `UsageError` if the port cannot be opened; TensorFlow's own error does not name the reason."""
     port = int(cluster.address.rpartition(":")[2])
     with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # allows the port of a process that was just killed
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # allows the port of a process that has just died
         try:
             probe.bind(("", port))
             probe.listen()
@@ -81,24 +81,25 @@ def _check_port(cluster: ClusterConfig) -> None:
 
 def _refusal(cluster: ClusterConfig, reason: str) -> str:
     return (
-        f"{cluster.name} cannot listen on {cluster.address}, the address that the cluster's description "
-        f"gives it: {' '.join(reason.split())}. End the process that has the port, or name another port in "
-        "the description of every process."
+        f"{cluster.name} cannot listen on {cluster.address}, its address in the description of the cluster: "
+        f"{' '.join(reason.split())}. End the process that uses the port, or name another port in the description "
+        "that every process gets."
     )
 
 
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_timeout: float = math.inf) -> NoReturn:
-    """Serves as a parameter server until all replicas are done, or the chief is done and the others do not answer.
+    """Runs a parameter server until the chief is done and every worker is done or silent; then ends the process.
 
-    Then the process exits here, with status 0, or with 143 or 130 after a signal, because TensorFlow's server cannot
-    be stopped, and Python would wait for its threads. After a signal it continues as long as a chief or worker
-    lives, but at most for `GRACE_SECONDS`. So if all processes are told to stop at once, the chief can still save.
+    The exit status is 0, or 143 or 130 after a signal. The function does not return, because TensorFlow's server
+    cannot be stopped and Python would wait for its threads.
 
-    A chief that was told to stop or was killed may be restarted, so it is not done, and the server waits for it. If no
-    chief and no worker answers for `stall_timeout` seconds, the server ends with status 1.
+    After a signal the server continues while the chief or a worker is alive, for at most `grace_seconds`. So the chief
+    can save its last step if all processes get a signal at once. A chief that a signal stopped, or that was killed, may
+    be started again; the server waits for it. If neither the chief nor a worker answers for `stall_timeout` seconds,
+    the server ends with status 1.
 
     Raises:
-      UsageError: the port is taken.
+      UsageError: the port cannot be opened.
     """
     with StopSignals(grace_seconds) as signals, tf.Graph().as_default():
         runtime = start(cluster, {"GPU": 0})
@@ -113,27 +114,27 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         if status is None:
             awaited.wait_until_gone(_PART_OF_GRACE * grace_seconds)
             status = 128 + (signals.signal or signal.SIGTERM)
-        time.sleep(POLL_SECONDS)  # the last replica still waits for the response to its `done`
+        time.sleep(POLL_SECONDS)  # lets the last replica receive the response to its `set_done`
         exchange.end_process(status)
 
 
 class _Awaited:
-    """The chief and the workers that a parameter server waits for.
+    """The chief and the workers that still need a parameter server.
 
-    The server waits for every worker that still runs, however slow its machine. Without its parameter servers it could
-    not close its session, and would fail at the end of training.
+    The server waits for every worker that is alive, however slow it is: a worker whose parameter servers have ended
+    cannot close its session, and fails.
     """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float, stall_timeout: float = math.inf) -> None:
         self._server, self._chief, self._missing = cluster.name, cluster.replica_name(0), cluster.named_replicas
         self._grace, self._stall_timeout = grace_seconds, stall_timeout
-        self._answered = self._asked = time.monotonic()  # when one of them last answered, and when they were last asked
+        self._answered = self._asked = time.monotonic()  # times of the last answer and of the last check
 
     def end_status(self, done: Set[str]) -> int | None:
-        """The status with which the server can end; None if it must go on.
+        """The exit status with which the server can end now; None if it must continue.
 
         Args:
-          done: the processes that no longer need the server.
+          done: the names of the processes that no longer need the server.
         """
         for name in sorted(self._missing.keys() & done):
             logging.info("%s is done", name)
@@ -147,15 +148,15 @@ class _Awaited:
             logging.warning("%s ends: no longer waiting for %s", self._server, ", ".join(sorted(self._missing)))
         else:
             logging.error(
-                "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). To go on from the "
-                "newest checkpoint, start all processes again",
+                "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). Start all processes "
+                "again; training resumes from the newest checkpoint",
                 *(self._server, self._stall_timeout),
             )
             return 1
         return 0
 
     def _is_silence(self, patience: float) -> bool:
-        """Whether none of them has answered for `patience` seconds. They are asked every few seconds."""
+        """Whether no awaited process has answered for `patience` seconds; checks every few seconds only."""
         if time.monotonic() - self._asked < min(_ASK_SECONDS, patience / 4):
             return False
         is_answered, self._asked = self.anybody_lives(), time.monotonic()
@@ -164,11 +165,11 @@ class _Awaited:
         return self._asked - self._answered > patience
 
     def wait_until_gone(self, seconds: float) -> None:
-        """Waits until no process that needs this server is alive, at most `seconds`."""
+        """Waits, for at most `seconds`, until no process that needs this server is alive."""
         deadline = time.monotonic() + seconds
         while self.anybody_lives() and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 
     def anybody_lives(self) -> bool:
-        """Whether a process that is not done accepts connections."""
+        """Whether a process that still needs this server accepts connections."""
         return any(peers.answers(address) for address in self._missing.values())
