@@ -54,7 +54,7 @@ def test_classes_are_taken_by_name(
     said = capfd.readouterr().err
     assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
     assert "gone: class 3" in said
-    assert f"the thresholds of {old} belong to its classes" in said
+    assert f"the thresholds of {old} do not apply to the new classes" in said
     assert "tower/experts/weights  [24, 42]  yes, 19 of 21 classes" in said
     assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-0"
     before, after = scores(old), scores(new)
@@ -138,7 +138,7 @@ def test_train_only_needs_new_classes(
 ) -> None:
     start = [f"--init_from={old}", "--model=MoeModel", "--train_only=new"]
     refused = [
-        (OLD, start, "that run has all classes of the data; leave out --train_only"),
+        (OLD, start, "the data have no new class; leave out --train_only"),
         (NEW, start[1:], "--train_only needs --init_from"),
         (NEW, [*start, "--optimizer=FtrlOptimizer"], "may change a weight whose gradient is 0"),
     ]

@@ -1,1 +1,1 @@
-"""A training run: its folder, input, workload and validation, several processes, and imports of checkpoints."""
+"""Trainings on one or several machines, their validation, and commands that make runs from checkpoints or texts."""

@@ -1,7 +1,7 @@
 """`yt8m import-checkpoint`: makes a run from a checkpoint that the published code of another group wrote.
 
-Every variable of the checkpoint becomes one of the model, or the command fails and names it; nothing is added up,
-averaged or cut. `yt8m.models.published` knows which variable is which.
+Every variable of the checkpoint becomes one variable of the model, or the command fails and names it. Values are
+copied, never summed, averaged or cut. `yt8m.models.published` declares which variable becomes which.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
-_FEW = 2  # the number of classes for which the model is built to see its shapes
+_FEW = 2  # number of classes of the small models that are built to find out how shapes depend on that number
 # The variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's decays.
 _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
@@ -48,18 +48,18 @@ _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int:
     """Writes `--out`, the folder of a run, with one checkpoint; returns the exit status.
 
-    The checkpoint has the step of the one that is imported, and a new optimizer. Evaluation, inference and export read
-    it, and a training of the same folder goes on from it.
+    The checkpoint has the step of the imported one, and the initial state of the optimizer. Evaluation, inference and
+    export can read it, and a training in the same folder resumes from it.
 
     Args:
-      request: what is imported.
+      request: the flags of the command.
       config: the config of the run to write.
-      flag_names: names of the options of the model that the user gave.
+      flag_names: names of the model's hyper-parameters that the user gave.
 
     Raises:
       UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
         another number of classes than the checkpoint.
-      RunError: the file is not a checkpoint, or it is not of this model.
+      RunError: the file is not a checkpoint, or does not fit the model.
     """
     refuse_used(request.out)
     checkpoint, network = Checkpoint.open(request.checkpoint), published.find(request.source, config.model.model)
@@ -87,11 +87,11 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint of TensorFlow 1, in the present format (`.index` and `.data`) or in the former one, a single file.
+    """A checkpoint of TensorFlow 1: in format V2 (files `.index` and `.data`), or in format V1, a single file.
 
     Attributes:
-      path: its prefix, or the single file, as the user may name it.
-      reader: TensorFlow's reader of it.
+      path: the prefix of the files, or the path of the single file.
+      reader: TensorFlow's reader of the checkpoint.
       shapes: {name: shape} of its variables.
     """
 
@@ -101,11 +101,11 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def open(cls, path_in_flag: str) -> Checkpoint:
-        """The checkpoint with this prefix, to which this file belongs, or which is the newest in this folder.
+        """Opens the checkpoint with this prefix or of this file, or the newest checkpoint in this folder.
 
         Raises:
-          UsageError: there is none.
-          RunError: it cannot be read.
+          UsageError: there is no such checkpoint.
+          RunError: the checkpoint cannot be read.
         """
         path = _prefix(path_in_flag)
         is_single = not storage.exists(f"{path}.index")
@@ -114,16 +114,16 @@ class Checkpoint(NamedTuple):
                 f"--checkpoint={path_in_flag}: there is neither {path}.index nor a file {path}; name the prefix of a "
                 "checkpoint, such as run/model.ckpt-700000."
             )
-        here = copies.file_copy(path) if is_single else copies.copy_of(path)
+        local_path = copies.file_copy(path) if is_single else copies.copy_of(path)
         try:
-            reader = tf.train.load_checkpoint(here)
+            reader = tf.train.load_checkpoint(local_path)
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             raise RunError(f"{path} is not a checkpoint of TensorFlow, or is damaged: {first_line(error)}") from error
         shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
         return cls(path, reader, shapes)
 
     def split(self) -> tuple[Shapes, list[str]]:
-        """({name: shape} of the variables of the network, names of the step and of what the optimizer keeps)."""
+        """({name: shape} of the network's variables, names of the other variables: the step and the optimizer's)."""
         left_out = [name for name in sorted(self.shapes) if name == STEP or self._is_of_optimizer(name)]
         return {name: self.shapes[name] for name in sorted(self.shapes.keys() - set(left_out))}, left_out
 
@@ -132,13 +132,13 @@ class Checkpoint(NamedTuple):
         return bool(_POWER.fullmatch(name)) or (slot is not None and slot[1] in self.shapes)
 
     def step(self) -> int:
-        """The step at which it was saved; 0 if it does not say."""
+        """The step at which the checkpoint was saved; 0 if it has no variable `global_step`."""
         return int(self.value(STEP)) if STEP in self.shapes else 0
 
     def input_transform(self) -> str:
-        """The input transform in the graph of the checkpoint (its `.meta` file), such as `l2_normalize`.
+        """`l2_normalize` or `reverse_whitening` if the graph in the checkpoint's `.meta` file has that transform.
 
-        Empty if there is no such file, or if its graph shows none of the transforms that are looked for.
+        Empty if there is no such file, or if its graph has neither transform.
         """
         try:
             graph = tf.MetaGraphDef.FromString(storage.read_bytes(f"{self.path}.meta"))
@@ -156,11 +156,11 @@ class Checkpoint(NamedTuple):
         """The value of a variable.
 
         Raises:
-          RunError: it cannot be read, or is not finite.
+          RunError: the value cannot be read, or is not finite.
         """
         try:
             value = np.asarray(self.reader.get_tensor(name))
-        except Exception as error:  # the reader's binding raises errors of many types
+        except Exception as error:  # TensorFlow's reader raises errors of many types
             raise RunError(f"{self.path}: the variable {name} cannot be read: {first_line(error)}") from error
         if not np.isfinite(value).all():
             raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
@@ -170,17 +170,17 @@ class Checkpoint(NamedTuple):
 def _with_input_transform(
     config: TrainConfig, network: published.Network, checkpoint: Checkpoint, is_given: bool
 ) -> TrainConfig:
-    """The config with the input transform that the checkpoint's graph has, or else the one that the user gave.
+    """The config with the input transform of the checkpoint's graph, or else the one that the user gave.
 
     Raises:
-      UsageError: neither the graph nor the user says which one it is, or they contradict each other.
+      UsageError: neither the graph nor the user names an input transform, or the two differ.
     """
     options, in_graph = dict(config.model.hyper_parameters), checkpoint.input_transform()
     if not in_graph and not is_given:
         choices = ", or ".join(f"--input_transform={name} for {code}" for name, code in network.transforms.items())
         raise UsageError(
-            f"the programs of {network.source} transform the input in different ways, which no variable shows, and "
-            f"there is no {checkpoint.path}.meta whose graph shows it: give {choices}."
+            f"the programs of {network.source} transform the input in different ways. The variables do not show which "
+            f"way, and there is no graph in {checkpoint.path}.meta that shows it: give {choices}."
         )
     if in_graph and is_given and in_graph != options["input_transform"]:
         raise UsageError(
@@ -193,7 +193,7 @@ def _with_input_transform(
 
 
 def _prefix(path_in_flag: str) -> str:
-    """The prefix of the checkpoint that the user names."""
+    """The prefix of the checkpoint that the user names by its prefix, one of its files, or its folder."""
     if storage.is_dir(path_in_flag):
         newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
@@ -209,15 +209,15 @@ def _sized(config: TrainConfig, num_classes: int | None, theirs: Shapes) -> tupl
 
     Args:
       config: the config of the run.
-      num_classes: --num_classes; None to take the number that the shapes of the checkpoint show.
-      theirs: shapes of the checkpoint's variables in our layout, by our names.
+      num_classes: the value of --num_classes; None to derive the number from the shapes of the checkpoint.
+      theirs: shapes of the checkpoint's variables, in the layout and by the names of the model.
     """
     model = workload.create_model(config.model, config.data)
     few, with_one_more = (training_workload.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
     if num_classes is None:
         votes = Counter(_counts(few, with_one_more, theirs))
         num_classes = votes.most_common(1)[0][0] if votes else config.data.num_classes
-    # Every size is a * C + b for C classes.
+    # Every size is a * C + b for C classes; two values of C give a and b.
     ours = {
         name: tuple(
             low + (num_classes - _FEW) * (high - low) for low, high in zip(few[name], with_one_more[name], strict=True)
@@ -228,7 +228,7 @@ def _sized(config: TrainConfig, num_classes: int | None, theirs: Shapes) -> tupl
 
 
 def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]:
-    """The class count by each size that depends on it.
+    """Yields the number of classes that follows from each size in the checkpoint that depends on it.
 
     Args:
       few, with_one_more: shapes of the model's variables for `_FEW` classes and for one more.
@@ -245,10 +245,10 @@ def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]
 def _refuse_misfits(
     checkpoint: str, config: TrainConfig, variables_by_name: Mapping[str, Variable], weights: Shapes, ours: Shapes
 ) -> None:
-    """Refuses a checkpoint of which a variable is left over, or lacking, or has another shape than the model's.
+    """Compares the variables of the checkpoint, `weights`, with those of the model, `ours`.
 
     Raises:
-      RunError: the message names each such variable, and both shapes.
+      RunError: variables do not match; the message names those that only one side has, and those of other shapes.
     """
     takers = Counter(variable.name for variable in variables_by_name.values() if variable.name)
     left_over = [
@@ -276,14 +276,14 @@ def _refuse_misfits(
 
 
 def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, names: Vocabulary, origin: str) -> None:
-    """Writes the folder of a run whose weights are given, whole or not at all.
+    """Writes the folder of a run with the given weights, whole or not at all.
 
     Args:
-      config: the run's config; `train_dir` is the folder.
-      values: {name of a variable of the model: its value}.
-      step: the step of its checkpoint.
-      names: the run's vocabulary; empty if it has none.
-      origin: one sentence that says where the weights are from.
+      config: the config of the run; `train_dir` is the folder to write.
+      values: {name of a variable of the model: value}.
+      step: the step of the run's checkpoint.
+      names: the vocabulary of the run; empty if it has none.
+      origin: a sentence that says where the weights are from.
     """
     with replaced_folder(config.train_dir.rstrip("/")) as part:
         _save(checkpoints.path_of(part, step), config, values, step)
@@ -293,7 +293,7 @@ def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, 
 
 
 def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
-    """Saves the training graph of the run, with these weights and with the optimizer's first state."""
+    """Saves a checkpoint of the run's training graph, with these weights and the initial state of the optimizer."""
     settings, workload = training_run.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
     with tf.Graph().as_default():
@@ -314,9 +314,9 @@ def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step
 def _tell(
     config: TrainConfig, checkpoint: Checkpoint, variables_by_name: Mapping[str, Variable], left_out: Sequence[str]
 ) -> None:
-    """Says what was taken and what was left out, and what the user can do next."""
+    """Tells which variables were imported, which were not, and what the user can do next."""
     for name, variable in variables_by_name.items():
-        logging.info("%s -> %s", name, variable.name or "left out: it cancels in the softmax over the frames")
+        logging.info("%s -> %s", name, variable.name or "left out: it has no effect in the softmax over the frames")
     of_optimizer = [name for name in left_out if name != STEP]
     if of_optimizer:
         logging.info("left out: %s", ", ".join(of_optimizer))

@@ -1,4 +1,4 @@
-"""Adds classes to a trained model, and compares the two models on the same videos, class by class."""
+"""`yt8m add-classes`: adds classes to a trained model, and compares old and new model on the same videos."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
 
-_MOST_SCORES = 1 << 25  # a comparison ends with the batch that exceeds this: all scores are in memory
+_MOST_SCORES = 1 << 25  # a comparison stops after this number of scores per model, which are kept in memory
 
 
 def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
-    """Trains the new run, or goes on with it, and compares it with the old one; returns the exit status.
+    """Trains the new run, or resumes it, and compares it with the old one; returns the exit status.
 
-    If there is no training, the new run is written at once, since texts name its new classes.
+    Without `training`, the new classes are given by texts, and the new run is written without training.
 
     Raises:
       UsageError, RunError: as from `training_run.train` or `text_run.add_classes`.
@@ -43,7 +43,7 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
         texts = config.from_text, config.template
         return text_run.add_classes(config.model, *texts, config.out, trust_code=config.trust_code)
     pattern = _validation_data(config)
-    # Teacher and validation data of the old run have its classes.
+    # The old run's teacher and validation data have only the old classes.
     training = dataclasses.replace(
         training, max_steps=None, validation=ValidationConfig(), distillation=DistillConfig()
     )
@@ -57,7 +57,7 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
 
 
 def _validation_data(config: AddClassesConfig) -> str:
-    """The pattern of the files to compare on; empty if there are none.
+    """The pattern of the files on which the models are compared; empty if there are no such files.
 
     Raises:
       UsageError: the pattern that the user names matches no file.
@@ -69,19 +69,19 @@ def _validation_data(config: AddClassesConfig) -> str:
     try:
         manifest.shards_at(pattern if pattern != config.data else "")
     except UsageError:
-        logging.warning("name --eval_data to see what the new classes cost the old ones")
+        logging.warning("the models are not compared: give --eval_data to see whether the old classes got worse")
         return ""
     return pattern
 
 
 class Comparison(NamedTuple):
-    """The mean AP of the classes that both models have, and of the new ones; None if no video shows any.
+    """The mean AP of the old classes in both models, and of the new classes; None if no video has such a label.
 
     Attributes:
       videos: number of videos.
-      kept_classes, added_classes: the numbers of classes of both models, and of the new one alone, with a video.
-      before, after: mAP of the classes of both, by the old and by the new model.
-      added: mAP of the new classes.
+      kept_classes, added_classes: numbers of old and of new classes that are a label of some video.
+      before, after: mAP of the old classes by the old and by the new model.
+      added: mAP of the new classes by the new model.
     """
 
     videos: int
@@ -92,7 +92,7 @@ class Comparison(NamedTuple):
     added: float | None
 
     def summary(self, pattern: str) -> str:
-        """The figures in words."""
+        """The comparison as text of several lines."""
         lines = [f"on {self.videos} videos of {pattern}:"]
         if self.before is not None and self.after is not None:
             change = f"mAP {self.before:.4f} before, {self.after:.4f} after ({self.after - self.before:+.4f})"
@@ -103,16 +103,16 @@ class Comparison(NamedTuple):
 
 
 def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust_code: bool = False) -> Comparison:
-    """Compares two runs on data with the classes of the new one; the classes of the old one are found by name.
+    """Compares two runs on videos labelled with the classes of the new run; old classes are found by their names.
 
     Args:
       old_run, new_run: folders of the runs.
-      pattern: the TFRecord files.
+      pattern: pattern of the TFRecord files.
       rename: CSV file of the classes that have another name in the new run; empty if there are none.
-      trust_code: import the code that the runs name.
+      trust_code: whether to import the code that the runs name.
 
     Raises:
-      UsageError: the data do not fit the runs, or the names of the classes are unknown.
+      UsageError: the data do not fit the runs, or a run does not name its classes.
       RunError: a record is damaged.
     """
     opened = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
@@ -138,7 +138,13 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
 def _scored(
     old: Scorer, new: Scorer, pattern: str, sources: NDArray[np.intp]
 ) -> Iterator[tuple[NDArray[np.bool_], tuple[NDArray[np.float32], NDArray[np.float32]]]]:
-    """The labels of each batch, and the scores of both models for the classes of the new one."""
+    """Yields (labels [B, C], (scores of the old model, of the new model) [B, C] each) for the C classes of the new run.
+
+    Args:
+      old, new: the models.
+      pattern: pattern of the TFRecord files.
+      sources: [C], the index of each class in the old model; negative for a new class, for which its scores are 0.
+    """
     records = read_records(pattern, num_classes=new.num_classes)
     new.check(records)
     for batch in terminal.with_bar(iter(records), "compared"):

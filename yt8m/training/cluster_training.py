@@ -1,4 +1,4 @@
-"""Training under TF_CONFIG, which makes this process the chief, a worker, a parameter server or the evaluator."""
+"""Training in the role that TF_CONFIG gives this process: chief, worker, parameter server or evaluator."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def train(config: TrainConfig) -> int:
 
 
 def _refuse_validation(config: TrainConfig) -> None:
-    """Refuses flags of a validation by the training process, which a cluster leaves to its evaluator."""
+    """Raises `UsageError` for flags of a validation by the training process: in a cluster the evaluator validates."""
     for name in [name for name in options.changed(config.validation) if name != "eval_data_pattern"]:
         raise UsageError(
             f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
@@ -74,9 +74,9 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """Trains as a chief without workers. An evaluator can still see that it is alive, and when training ends."""
+    """Trains as a chief without workers, so that an evaluator can see whether it is alive and has ended."""
     if exchange.read_run_marker(config.train_dir) is not None:
-        exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
+        exchange.begin_run_marker(config.train_dir)  # removes the end of an earlier start from the marker
     with answering_at(cluster.address):
         status = training_run.show_outcome(*training_run.train(config, validates=not cluster.lists_evaluator))
     steps = checkpoints.steps_in(config.train_dir)
@@ -86,25 +86,25 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """Evaluates each new checkpoint until training has ended or the chief is lost; returns the exit status."""
+    """Evaluates each new checkpoint until training has ended; returns the exit status."""
     patience = config.distributed.stall_timeout
     following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
-    first = next(following)  # waits: before the first checkpoint there is no run to read
+    first = next(following)  # waits for the first checkpoint, since `of_training` reads the folder of the run
     from yt8m.scoring import evaluation  # slow to import, and needed by this role alone
 
     return evaluation.evaluate(evaluation.of_training(config), itertools.chain([first], following))
 
 
 def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
-    """Yields each checkpoint that is newer than the last, until the run marker says that training has ended.
+    """Waits for new checkpoints and yields the path of each, until the run marker says that training has ended.
 
     Args:
-      train_dir: the run's folder.
+      train_dir: the folder of the run.
       patience: seconds to wait without a new checkpoint and without an answer from the chief.
-      chief: the chief's address; the chief listens there while it trains.
+      chief: `host:port`, where the chief accepts connections while it trains.
 
     Raises:
-      RunError: the chief did not answer for `patience` seconds: training has failed, or was never started.
+      RunError: the chief did not answer for `patience` seconds.
     """
     last, since = -1, time.monotonic()
     while True:
@@ -131,8 +131,8 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
 
 
 def _newer(train_dir: str, last: int) -> str:
-    """The newest checkpoint if it is newer than step `last` and the run's config has been written; else empty."""
-    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
+    """The path of the newest checkpoint; empty if its step is not after `last`, or the run has no config yet."""
+    # The names are compared first, because `pointed_to` reads the whole checkpoint.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""
     newest = checkpoints.pointed_to(train_dir)

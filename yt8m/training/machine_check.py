@@ -1,4 +1,4 @@
-"""`yt8m doctor`: what this machine has, and whether a tiny training step gives the same on each of its devices."""
+"""`yt8m doctor`: describes this machine, and checks that a tiny training step gives the same result on each device."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from yt8m.terminal import show
 from yt8m.training import trial_steps
 
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
-# Instructions that TensorFlow's kernels use if the processor has them.
+# Instruction sets that TensorFlow's kernels use if the processor has them.
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
-# Largest permitted difference of an update, relative to its largest number. A product of matrices is exact to 10 bits
-# in float32 on a GPU (TF32), and to 8 in bfloat16; the errors of about ten products in a row add up.
+# {precision: largest permitted difference of an update, relative to its largest value}. A matrix product is exact to 10
+# bits in float32 on a GPU (TF32), and to 8 bits in bfloat16; the errors of about ten products in a row add up.
 _TOLERANCES = {"float32": 5e-3, "bfloat16": 5e-2}
 
 
@@ -48,10 +48,10 @@ class Trial:
 
     Attributes:
       place: the device, and the number of towers if there are two.
-      model: the model that was trained.
-      precision: the precision of its matrix products.
+      model: the name of the model.
+      precision: the dtype of matrix products: float32 or bfloat16.
       difference: the largest difference of a weight's update, relative to the largest update; None if the step failed.
-      error: why it failed; empty if it ran.
+      error: why the step failed; empty if it ran.
     """
 
     place: str
@@ -62,15 +62,15 @@ class Trial:
 
     @property
     def is_good(self) -> bool:
-        """Whether the step ran and gave what the CPU gives, up to the rounding of its precision."""
+        """Whether the step ran and its result equals that of the CPU up to rounding."""
         return self.difference is not None and self.difference <= _TOLERANCES[self.precision]
 
 
 def run(config: DoctorConfig) -> int:
-    """Prints the facts and the comparison; returns the exit status.
+    """Prints what this machine has, and the comparison of its devices; returns the exit status.
 
     Raises:
-      RunError: a training step failed, or gave something else than on the CPU.
+      RunError: a training step failed, or its result differs from that of the CPU.
     """
     facts, trials = machine(), list(compare_devices()) if config.steps else []
     if config.json:
@@ -89,7 +89,7 @@ def run(config: DoctorConfig) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Versions, processor, memory, disks and extras as JSON values; imports no TensorFlow."""
+    """Versions, processor, memory, disks and extras of this machine, as JSON values; does not import TensorFlow."""
     return {
         "versions": {"yt8m": __version__, "python": platform.python_version()}
         | {package: _version(package) for package in _PACKAGES},
@@ -110,7 +110,7 @@ def _version(package: str) -> str | None:
 
 
 def _processor() -> dict[str, Any]:
-    """Name, usable cores and instructions, from /proc/cpuinfo; Linux only, empty elsewhere."""
+    """Name, number of usable cores and instruction sets; read from /proc/cpuinfo, so incomplete except on Linux."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     description = _lines("/proc/cpuinfo")
     present = set(description.get("flags", "").split())
@@ -122,14 +122,14 @@ def _processor() -> dict[str, Any]:
 
 
 def _memory() -> dict[str, int]:
-    """Bytes of memory in all and available, from /proc/meminfo; empty elsewhere."""
+    """Bytes of total and of available memory, from /proc/meminfo; empty except on Linux."""
     description = _lines("/proc/meminfo")
     names = {"total": "MemTotal", "available": "MemAvailable"}
     return {key: int(description[name].split()[0]) * 1024 for key, name in names.items() if name in description}
 
 
 def _lines(path: str) -> dict[str, str]:
-    """`name: value` lines of a file of the kernel; of repeated names the first. Empty if there is no such file."""
+    """{name: first value} of the lines `name: value` in a file of the Linux kernel; empty if there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
             pairs = [line.partition(":") for line in file]
@@ -139,7 +139,7 @@ def _lines(path: str) -> dict[str, str]:
 
 
 def _nvidia_driver() -> str | None:
-    """The driver's version as nvidia-smi tells it; None if there is no such program or it fails."""
+    """The driver's version according to nvidia-smi; None if there is no nvidia-smi, or it fails."""
     if shutil.which("nvidia-smi") is None:
         return None
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -148,13 +148,13 @@ def _nvidia_driver() -> str | None:
 
 
 def missing_packages() -> dict[str, list[str]]:
-    """{extra: its packages that are not installed}, from the metadata of the installed yt8m; [] if it is complete."""
+    """{extra of yt8m: its packages that are not installed}, from the metadata of the installed yt8m."""
     extras = importlib.metadata.metadata("yt8m").get_all("Provides-Extra") or []
     return {extra: [name for name in packages_of("yt8m", extra) if _version(name) is None] for extra in extras}
 
 
 def packages_of(package: str, extra: str) -> list[str]:
-    """The packages that an extra of an installed package names, with those of their own extras: `beam[gcp]`."""
+    """The packages that an extra of an installed package requires, including those of extras in it (`beam[gcp]`)."""
     names: list[str] = []
     for requirement in importlib.metadata.requires(package) or [] if _version(package) else []:
         matched = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)['\"].*", requirement)
@@ -162,15 +162,15 @@ def packages_of(package: str, extra: str) -> list[str]:
             names.append(matched[1])
             for inner in matched[2].split(",") if matched[2] else ():
                 names += packages_of(matched[1], inner)
-    return list(dict.fromkeys(names))  # some stand there once for each Python
+    return list(dict.fromkeys(names))  # without repetitions: some are listed once for each version of Python
 
 
 def compare_devices() -> Iterable[Trial]:
-    """Runs the steps on the CPU, with two towers, and on each GPU that TensorFlow sees, each in its own process."""
+    """Runs the steps on the CPU, on the CPU with two towers, and on each GPU, each time in a process of its own."""
     reference = _run_steps(trial_steps.CPU)
     expected = {step["model"]: step for step in reference.get("steps", []) if step["precision"] == "float32"}
     yield from _compared("CPU", reference, expected)
-    if not expected:  # then there is nothing to compare the others with
+    if not expected:  # the steps failed on the CPU: there is nothing to compare other devices with
         return
     yield from _compared(trial_steps.TWO_CPUS, _run_steps(trial_steps.TWO_CPUS), expected)
     gpus = reference.get("gpus", [])
@@ -182,7 +182,7 @@ def compare_devices() -> Iterable[Trial]:
 
 
 def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What a process of `trial_steps` printed, or {"error": its last line} if it failed."""
+    """The JSON object that a process of `trial_steps` prints, or {"error": status and last line} if it fails."""
     command = [sys.executable, "-m", trial_steps.__name__, place]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}

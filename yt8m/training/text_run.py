@@ -1,7 +1,7 @@
-"""`yt8m from-text`: makes a run out of the names of its classes, without training; or adds classes to such a run.
+"""`yt8m from-text`: makes a run from texts that name its classes, without training; or adds classes to such a run.
 
-SigLIP and CLIP compare a picture with a text. The texts of all classes are then a `LogisticModel` on features of unit
-length, which predicts, evaluates, serves, exports and trains like any other.
+SigLIP and CLIP map pictures and texts to vectors that can be compared. The vectors of the classes' texts become the
+weights of a `LogisticModel` on features of unit length, which can be used and trained like any other.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from yt8m.training.checkpoint_import import write_run
 _VARIABLES = ("tower/fully_connected/weights", "tower/fully_connected/biases")
 _MEANINGS = {
     True: "A score is the network's probability that the text fits.",
-    False: f"The network has no bias: a score ranks classes and videos, is no probability, and is 0.5 at a cosine of "
-    f"{EVEN_COSINE:g}. With labels, yt8m eval --report chooses a threshold for each class (yt8m predict --tags), "
-    "and --calibrated_run scales the scores to probabilities.",
+    False: "The network has no bias, so a score is no probability: it only ranks classes and videos, and is 0.5 at a "
+    f"cosine of {EVEN_COSINE:g}. With labels, yt8m eval --report chooses a threshold for each class (yt8m predict "
+    "--tags), and --calibrated_run scales the scores to probabilities.",
 }
 
 
@@ -70,7 +70,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
 
     Args:
       config: the flags.
-      settings: those of the extractor.
+      settings: {name: value} of the extractor's options.
 
     Raises:
       UsageError: the table or the network cannot be used, or the folder exists already.
@@ -95,7 +95,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     )
     trained = TrainConfig(train_dir=config.out, data=data, model=ModelConfig("LogisticModel"))
     values = dict(zip(_VARIABLES, (classifier.weights, classifier.biases), strict=True))
-    write_run(trained, values, 0, vocabulary.of_names(list(prompts)), f"made of texts by {config.extractor}")
+    write_run(trained, values, 0, vocabulary.of_names(list(prompts)), f"made from texts by {config.extractor}")
     print(f"{config.out}: {count} classes as texts of {config.extractor}, {width} values of mean_{extractor.feature}")
     print(_MEANINGS[classifier.has_bias])
     print(f"Tag a video by\n  yt8m predict --model={config.out} clip.mp4")
@@ -103,12 +103,12 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
 
 
 def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, list[str]]:
-    """{name of a class: its texts} out of a table, in its order.
+    """{name of a class: its texts} from a table, in the order of the table.
 
     Args:
-      path: a CSV or a Parquet file with the column `name`, and perhaps `prompt`.
+      path: a CSV or a Parquet file with the column `name`, and optionally `prompt`.
       template: the text of a class without a prompt; {} is its name.
-      flag: the flag that names the table, for errors.
+      flag: the flag that names the table, for error messages.
 
     Raises:
       UsageError: there is no such file, it has no column `name`, or a row has no usable name.
@@ -131,17 +131,17 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
 
 
 def add_classes(model: str, classes: str, template: str, out: str, *, trust_code: bool = False) -> int:
-    """Writes a run with the classes of another one and those of a table; returns the exit status.
+    """Writes a run with the classes of another run and those of a table; returns the exit status.
 
     Args:
-      model: folder of the run, a LogisticModel on the mean features of one network of pictures and text.
-      classes: table as of `yt8m from-text`.
+      model: folder of the other run, a LogisticModel on the mean features of one network of pictures and text.
+      classes: path of the table, see `read_prompts`.
       template: the text of a class without a prompt; {} is its name.
       out: folder of the run to write.
-      trust_code: use the network's own code, if it has some.
+      trust_code: whether to run code that comes with the network.
 
     Raises:
-      UsageError: the run is another one, it has a class of the table already, or the folder exists.
+      UsageError: `model` is a run of another kind, it has a class of the table already, or `out` exists.
       RunError: weights cannot be fetched or read.
     """
     refuse_used(out)
@@ -159,19 +159,19 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
     values = dict(zip(_VARIABLES, grown, strict=True))
     data = dataclasses.replace(old.config.data, num_classes=len(names), vocabulary="")
     config = TrainConfig(train_dir=out, data=data, model=old.config.model)
-    write_run(config, values, step, names, f"made of {model} and {len(prompts)} classes by their texts")
+    write_run(config, values, step, names, f"made from {model}, with {len(prompts)} classes added by texts")
     print(f"{out}: {len(names) - len(prompts)} classes of {model}, {len(prompts)} new ones by their texts")
     return 0
 
 
 def _classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> TextClassifier:
-    """The columns of the new classes, by the network that the features of the run are from."""
+    """The weights of the new classes, from the network that computed the features of the run."""
     entries, data = old.extractors, old.config.data
     is_text = len(entries) == 1 and str(entries[0]["name"]).startswith("hf:")
     if not is_text or old.config.model.model != "LogisticModel" or data.frame_features:
         raise UsageError(
-            f"--from_text: {old.folder} must be a LogisticModel on the mean features of one network of pictures and "
-            "text, as `yt8m from-text` makes it. Add classes to other runs by data (--data)."
+            f"--from_text: {old.folder} is not a LogisticModel on the mean features of one network of pictures and "
+            "text, as `yt8m from-text` makes it. Add classes to this run by data (--data)."
         )
     entry: Any = entries[0]
     refuse_code(old.folder, [entry], {}, is_trusted=trust_code or old.is_own)
@@ -184,7 +184,7 @@ def _classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> T
 
 
 def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
-    """The step of the newest checkpoint, and its weights [D, C] and biases [C], or their moving averages."""
+    """(step, [weights [D, C], biases [C]]) of the newest checkpoint; their moving averages if it has them."""
     checkpoint = tf.train.load_checkpoint(copies.copy_of(old.newest_checkpoint()))
     names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]
     return int(checkpoint.get_tensor("global_step")), [checkpoint.get_tensor(name) for name in names]

@@ -1,4 +1,4 @@
-"""Trains one run: prepares its folder, builds its workload and runner, runs it, and reports how it ended."""
+"""Trains one run: prepares its folder, builds its workload and its runner, trains, and reports how the run ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
-    """{name: value} for TensorBoard's table of hyper-parameters: the options that shape the run; lists become text."""
+    """{option: value} for TensorBoard's table of hyper-parameters; values that are no numbers become text."""
     values = {
         option_value.name.rpartition(".")[2]: option_value.value
         for option_value in resume.shaping(config)
@@ -50,7 +50,7 @@ def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
 
 
 class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect a number as the version."""
+    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving needs a number as the version."""
 
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
         self._config, self._parts = config, workload
@@ -68,7 +68,7 @@ class Exporter:
         logging.info("exported step %d to %s", step, folder)
 
     def publish(self, step: int) -> None:
-        """Copies the export of global step `step` to `export_dir`, if one is named."""
+        """Copies the export of global step `step` to `export_dir`, if the config names one."""
         if self._config.export_dir:
             _copy(self._folder(step), self._config.export_dir)
             logging.info("the trained model is in %s", self._config.export_dir)
@@ -78,7 +78,7 @@ class Exporter:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a SavedModel. `saved_model.pb` is copied last, so a program that finds it finds a complete model."""
+    """Copies the folder of a SavedModel; `saved_model.pb` is copied last, as the sign of a complete model."""
     for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
         path = storage.join(source, name)
         if storage.is_dir(path):
@@ -91,13 +91,12 @@ def _copy(source: str, target: str) -> None:
 def train(
     config: TrainConfig, cluster: ClusterConfig | None = None, *, validates: bool = True
 ) -> tuple[TrainConfig, runner.Outcome]:
-    """Trains as `config` says.
+    """Trains the run of `config`, or resumes it.
 
     Args:
       config: the config of the run.
-      cluster: the processes that train together, if this process is the chief of several; else None.
-      validates: whether this process evaluates its checkpoints, if the config names data for that and `cluster` is
-        None; else an evaluator does it.
+      cluster: all processes, if this process is the chief of several that train together; else None.
+      validates: whether this process validates, if the config has validation data and `cluster` is None.
 
     Returns:
       The complete config, and how the training ended.
@@ -138,7 +137,7 @@ def train(
 
 
 def _finish(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
-    """Publishes the export and logs how the training ended."""
+    """Copies the export to `export_dir` and logs how the training ended; raises `RunError` if there was no example."""
     if not outcome.exit_code:
         exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
@@ -154,7 +153,7 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
 
 
 def _what_next(config: TrainConfig, step: int) -> str:
-    """Says in several lines where a run's results are, and which two commands users usually run next."""
+    """Lines that say where the results of the run are, and which two commands users usually run next."""
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
@@ -168,7 +167,13 @@ def _what_next(config: TrainConfig, step: int) -> str:
 
 
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -> str:
-    """The two commands that users usually run after a run was made, in lines of their own."""
+    """Lines with the two commands that users usually run next, for evaluation and prediction.
+
+    Args:
+      train_dir: the folder of the run.
+      files: pattern of the evaluation files, quoted for the shell.
+      first: a file to predict, quoted for the shell.
+    """
     run = shlex.quote(train_dir)
     return (
         "next:\n"
@@ -178,10 +183,7 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -
 
 
 def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:
-    """{callback: its arguments}.
-
-    A callback that the user removed is left out, because arguments for a callback would add it again.
-    """
+    """{callback: {argument: value}}, without callbacks that the user removed: arguments would add them again."""
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
         hyper_parameters = hyper_parameters_of(config)
@@ -205,7 +207,7 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
 
 
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
-    """The config of the runner for a training run."""
+    """The config of the runner that trains the run of `config`."""
     return runner.RunnerConfig.for_run(
         config,
         "train",
@@ -217,7 +219,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """Fills in what the user did not name: the vocabulary of the data, sample data, and a new folder under runs/.
+    """Adds what the user did not give: the vocabulary of the data, the sample data, and a new folder under runs/.
 
     Raises:
       UsageError: the vocabulary has another number of classes than the config.
@@ -235,16 +237,17 @@ def complete(config: TrainConfig) -> TrainConfig:
 
 
 def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
-    """Moves an old run aside if asked to, refuses a run of another model, and writes the config.
+    """Prepares the folder of the run, and writes the config into it.
 
-    If the first start of the old run failed before a step, and this start differs from it, it is moved aside too.
+    An old run in the folder is moved aside with --start_new_model, or if it never took a step and has other options.
+    Otherwise an old run of another model is refused.
 
     Args:
       config: the complete config.
       names: the vocabulary of the data; empty if they have none.
 
     Returns:
-      The run's own vocabulary, which is written to the folder; empty if it has none.
+      The vocabulary that the run uses and that is in its folder; empty if there is none.
     """
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)

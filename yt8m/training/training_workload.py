@@ -1,6 +1,6 @@
-"""Builds the workload of a training: the video workload, with its teacher, its augmentation and its initial weights.
+"""Builds the workload of a training: the video workload with a teacher and augmentation.
 
-A teacher and initial weights come from another run, whose classes may have other numbers.
+Also finds the initial weights in another run, and maps its classes to those of the training.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from yt8m.video.workload import Workload
 
 
 def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
-    """The teacher of a run, after a check of its file; None if the run has none.
+    """The teacher that the config names, after its files were checked; None if it names none.
 
     Raises:
       UsageError: there is no such file or model, or it has other classes or features than the run.
@@ -54,12 +54,12 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
         if not _is_found(row.video_id):
             raise UsageError(
                 f"--distill_from: {row.where}: the id {row.video_id} holds a comma, a quote or an escape "
-                "(`\\xHH`), so the teacher's line cannot be found by it; use --teacher."
+                "(`\\xHH`), so the training cannot look up its predictions; use --teacher."
             )
         if len(row.scores) and not 0 <= row.scores.min() <= row.scores.max() <= 1:
             raise UsageError(
-                f"--distill_from: {row.where}: scores from {row.scores.min():g} to {row.scores.max():g}; "
-                "a teacher's are probabilities, from 0 to 1."
+                f"--distill_from: {row.where}: the scores are from {row.scores.min():g} to {row.scores.max():g}; "
+                "expected probabilities from 0 to 1."
             )
         count += 1
     logging.info("the teacher is %s, with predictions for %d videos", path, count)
@@ -67,7 +67,7 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
 
 
 def _is_found(video_id: str) -> bool:
-    """Whether the graph can find the line of this video: it compares the bytes before the first comma with the id."""
+    """Whether the graph can find the line of this video, whose bytes before the first comma must equal the id."""
     text = video_id.encode()
     return not {",", '"'} & set(video_id) and id_bytes(text) == text
 
@@ -78,13 +78,13 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
             logging.info("the teacher is %s", prefix)
             return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
     raise UsageError(
-        f"--teacher={folder} holds no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
+        f"--teacher={folder}: the folder has no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
         f"(yt8m eval --train_dir={folder}), or name the folder of an export."
     )
 
 
 def create_training(config: TrainConfig) -> Workload:
-    """The workload of a training run, with its teacher and its augmentation.
+    """The workload of a training run, with the teacher and the augmentation of the config.
 
     Raises:
       UsageError: a value in the config is not valid.
@@ -125,25 +125,24 @@ def find_checkpoint(folder: str) -> str:
 
 
 def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
-    """The class of the run of --init_from for each class of the run; None if all are the same, or either is unknown.
+    """Maps each class of the training to a class of the run of --init_from; None if all are equal or names are unknown.
 
     Raises:
-      UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or there is no new
-        class for --train_only.
+      UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or --train_only is
+        given and no class is new.
     """
     matching = _match(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
-        reason = (
-            "the names of the classes are not known" if matching is None else "that run has all classes of the data"
-        )
+        reason = "the names of the classes are not known" if matching is None else "the data have no new class"
         raise UsageError(f"--train_only=new --init_from={config.init_from}: {reason}; leave out --train_only.")
     if matching is None or matching.is_same:
         return None
     logging.info("classes of %s: %s", config.init_from, matching.summary())
     if matching.gone:
-        logging.info("gone: %s", ", ".join(matching.gone[:20]) + (", ..." if len(matching.gone) > 20 else ""))
+        names = ", ".join(matching.gone[:20]) + (", ..." if len(matching.gone) > 20 else "")
+        logging.info("classes that are not in the data: %s", names)
     logging.info(
-        "the thresholds of %s belong to its classes: eval --report chooses those of this run", config.init_from
+        "the thresholds of %s do not apply to the new classes: eval --report chooses new ones", config.init_from
     )
     count = len(matching.sources)
     shapes, larger = (shapes_of(workload.modeler.model, config.data, classes) for classes in (count, count + 1))
@@ -151,7 +150,7 @@ def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
 
 
 def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
-    """Finds the classes of the run in those of --init_from; None if either vocabulary is unknown."""
+    """Finds the classes of the training among those of --init_from by name; None if either vocabulary is unknown."""
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
     old = vocabulary.shown_for(num_classes_there, run_dir.own_names(config.init_from, None))
@@ -166,7 +165,7 @@ def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
 
 
 def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
-    """{name: shape} of the variables of a model for this many classes."""
+    """{name: shape} of the variables of `model` with `num_classes` classes."""
     with tf.Graph().as_default():
         VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
             data.frame_features

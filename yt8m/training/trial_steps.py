@@ -1,7 +1,7 @@
-"""One tiny training step on the devices of this process, for `yt8m doctor`; it prints what came out as JSON.
+"""Tiny training steps on the devices of this process, for `yt8m doctor`; prints their results as JSON.
 
-It runs as `python -m yt8m.training.trial_steps PLACE`, in a process of its own: a GPU library that crashes then
-ends only this process, and CUDA_VISIBLE_DEVICES chooses the GPU.
+`yt8m doctor` runs `python -m yt8m.training.trial_steps PLACE` in a process of its own, so that a crash of a GPU library
+ends only that process, and CUDA_VISIBLE_DEVICES can choose the GPU.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
     """One step of gradient descent from seeded weights.
 
     Returns:
-      `loss`: the label loss; `change`: by how much the step moved each trained weight, as one list.
+      {"loss": the label loss, "change": the update of every trained weight, as one list of numbers}.
     """
     model = models.get(model_name)(**_MODELS[model_name])
     inputter = _RandomVideos(_VIDEOS // deployment.num_clones, model.level)
@@ -82,7 +82,7 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
 
 
 def _draw(variable: tf.Variable, seed: int) -> np.ndarray:
-    """Initial values that NumPy draws: TensorFlow's initializers may draw other numbers on another device."""
+    """Initial values from NumPy, because TensorFlow's initializers may give other numbers on another device."""
     return np.asarray(np.random.default_rng(seed).normal(0, 0.1, variable.shape.as_list()), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Evaluates the checkpoints of a training inside its process, with the code of eval.py, and keeps the best one."""
+"""Evaluates checkpoints in the process of their training, with the code of eval.py, and keeps the best checkpoint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAMPLE = "sample.tfrecord"
 class Validator:
     """Evaluates checkpoints of a training, one after another, on the files of --eval_data_pattern.
 
-    Making one checks the data, and reads them if --eval_max_videos is given. The first checkpoint builds the graph.
+    The constructor checks the data; if --eval_max_videos is given, it reads them to draw the videos.
 
     Args:
       config: the complete config of the training.
@@ -74,7 +74,7 @@ class Validator:
         self._standing = runner.StandingEvaluation(runner_config, self._task.inputter, self._task.modeler, callbacks)
 
     def __call__(self, checkpoint: str, signals: runner.StopSignals) -> StepValues | None:
-        """The figures of a checkpoint; None if a signal ended the evaluation.
+        """The loss and the metrics of a checkpoint; None if a signal ended the evaluation.
 
         Raises:
           RunError: a shard changed since the start of the training, or the data have no example.
@@ -103,7 +103,7 @@ class Validator:
         )
 
     def checkpoint_of(self, step: int) -> str | None:
-        """The path of the checkpoint of this step, in the run's folder or in best/; None if neither can be read."""
+        """The path of the checkpoint of step `step`, in the run's folder or in best/; None if neither can be read."""
         for folder in (self._folder, storage.join(self._folder, run_dir.BEST_FOLDER)):
             path = checkpoints.path_of(folder, step)
             if step in checkpoints.steps_in(folder) and not checkpoints.problem_of(path):
@@ -111,7 +111,7 @@ class Validator:
         return None
 
     def keep(self, checkpoint: str, values: StepValues) -> None:
-        """Copies a checkpoint to best/ in the run's folder, and its figures to best.json there."""
+        """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there."""
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
@@ -123,7 +123,7 @@ class Validator:
 
 @contextlib.contextmanager
 def open_validator(config: TrainConfig, names: Vocabulary) -> Iterator[Validator]:
-    """A validator whose temporary folder is removed after the block; raises like `Validator`."""
+    """Opens a `Validator` with a temporary folder, which is removed after the block."""
     with copies.private_folder("yt8m-validation-") as folder:
         yield Validator(config, folder, names)
 
@@ -131,7 +131,7 @@ def open_validator(config: TrainConfig, names: Vocabulary) -> Iterator[Validator
 def _task(
     settings: EvalConfig, config: TrainConfig, folder: str, names: Vocabulary
 ) -> tuple[OpenedRun, EvaluationTask]:
-    """The run, and what evaluates it; its refusals compare the validation data with those of the training."""
+    """The run, and the task that evaluates it; raises `UsageError` if the validation data do not fit the training."""
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
@@ -150,7 +150,7 @@ def _task(
 
 
 def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
-    """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
+    """The flags that name the validation data, and a hash (`fingerprint`) of files, sizes and sample; see `History`."""
     most = validation.eval_max_videos if is_sampled else None
     stamps = storage.stamps(storage.glob(validation.eval_data_pattern))
     files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
@@ -159,13 +159,12 @@ def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, 
 
 
 def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
-    """The data reduced to the `most` videos whose ids have the smallest hashes, which are copied to the shard `path`.
+    """The data reduced to the `most` videos whose ids have the smallest hashes; these are copied to the shard `path`.
 
-    So the choice depends on nothing but the ids, and a validation reads no other records. If there are no more videos
-    than `most`, the data stay as they are.
+    The choice depends only on the ids. If there are at most `most` videos, `data` is returned unchanged.
 
     Raises:
-      UsageError: a reader of the user's own reads the records, so their ids are not known here.
+      UsageError: the data have a custom reader, so the ids of their records are not known here.
       RunError: a record is damaged.
     """
     if data.reader:
@@ -194,7 +193,7 @@ def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
 
 
 def _readable(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
-    """The records of a shard; those after a bad one are left out if the run tolerates bad records."""
+    """Yields the records of a shard; stops before a bad record if the run tolerates bad records."""
     try:
         yield from shards.read_contexts(path)
     except shards.DamagedError:
