@@ -173,7 +173,7 @@ def test_separate_processes_find_it_only_if_the_run_is_trusted(folder: pathlib.P
         ("layout:Broken", [], "prepare_serialized_examples fails: AttributeError: 'Broken' object has no"),
         ("layout:Narrow", [], "features of the shapes [[None, 1], [None, 1]]. Set unknown shapes by tf.ensure_shape"),
         ("layout:Duck", ["--nan_policy=zero"], "--nan_policy=zero: the constructor of --reader=layout:Duck has no"),
-        ("layout:Duck", ["--cache=kept"], "cannot tell when the code of --reader=layout:Duck changes"),
+        ("layout:Duck", ["--cache=kept"], "does not notice changes of the code of --reader=layout:Duck"),
         ("layout:Duck", ["--frame_features", "--model=DbofModel"], "[[None, None, 2], [None, None, 3]]"),
     ],
 )

@@ -174,7 +174,7 @@ def test_in_a_bucket_the_shards_show_where_an_epoch_ends(
         (["--eval_every_n_steps=5"], "--eval_every_n_steps needs --eval_data_pattern"),
         (
             ["--eval_data_pattern=x", "--eval_every_n_steps=5", "--eval_every_n_epochs=1"],
-            "both say when to validate; give one",
+            "both set the interval of validations; give one",
         ),
         (["--eval_data_pattern=x", "--eval_every_n_epochs=0"], "eval_every_n_epochs must be at least 1"),
     ],

@@ -1,1 +1,1 @@
-"""The configuration of a run: the config dataclasses, the flags derived from them, and the run's folder."""
+"""The configs of trainings and of programs that use a run, their fit to data and models, and the folder of a run."""

@@ -1,4 +1,4 @@
-"""Whether data fit a config: what their manifest or their records say, compared with flags and with trained models.
+"""Checks whether the format of data, by their manifest or records, fits the flags and a trained model.
 
 Nothing here imports TensorFlow.
 """
@@ -22,7 +22,7 @@ from yt8m.records.data_format import DataFormat, features_of, usual_range
 from yt8m.records.discovery import Found
 from yt8m.records.vocabulary import Vocabulary
 
-DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)  # what a record holds
+DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)  # options that describe a record
 _ALL = "--feature_names, --feature_sizes and --frame_features"
 
 
@@ -42,19 +42,18 @@ def fitted(
     is_rated: bool = False,
     remedy: str = "",
 ) -> DataConfig:
-    """Checks the data of an evaluation or inference, and returns them with the feature ranges from their own manifest.
+    """Checks the data of an evaluation or inference; returns `data` with the feature ranges of their own manifest.
 
     Args:
-      data: the data config of the run, but with the files of the evaluation or inference.
-      files: these files.
-      flag: the flag that names the files.
+      data: the data config of the run, with the pattern of the evaluation's or inference's files.
+      files: the paths of these files.
+      flag: the name of the flag that names the files.
       flags: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
-      remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
+      remedy: a sentence that says what to do about data that do not fit; by default one for a trained run.
 
     Raises:
-      UsageError: the files hold other records than the run was trained on, or than a flag says; the message has both
-          descriptions.
+      UsageError: the records differ from those of the training, or from a flag; the message describes both.
       RunError: a manifest is damaged, or two contradict one another.
     """
     discovered = None if data.reader else discovery.find(files, data.manifest)
@@ -72,15 +71,15 @@ def fitted(
 
 
 def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | None:
-    """int64 [C], the number of training videos of each class: from the vocabulary, or else from the manifest.
+    """The number of training videos of each class, int64 [C], from the vocabulary, or else from the data's manifest.
 
     Args:
       names: the vocabulary of the run; it may be empty.
-      data: the data of the training.
+      data: the data config of the training.
 
     Returns:
-      None if neither the column `count` of the vocabulary nor the training data's manifest has the numbers, or if the
-      manifest is damaged or cannot be reached.
+      None if neither the column `count` of the vocabulary nor the manifest has the numbers, or if the manifest cannot
+      be read.
     """
     if names.counts.any():
         return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
@@ -93,7 +92,7 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
 
 
 def _misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[str]:
-    """The differences between data and those that a model takes, each as the end of a sentence about the model."""
+    """Yields the differences between the data and the input of the model, as ends of a sentence about the model."""
     format, sizes = discovered.format, discovered.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
@@ -112,17 +111,17 @@ def _misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[st
 def refuse_contradiction(
     flags: Mapping[str, Any], discovered: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
 ) -> None:
-    """Refuses a flag that contradicts the data.
+    """Compares flags with the data.
 
     Args:
       flags: {flag: value} of the flags that were given.
       discovered: the description of the data.
-      values: the values in effect in a training, including defaults; elsewhere None, and `flags` are in effect.
-      is_own: whether the records have no feature of YouTube-8M. Then default names that contradict them are refused
-        too, as a default level always is.
+      values: {flag: value} including defaults, in a training; None elsewhere, where only `flags` are compared.
+      is_own: whether no feature of the records is one of YouTube-8M. Then default feature names that contradict the
+        data are refused too; a default level that contradicts them is always refused.
 
     Raises:
-      UsageError: a flag contradicts the data; the message says what the records are, and names the flags to give.
+      UsageError: a flag contradicts the data; the message describes the records and names the flags to give.
     """
     is_training = values is not None
     values = values or flags
@@ -137,14 +136,14 @@ def refuse_contradiction(
             requested_level = "frame" if values[name] else "video"
             remedy += f" and a {discovered.format.level}-level --model, or name {requested_level}-level data"
         if is_own and name in DESCRIBING:
-            remedy += f", or none of {_ALL}: the data then give them"
+            remedy += f", or none of {_ALL}: they are then taken from the data"
         raise UsageError(f"{flag} contradicts the data: according to {discovered} {actual_text}. Give {remedy}.")
 
 
 def _contradictions(
     values: Mapping[str, Any], flags: Mapping[str, Any], discovered: Found, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
-    """(flag, the value in the data) of each contradiction."""
+    """Yields (name of the flag, value that the data have) for each flag that contradicts the data."""
     format, sizes, names = discovered.format, discovered.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
     if values.get("frame_features", has_frames) != has_frames:
@@ -164,7 +163,7 @@ def _contradictions(
 
 
 def _flags_to_give(values: Mapping[str, Any], flags: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
-    """The flags of the level and the features of these records, without those that are given rightly."""
+    """Yields the flags of the level and the features that the user must give or change for these records."""
     has_frames, sizes = format.level == "frame", format.sizes()
     if values.get("frame_features", has_frames) != has_frames:
         yield "--frame_features" if has_frames else "--noframe_features"
@@ -178,31 +177,31 @@ def _flags_to_give(values: Mapping[str, Any], flags: Mapping[str, Any], format: 
 
 
 def _in_order(format: DataFormat) -> tuple[str, ...]:
-    """Names of the features: those of YouTube-8M in the published order, then the others in the order of the data."""
+    """The names of the features: first those of YouTube-8M in the published order, then others as in the data."""
     names = format.sizes()
     published = [name for name in KNOWN_SIZES if name in names]
     return (*published, *(name for name in names if name not in published))
 
 
 def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
-    """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is missing."""
+    """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is unknown."""
     ranges = {feature.name: feature.range for feature in format.features}
-    usual = {name: usual_range(format.level, name) for name in names}
-    if not usual.keys() <= ranges.keys() or all(ranges[name] == usual[name] for name in names):
+    published = {name: usual_range(format.level, name) for name in names}
+    if not published.keys() <= ranges.keys() or all(ranges[name] == published[name] for name in names):
         return ()
     return tuple(ranges[name] or () for name in names)
 
 
 def class_count(num_classes: int | None, discovered: Found | None) -> int | None:
-    """The number of classes of records without a vocabulary; None if neither the flag nor the data give it.
+    """The number of classes of records without a vocabulary; None if neither the flag nor the data show it.
 
     Args:
-      num_classes: the value of --num_classes.
-      discovered: the description of the records. Records of YouTube-8M have 3862 classes, unless a manifest says
-        otherwise.
+      num_classes: the value of --num_classes; None if it is not given.
+      discovered: the description of the records; None if it is not known, which means 3862 classes. Records of
+        YouTube-8M too have 3862 classes, unless a manifest says otherwise.
 
     Raises:
-      UsageError: the two contradict each other.
+      UsageError: the flag contradicts the data.
     """
     if num_classes is not None and discovered is not None:
         refuse_contradiction({"num_classes": num_classes}, discovered)

@@ -1,4 +1,4 @@
-"""Hyper-parameters that a user gave, completed and checked against the model and the loss; the files of a pattern."""
+"""Completes the hyper-parameters of a user and checks them against model and loss; finds the files of a flag."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from yt8m.registry import owners, refuse_two_meanings
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `shards_at`."""
+    """The files that match the pattern in a flag; none for an empty pattern, which stands for the sample data.
+
+    Raises:
+      UsageError: no file matches.
+    """
     with about_flags(f"--{flag}={pattern}: "):
         return manifest.shards_at(pattern) if pattern else []
 
 
 def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> ModelConfig:
-    """`model` with the given hyper-parameters of model and loss, and the defaults of all others.
+    """`model` with all hyper-parameters of model and loss: `flags`, then those in `model`, then defaults.
 
-    Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
+    Hyper-parameters that the model does not have are those of its video-level classifier, if it has one.
 
     Raises:
-      UsageError: neither model nor loss has a given hyper-parameter; or a value is not allowed; or both have a field of
-        one name with two meanings.
+      UsageError: neither model nor loss has a hyper-parameter in `flags`; a value is not allowed; or model and loss
+        have different hyper-parameters of the same name.
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     model_fields = models.hyper_parameters(models.get(model.model))
@@ -41,9 +45,9 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
 
 
 def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
-    """The given flags that the chosen loss has, or that only losses have."""
+    """Those of `flags` that are hyper-parameters of the chosen loss, or of other losses and of no model."""
     loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
-    # To know the fields of all models and losses, all must be imported.
+    # `owners` imports all models and losses, so it is called only if a flag is neither the model's nor the loss's.
     is_foreign = not flags.keys() <= {*loss_fields, *model_fields}
     of_losses = owners(losses).keys() - owners(models, model.model).keys() if is_foreign else ()
     return {name: value for name, value in flags.items() if name in loss_fields or name in of_losses}
@@ -52,9 +56,9 @@ def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Col
 def _filled(
     flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """All hyper-parameters of the class `name` in `catalogue`: `flags` ones, else `saved` ones, else defaults.
+    """{hyper-parameter: value} of the class `name` in `catalogue`, from `flags`, else from `saved`, else the default.
 
-    `flag` is the flag that chose the class, for error messages.
+    `flag` is the flag that names the class, for error messages.
     """
     cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
@@ -73,7 +77,7 @@ def _fields(cls: Any) -> list[str]:
 
 
 def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
-    """Refuses hyper-parameters that the model or loss does not have, and names the classes that have them."""
+    """Raises `UsageError` for hyper-parameters that the class lacks; the message names the classes that have them."""
     for name, value in foreign.items():
         having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
         others = f"only {', '.join(having)} has" if having else f"no {flag.replace('_', ' ')} has"

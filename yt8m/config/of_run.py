@@ -1,6 +1,6 @@
-"""The options that name a trained run and its checkpoint, and options that a program shares with another.
+"""The options that name a trained run and its checkpoint; `same_as` declares an option like that of another config.
 
-They are apart from `programs`, so that a prediction by an ONNX file imports nothing that only trainings need.
+This module is apart from `programs`, so that a prediction by an ONNX file imports nothing that only trainings need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from yt8m.registry import TRUST_HELP
 
 
 def same_as(cls: Any, name: str, **changed: Any) -> Any:
-    """The option `name` of another config, with some of the arguments of `option` changed; names are not taken over."""
+    """Declares an option like `name` of the config `cls`, but with a flag of its own name.
+
+    Args:
+      cls: a config class.
+      name: the name of its option.
+      changed: arguments of `option` that differ.
+    """
     declared = cls.__dataclass_fields__[name]
     return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})
 
@@ -29,7 +35,7 @@ class OfRun(Checked):
 
 @dataclass(frozen=True)
 class OfCheckpoint(OfRun):
-    """The flags that name a trained run, and which of its checkpoints is used."""
+    """The flags that name a trained run and one of its checkpoints."""
 
     _: KW_ONLY
     checkpoint: str = option(

@@ -1,7 +1,7 @@
 """The configs of the programs that use a trained run: evaluation, inference, export, averaging, growth.
 
-They are frozen dataclasses like those of `yt8m.config.train_config`. An option of several programs is declared in
-one class and inherited, or copied from a config of training.
+They are frozen dataclasses like those of `yt8m.config.train_config`. An option of several programs is declared once,
+and inherited or copied by `same_as`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ from yt8m.registry import TRUST_HELP, reserve_flags
 
 @dataclass(frozen=True)
 class StartFlags(Checked):
-    """The flags that say what a training starts from. They are not part of its own config."""
+    """The flags that name the run whose options a training takes over; its own config does not save them."""
 
-    config: str = path_option("config.json of a run, whose options hold unless a flag says otherwise")
+    config: str = path_option("config.json of a run, whose options are taken over unless a flag is given")
     trust_code: bool = option(False, TRUST_HELP)
 
 
 def batch_option(most: int, remark: str = "", **arguments: Any) -> Any:
-    """The option `batch_size` of a pass over files: by default as `DataConfig.examples_in_batch` says."""
+    """Declares the option `batch_size` of a pass over files; the default is that of `DataConfig.examples_in_batch`.
+
+    Args:
+      most: the largest default.
+      remark: text of the help after "examples per step".
+      arguments: further arguments of `option`.
+    """
     text = f"examples per step{remark} [{most}, or fewer if these take more than 512 MiB: 256 videos of 300 x 1,152]"
     return option(None, text, minimum=1, **arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassConfig(DamagePolicy):
-    """One pass over files with a model: what evaluation and inference share.
+    """The options of one pass over files with a model, which evaluation and inference share.
 
     Attributes:
       most_in_batch: the largest default batch size.
@@ -62,7 +68,7 @@ class PassConfig(DamagePolicy):
 
 @dataclass(frozen=True)
 class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
-    """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
+    """The options of an evaluation of one checkpoint, or of each new checkpoint of a run."""
 
     eval_data_pattern: str = same_as(DataConfig, "data_pattern")
     eval_dir: str = path_option("folder for the results; by default train_dir")
@@ -90,7 +96,7 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     )
     confidence: float = option(
         0.9,
-        "probability with which such a threshold keeps its promise",
+        "probability with which a threshold reaches target_precision on new videos",
         minimum=0.5,
         maximum=0.9999,
         needs="target_precision",
@@ -109,7 +115,8 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     )
     require: tuple[str, ...] = option(
         (),
-        "such as 'gap>=0.82,map_tail>=0.1': ends with status 1 unless the whole 95 % interval of each metric is so",
+        "conditions such as 'gap>=0.82,map_tail>=0.1': end with status 1 unless the whole 95 % interval of each metric "
+        "fulfils its condition",
         needs="run_once",
         needs_run=True,
     )
@@ -136,13 +143,13 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
 
     @property
     def target(self) -> PrecisionTarget | None:
-        """What the thresholds must fulfil; None for those with the best F1."""
+        """The precision that the thresholds must reach; None for thresholds with the best F1."""
         return None if self.target_precision is None else PrecisionTarget(self.target_precision, self.confidence)
 
 
 @dataclass(frozen=True)
 class InferenceConfig(PassConfig, OfCheckpoint):
-    """Predictions for files, by a run or by a model packed into a .tgz."""
+    """The options of predictions for files, by a run or by a model that is packed into a .tgz."""
 
     most_in_batch: ClassVar[int] = 512
 
@@ -191,12 +198,12 @@ class InferenceConfig(PassConfig, OfCheckpoint):
         if self.train_dir and self.input_model_tgz:
             raise UsageError("--train_dir and --input_model_tgz both name a model; give one of them.")
         if not self.segment_shifts:
-            raise UsageError("--segment_shifts: give one shift at least; 0 is the segment itself.")
+            raise UsageError("--segment_shifts is empty: give at least one shift; 0 is the segment itself.")
 
 
 @dataclass(frozen=True)
 class ExportConfig(OfCheckpoint):
-    """Export of a model from a run's checkpoint."""
+    """The options of an export of a model from a run's checkpoint."""
 
     most_in_batch: ClassVar[int] = PassConfig.most_in_batch
 
@@ -257,7 +264,7 @@ class ExportConfig(OfCheckpoint):
 
 @dataclass(frozen=True)
 class AverageConfig(OfRun):
-    """The mean of several checkpoints of one run."""
+    """The options of an average of several checkpoints of one run."""
 
     train_dir: str = same_as(OfRun, "train_dir", flag="model", aliases=("train_dir",))
     last: int | None = option(None, "number of newest checkpoints to average [5]", minimum=2)
@@ -278,7 +285,7 @@ class AverageConfig(OfRun):
 
 @dataclass(frozen=True)
 class ImportConfig(Checked, is_common=True):
-    """Import of a checkpoint that the code of another group wrote."""
+    """The options of an import of a checkpoint that the code of another group wrote."""
 
     source: str = option(
         "", f"whose code wrote the checkpoint ({' or '.join(published.SOURCES)})", flag="from", is_required=True
@@ -295,13 +302,13 @@ class ImportConfig(Checked, is_common=True):
 
 @dataclass(frozen=True)
 class AddClassesConfig(Checked):
-    """A trained run, the data with the classes to add, and the folder of the run to make."""
+    """The options of `yt8m add-classes`: a trained run, data or texts of the new classes, and the run to make."""
 
     model: str = path_option("folder of the trained run", aliases=("train_dir",), is_required=True)
     data: str = path_option("TFRecord files with the new classes, whose vocabulary names all classes", is_required=True)
     out: str = path_option("folder of the run to make", is_required=True)
     from_text: str = path_option(
-        "CSV file with the column name, and perhaps prompt: adds these classes by a network of pictures and text, "
+        "CSV file with the column name, and optionally prompt: adds these classes by a network of pictures and text, "
         "without data"
     )
     template: str = option("a video of {}", "with --from_text: the text of a class without a prompt; {} is its name")
@@ -317,7 +324,7 @@ class AddClassesConfig(Checked):
     trust_code: bool = option(False, TRUST_HELP)
 
     def is_required(self, field: Field[Any]) -> bool:
-        """Whether an option must be given; classes that are added by their texts need no data."""
+        """Whether the user must give an option; `data` is not required with `from_text`."""
         return super().is_required(field) and not (field.name == "data" and self.from_text)
 
     def __post_init__(self) -> None:
@@ -328,7 +335,7 @@ class AddClassesConfig(Checked):
             raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
 
     def training_words(self) -> list[str]:
-        """The command line of the training."""
+        """The command line of the training that learns the new classes, as words for `yt8m train`."""
         words = [f"--config={self.model}", f"--init_from={self.model}", f"--train_data_pattern={self.data}"]
         words += [f"--train_dir={self.out}", f"--num_epochs={self.num_epochs}", f"--train_only={self.train_only}"]
         optional = dict(rename=self.rename, batch_size=self.batch_size, base_learning_rate=self.base_learning_rate)

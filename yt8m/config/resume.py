@@ -1,11 +1,8 @@
-"""Trainings that begin from a saved run: which options a resumed run may change, and what `--config` takes over.
+"""Compares the config of a run with that of its next start, and decides which changes a resumed run may have.
 
-What a resumed run may change follows from the `shapes` of each option. For example, another `--moe_num_mixtures`
-changes the variables: it is refused. Another `--precision` changes the graph: code builds the graph again. Another
-`--num_readers` also changes the order of examples: the pass over the data starts again. Another
-`--log_every_n_steps` changes nothing in the graph that was saved.
-
-`--config` takes the options of another run. Flags that are given take precedence over them.
+The `shapes` of an option decide. For example, another `--moe_num_mixtures` changes the variables, so it is refused.
+Another `--precision` changes the graph, so the graph is built again by code. Another `--num_readers` also changes the
+order of examples, so the data are read from their beginning. Another `--log_every_n_steps` changes none of these.
 """
 
 from __future__ import annotations
@@ -20,11 +17,11 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 
-_INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]  # where initial weights come from
+_INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]  # options of the initial weights
 
 
 class Change(NamedTuple):
-    """An option that has another value at a later start of a run."""
+    """An option with another value at the next start of a run: its path, what it shapes, old and new value."""
 
     name: str
     shapes: Shapes
@@ -33,7 +30,7 @@ class Change(NamedTuple):
 
     @property
     def matters_at_the_start(self) -> bool:
-        """Whether the new value would give another run, even if no step has been taken yet."""
+        """Whether the new value makes a difference to a run that has not taken a step yet."""
         return self.shapes != "nothing" or self.name in _INITIAL
 
     def __str__(self) -> str:
@@ -41,10 +38,7 @@ class Change(NamedTuple):
 
 
 def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
-    """The options that differ between the old and the new config.
-
-    Values that the old run did not save count as equal.
-    """
+    """The options that differ between the old and the new config; options that the old run did not save are equal."""
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:
         del before["data.num_classes"]
@@ -56,21 +50,17 @@ def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
 
 
 def refuse_other_model(train_dir: str, changed_options: list[Change]) -> None:
-    """Refuses to resume a run as another model.
-
-    Raises:
-      UsageError: a change shapes the variables; the message names each such change.
-    """
+    """Raises `UsageError` if an option that shapes the variables has changed; the message names each such option."""
     refused = [str(change) for change in changed_options if change.shapes == "variables"]
     if refused:
         raise UsageError(
-            f"{train_dir} holds a run of another model ({'; '.join(refused)}). Give the same flags to go on with it, "
+            f"{train_dir} holds a run of another model ({'; '.join(refused)}). Give the same flags to resume it, "
             "another --train_dir, or --start_new_model to move it aside."
         )
 
 
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
-    """{option: what it shapes} for a run, including the hyper-parameters of its model and loss."""
+    """Yields what each option of a run shapes, including the hyper-parameters of its model and loss."""
     model = config.model
     yield from options.shaping(config)
     yield from _of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)

@@ -1,8 +1,8 @@
-"""The folder of a run: reading, writing, locking and clearing it.
+"""The folder of a run: reads, writes and locks it, and moves its files aside.
 
-config.json holds the whole config and the versions of the software; model_flags.json is the published format;
-vocabulary.csv has the names of the classes. The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/,
-eval/ and inference_model/.
+config.json has the whole config and the versions of the software; model_flags.json has some options in the format of
+the published code; vocabulary.csv has the names of the classes. The folder also holds model.ckpt-N.*, event files,
+metrics.jsonl, export/, eval/ and inference_model/.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def to_json(config: TrainConfig) -> str:
 def from_json(text: str, path: str) -> TrainConfig:
     """Reads the text that `to_json` wrote.
 
-    A missing key takes its default, as an option that was added later does. An unknown key (a typing error, say) is
-    refused, because it may change the model.
+    A missing key takes its default, because the option may have been added later. An unknown key is refused, because it
+    may change the model.
 
     Args:
       text: the content of the file.
       path: the path of the file, for the error message.
 
     Raises:
-      RunError: the text is not a valid config.json, or has a newer format; the message says what to do.
+      RunError: the text is not a valid config.json, or has a newer format.
     """
     whole = _object(text, path)
     formats.refuse_newer(path, whole.get("format", formats.CONFIG), formats.CONFIG)
@@ -59,7 +59,7 @@ def from_json(text: str, path: str) -> TrainConfig:
     return typing.cast("TrainConfig", _section(TrainConfig, config, "config", f"{path} (by {by})"))
 
 
-# The options that lists of runs do not compare, and those in model_flags.json.
+# Options that lists and reports of runs do not compare; options in model_flags.json.
 NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.paths_where(
     TrainConfig, is_compared=False
 )
@@ -99,7 +99,7 @@ def model_flags_from_json(text: str, path: str) -> TrainConfig:
 
 
 def versions() -> dict[str, str]:
-    """Versions of this package, TensorFlow and Python, without importing TensorFlow."""
+    """{name: version} of this package, TensorFlow and Python; does not import TensorFlow."""
     from importlib import metadata  # slow to import, and only a run that is written needs it
 
     try:
@@ -110,7 +110,7 @@ def versions() -> dict[str, str]:
 
 
 def written_versions(train_dir: str) -> dict[str, str]:
-    """The versions with which the run was trained, by its config.json; empty if that cannot be read."""
+    """{name: version} of the software that trained the run, from its config.json; empty if that cannot be read."""
     try:
         versions = storage.read_json(storage.join(train_dir, CONFIG))["versions"]
         return {str(name): str(value) for name, value in versions.items()}
@@ -127,17 +127,17 @@ def _object(text: str, path: str) -> dict[str, Any]:
     except ValueError as error:
         raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
     if not isinstance(whole, dict):
-        raise RunError(f"{path} holds a {type(whole).__name__} but must be an object. {_REMEDY}")
+        raise RunError(f"{path} holds a {type(whole).__name__}; expected a JSON object. {_REMEDY}")
     return whole
 
 
 def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
-    """Makes one config class from its part of the file."""
+    """Makes an instance of the config class `cls` from the JSON object under `key` in the file."""
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
             f"{path}: unknown key {key}.{name}{suggestion(name, kinds, '.')} This is yt8m {yt8m.__version__}; "
-            "use the version that wrote the file, or mend the key."
+            "use the version that wrote the file, or correct the key."
         )
     try:
         return cls(**{name: _value(kinds[name], value, f"{key}.{name}", path) for name, value in values.items()})
@@ -148,31 +148,31 @@ def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
 def _value(kind: Any, value: Any, key: str, path: str) -> Any:
     is_section = dataclasses.is_dataclass(kind)
     if (is_section or typing.get_origin(kind) is Mapping) and not isinstance(value, Mapping):
-        raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
+        raise RunError(f"{path}: {key} is {value!r}; expected a JSON object. {_REMEDY}")
     return _section(typing.cast("type", kind), value, key, path) if is_section else options.with_tuples(value)
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
-ADDED_CLASSES = "added_classes.json"  # how the old and the new classes of a grown run compare
-INFERENCE_MODEL = "inference_model"  # the folder, and the prefix of its files, as in the published code
-BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the copy of the best checkpoint, and the note in it
-RUNS = "runs"  # the folder of the runs whose folder nobody named
+ADDED_CLASSES = "added_classes.json"  # the comparison of a run with added classes and the run that it was made from
+INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of its files, as in the published code
+BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoint, and the file in it with its metrics
+RUNS = "runs"  # the folder of runs without --train_dir
 
-# Everything that a training, an evaluation or a prediction leaves in a run's folder.
+# Patterns of all files that trainings, evaluations and predictions write into a run's folder.
 _STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")
-CURVES = ("train", "validate")  # with validation: folders of event files for one chart of both
+CURVES = ("train", "validate")  # folders of event files, which TensorBoard shows in one chart, of runs with validation
 _A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
 
 
 class SavedRun(NamedTuple):
-    """The saved description of a run.
+    """The config of a run as its folder saves it.
 
     Attributes:
-      config: the config of its training.
-      published: True if the folder has only model_flags.json, which lacks hyper-parameters and class count.
+      config: the config of the training.
+      published: whether it comes from model_flags.json, which lacks hyper-parameters and the number of classes.
     """
 
     config: TrainConfig
@@ -180,13 +180,13 @@ class SavedRun(NamedTuple):
 
 
 def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
-    """Reads the run in a folder from config.json, else from model_flags.json; None if there is neither.
+    """Reads the config of a run from config.json, else from model_flags.json; None if the folder has neither.
 
-    Code that the file names may be imported later only if the run `is_own`, if `trust_code` is set, or if the user
+    Code that the file names may be imported later only if the run `is_own`, if `trust_code` is True, or if the user
     gives the same name on the command line.
 
     Raises:
-      RunError: the file is damaged, or was written by a version with other keys.
+      RunError: the file is damaged, or has unknown keys or a newer format.
     """
     for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
         path = storage.join(train_dir, name)
@@ -201,7 +201,7 @@ def is_run(folder: str) -> bool:
 
 
 def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:
-    """Reads one config.json, whatever its name and folder; the rules for code and the errors are those of `read`."""
+    """Reads a file in the format of config.json; code that it names and errors are treated as in `read`."""
     return _read(path, from_json, trust_code)
 
 
@@ -214,10 +214,7 @@ def _read(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool)
 
 
 def is_own(train_dir: str) -> bool:
-    """Whether this user trained the run on this machine, and its config.json is unchanged since.
-
-    Also true for a copy of such a config.json, if a command of this package made it.
-    """
+    """Whether this user trained or made the run on this machine, and its config.json is unchanged since then."""
     try:
         return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
     except RunError:
@@ -228,7 +225,7 @@ def own_names(folder: str, num_classes: int | None) -> Vocabulary:
     """The vocabulary in the folder of a run or of a model; empty if there is none.
 
     Args:
-      folder: local or gs://.
+      folder: path of the folder, local or gs://.
       num_classes: number of classes of the model; None if it is not known.
 
     Raises:
@@ -246,14 +243,14 @@ def own_names(folder: str, num_classes: int | None) -> Vocabulary:
 
 
 def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, *, is_own: bool = False) -> None:
-    """Writes config.json, model_flags.json and, if there is one, the vocabulary, each whole or not at all.
+    """Writes config.json, model_flags.json and the vocabulary (if there is one), each whole or not at all.
 
     Args:
-      train_dir: the folder.
-      config: the run's config.
-      names: the run's own vocabulary, if it has one.
-      is_own: True if this user trains the run, or if it is a copy of a run that `is_own`. The run is then
-        remembered, so that later commands import the code that its config names without --trust_code.
+      train_dir: the folder of the run.
+      config: the config of the run.
+      names: the vocabulary of the run; None or empty if it has none.
+      is_own: whether this user trains the run here, or makes it from a run that `is_own`. Then the run is recorded, so
+        that later commands import the code that its config names without --trust_code.
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
@@ -268,9 +265,9 @@ class Ended(NamedTuple):
     """How the last start of a run ended.
 
     Attributes:
-      status: a `runner.Status`: finished, out_of_data, stopped or failed.
-      step: the last step; None if none is known.
-      message: one sentence.
+      status: a value of `runner.Status`: finished, out_of_data, stopped or failed.
+      step: the last step; None if it is not known.
+      message: a sentence that says why the run ended.
     """
 
     status: str
@@ -279,7 +276,7 @@ class Ended(NamedTuple):
 
 
 def note_end(train_dir: str, ended: Ended) -> None:
-    """Writes ended.json. A failure is logged only, since the training itself is over."""
+    """Writes ended.json; a failure is only logged, because the training itself is over."""
     try:
         storage.refuse_lost_lock(train_dir)
         storage.write(storage.join(train_dir, ENDED), json.dumps(ended._asdict(), ensure_ascii=False) + "\n")
@@ -288,13 +285,13 @@ def note_end(train_dir: str, ended: Ended) -> None:
 
 
 def forget_end(train_dir: str) -> None:
-    """Removes ended.json. A run that has none, and whose lock is free, was killed."""
+    """Removes ended.json. A run without this file whose lock is free was killed."""
     with contextlib.suppress(storage.NotFoundError):
         storage.remove(storage.join(train_dir, ENDED))
 
 
 def ended(train_dir: str) -> Ended | None:
-    """How the last start of the run ended; None if it still runs, was or was killed.
+    """How the last start of the run ended; None if it still runs or was killed.
 
     Raises:
       RunError: the file is damaged.
@@ -315,7 +312,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
 
     Args:
       train_dir: the run's folder.
-      now: the time for the name of the backup; None means the current time.
+      now: the time in the name of the backup; None for the current time.
 
     Returns:
       The backup's path (`<train_dir>.old-<time>`), or None if there was nothing to move.
@@ -323,7 +320,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     Raises:
       UsageError: the folder has files, but holds no run.
     """
-    # The lock file stays: this process holds the lock while it clears the folder.
+    # The lock file is not moved, because this process holds the lock.
     names = [name for name in storage.names_in(train_dir) if name != LOCK]
     if not any(matches(name, _A_RUN_HAS) for name in names):
         if names:
@@ -341,29 +338,29 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
 
 
 def _is_of_curves(train_dir: str, name: str) -> bool:
-    """Whether this is a folder of event files; a folder of these names may also hold the user's data."""
+    """Whether `name` is a folder of event files only; a folder `train` or `validate` may also hold the user's data."""
     if name not in CURVES or not storage.is_dir(storage.join(train_dir, name)):
         return False
     return all(matches(inner, ("events.out.tfevents.*",)) for inner in storage.listdir(storage.join(train_dir, name)))
 
 
 def lock(train_dir: str) -> AbstractContextManager[None]:
-    """Locks the folder for one trainer during a `with` block.
+    """Locks the folder against other trainers during a `with` block.
 
     Raises:
-      storage.Locked: another trainer holds the folder; the text names its process.
+      storage.Locked: another trainer has locked the folder; the message names its process.
     """
     return storage.lock(storage.join(train_dir, LOCK))
 
 
 def note_own(folder: str, content: str | bytes) -> None:
-    """Remembers a run by the text of its config, or an export by its graph; a failure is logged only."""
+    """Records in `own_runs` the text of a run's config, or the graph of an export; a failure is only logged."""
     try:
         own_runs.note(content)
     except RunError as error:
         logging.warning(
-            "cannot record that %s was made on this machine (%s). Later commands will treat it as another's: they warn "
-            "of its graph, and need --trust_code if it names code of your own",
+            "cannot record that %s was made on this machine (%s). Later commands will treat it as made elsewhere: they "
+            "warn of its graph, and need --trust_code if it names code of your own",
             folder,
             error,
         )
@@ -377,7 +374,7 @@ def _text(path: str) -> str:
 
 
 def _whole(path: str) -> str:
-    """The path without a slash at its end and without `.`, so that a suffix can be appended."""
+    """`path` without `.` components and without a slash at its end, so that a suffix can be appended."""
     return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
 
 
@@ -387,7 +384,7 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _free_name(path: str) -> str:
-    """`path`, with a number appended if it is taken."""
+    """`path`, with a number appended if a file or folder of that name exists."""
     free, number = path, 1
     while storage.exists(free):
         number += 1

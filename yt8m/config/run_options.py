@@ -1,4 +1,4 @@
-"""The smaller parts of a training's config: checkpoints, validation, clusters, buckets, distillation, augmentation."""
+"""Sections of a training's config: checkpoints, clusters, validation, buckets, distillation, augmentation, data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from yt8m.storage import base
 
 @dataclass(frozen=True)
 class CheckpointConfig(Checked, shapes="nothing"):
-    """When checkpoints are saved, and which are kept."""
+    """When checkpoints are saved and exported, and which of them are kept."""
 
     save_checkpoint_steps: int | None = option(
         None, "steps between checkpoints, besides those of save_checkpoint_minutes", minimum=1, is_common=True
@@ -32,16 +32,16 @@ class CheckpointConfig(Checked, shapes="nothing"):
 class DistributedConfig(Checked, shapes="nothing"):
     """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
 
-    sync_replicas: bool = option(False, "chief and workers take each step together, on the mean of their gradients")
+    sync_replicas: bool = option(False, "chief and workers take each step together, with the mean of their gradients")
     exchange: str = option(
         "parameter-servers",
-        "how the processes of a cluster share what they learn: parameter servers hold the variables, or each process "
-        "has all variables and they sum their gradients (chief and workers only)",
+        "how the processes of a cluster share variables: parameter servers hold them, or each process holds all "
+        "variables and the processes sum their gradients (chief and workers only)",
         choices=("parameter-servers", "all-reduce"),
     )
     exchange_dtype: str = option(
         "float32",
-        "dtype in which --exchange=all-reduce sends gradients; bfloat16 halves what is sent",
+        "dtype in which --exchange=all-reduce sends gradients; bfloat16 halves the bytes that are sent",
         choices=("float32", "bfloat16"),
     )
     check_replicas_steps: int = option(
@@ -54,7 +54,7 @@ class DistributedConfig(Checked, shapes="nothing"):
 
 @dataclass(frozen=True)
 class ValidationConfig(Checked, shapes="nothing"):
-    """Validation while training. On one machine the training process does it, in a cluster the evaluator."""
+    """Validation during training: on one machine by the training process, in a cluster by the evaluator."""
 
     eval_data_pattern: str = path_option("files to validate on while training; in a cluster its evaluator reads them")
     eval_every_n_epochs: int | None = option(
@@ -84,18 +84,23 @@ class ValidationConfig(Checked, shapes="nothing"):
         is_code=True,
     )
     patience: int | None = option(
-        None, "number of validations after the best one with which training ends", minimum=1, needs="eval_data_pattern"
+        None,
+        "training ends after this number of validations without a better one [no such end]",
+        minimum=1,
+        needs="eval_data_pattern",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.eval_every_n_epochs and self.eval_every_n_steps:
-            raise UsageError("--eval_every_n_epochs and --eval_every_n_steps both say when to validate; give one.")
+            raise UsageError(
+                "--eval_every_n_epochs and --eval_every_n_steps both set the interval of validations; give one of them."
+            )
 
 
 @dataclass(frozen=True)
 class StorageConfig(Checked, shapes="nothing"):
-    """How gs:// paths are read and written; only used if a path begins with gs://."""
+    """How files in buckets (gs:// paths) are read and written."""
 
     cache_dir: str = path_option(
         "local folder for copies of files in buckets; by default ~/.cache/yt8m", belongs_to="machine", is_local=True
@@ -105,7 +110,6 @@ class StorageConfig(Checked, shapes="nothing"):
         "limit on the bytes of copies of shards in cache_dir; those unused for longest are removed first",
         minimum=1,
     )
-    # Whether the graph calls Python to stage shards is not declared here: the inputter tells the runner.
     gs_reading: str = option(
         "staged",
         "how shards in buckets are read: copied to cache_dir ahead of time, or by TensorFlow itself",
@@ -121,7 +125,7 @@ class StorageConfig(Checked, shapes="nothing"):
 
 
 def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> None:
-    """Refuses a cache (empty for none) of shards in a bucket; `flag` names the cache."""
+    """Raises `UsageError` if `cache`, the value of the flag `flag`, is not empty and `pattern` names a bucket."""
     if cache and "gs://" in pattern:
         raise UsageError(
             f"--{flag}={cache} needs local shards, but {pattern} is in a bucket; "
@@ -131,14 +135,14 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
 
 @dataclass(frozen=True)
 class DistillConfig(Checked, shapes="graph"):
-    """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
+    """A teacher whose predictions are targets of the training beside the labels (Hinton, Vinyals & Dean 2015)."""
 
     distill_from: str = path_option(
         "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
     )
     teacher: str = path_option("the teacher itself: the folder of an evaluated run, or of an export")
     distill_weight: float = option(
-        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", minimum=0, maximum=1
+        0.5, "weight w of the loss on the teacher's predictions; the label loss has 1 - w", minimum=0, maximum=1
     )
 
     def __post_init__(self) -> None:
@@ -153,31 +157,33 @@ class DistillConfig(Checked, shapes="graph"):
 
 @dataclass(frozen=True)
 class FrameAugmentConfig(Checked, shapes="graph"):
-    """The part of the augmentation that needs frames."""
+    """The augmentations that need frames."""
 
     augment_crop: float = option(
-        1.0, "smallest part of a video's frames that a random crop in time leaves; 1: no crop", minimum=0.01, maximum=1
+        1.0, "smallest share of a video's frames that a random crop in time keeps; 1: no crop", minimum=0.01, maximum=1
     )
-    augment_frame_dropout: float = option(0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99)
+    augment_frame_dropout: float = option(
+        0.0, "probability with which a frame is left out; 0: no dropout", minimum=0, maximum=0.99
+    )
 
 
 @dataclass(frozen=True)
 class AugmentConfig(FrameAugmentConfig, shapes="graph"):
-    """Augmentation of the features during training, before the model. All of it is off by default."""
+    """Augmentation of the features during training, before the model; off by default."""
 
     augment_noise: float = option(
         0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
     )
     mixup: float = option(
         0.0,
-        "mix each video and its labels with another of the batch; shares are drawn from Beta(mixup, mixup); 0: none",
+        "mix each video and its labels with another of the batch, by weights from Beta(mixup, mixup); 0: no mixing",
         minimum=0,
         maximum=100,
     )
 
     @property
     def needs_frames(self) -> tuple[str, ...]:
-        """The names of the enabled fields that need frames."""
+        """The names of the enabled augmentations that need frames."""
         return tuple(name for name in changed(self) if name in declared(FrameAugmentConfig))
 
     @property
@@ -197,7 +203,7 @@ class DamagePolicy(Checked):
     )
     max_bad_records: int = option(
         0,
-        "number of bad records to tolerate; after each, the rest of its shard is skipped, which the log reports",
+        "number of bad records to tolerate; the rest of the shard after a bad record is skipped, which the log reports",
         shapes="input",
         shaped_by=bool,
         minimum=0,
@@ -205,7 +211,7 @@ class DamagePolicy(Checked):
     )
     nan_policy: str = option(
         "refuse",
-        "what to do with features that are NaN, infinite or beyond 1e16: fail, or set them to 0 and count them",
+        "what to do with feature values that are NaN, infinite or beyond 1e16: fail, or set them to 0 and count them",
         shapes="input",
         choices=("refuse", "zero"),
         is_reader_argument=True,
@@ -221,11 +227,12 @@ class SamplingPolicy(Checked):
         "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
         shapes="input",
         minimum=1,
-        maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
+        maximum=10_000_000,  # more records than YouTube-8M has; tf.data at once allocates 24 bytes for each record
     )
     balance: float = option(
         0.0,
-        "read videos of rare classes more often: a class with n videos weighs n^-balance; 0: each video once an epoch",
+        "read videos of rare classes more often: a class with n videos has the weight n^-balance; 0: read each video "
+        "once per epoch",
         shapes="input",
         minimum=0,
         maximum=1,
@@ -234,15 +241,15 @@ class SamplingPolicy(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentPolicy(Checked):
-    """What a model sees of a segment and of its video."""
+    """The frames that a model gets for a segment."""
 
     film_mean: bool = option(
         False,
-        "the model sees the mean of the whole video's frames beside each frame, also of a segment",
+        "give the model the mean over the whole video's frames beside each frame, also for a segment",
         shapes="variables",
         needs="frame_features",
         follows=("frame_features",),
     )
     segment_size: int = option(
-        5, "frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
+        5, "number of frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
     )

@@ -1,8 +1,7 @@
-"""The config of a training run, as frozen dataclasses; config.json saves them, the flags are derived from them.
+"""The config of a training run, as frozen dataclasses, from which the flags and config.json are derived.
 
-Each field declares its default, help and bounds, and also what it shapes, which decides whether a later start of the
-run may change it (`yt8m.config.resume`). Each class refuses values out of bounds with a `UsageError` when it is made,
-whether from flags, from config.json or by hand.
+Each field declares its default, its help, its bounds, and what it shapes; the last decides whether a resumed run may
+change it (`yt8m.config.resume`). The constructors raise `UsageError` for values out of bounds.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from yt8m.errors import UsageError
 from yt8m.options import Checked, option, path_option
 from yt8m.records.data_format import usual_range, videos_in_batch
 
-MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
+MOST_CLASSES = 10_000_000  # the scores of one video then take 40 MB
 
-# The features of the published records, and their sizes.
+# {feature of the published records: its number of values}
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
 @dataclass(frozen=True)
 class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
-    """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
+    """Which data are read, and how."""
 
     data_pattern: str = path_option(
         "TFRecord files, local or gs://; commas between patterns [sample data]",
@@ -63,7 +62,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     frame_features: bool = option(
         False,
-        "the records hold a feature vector per frame, not only one per video",
+        "the records hold a feature vector for each frame, not only one for each video",
         shapes="variables",
         is_common=True,
         is_published=True,
@@ -93,7 +92,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         "or two folders above them",
         shapes="nothing",
         follows=("train_data_pattern",),
-        is_compared=False,  # the names of the classes are compared
+        is_compared=False,  # a comparison of runs compares the names of the classes instead
     )
     max_frames: int = option(
         300, "frames of a video that are read, from its start", shapes="graph", minimum=1, is_reader_argument=True
@@ -110,14 +109,14 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     prefetch: int | None = option(
         None,
-        "number of batches that wait for the step, beside those that are being parsed [by cores; 0 for whole videos of "
-        "frames]",
+        "number of parsed batches that are kept ready for the next steps [set by the number of cores; 0 for whole "
+        "videos of frames]",
         shapes="input",
         belongs_to="machine",
         minimum=0,
     )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1, is_common=True)
-    # The seed of the run, which has the flag and declares what it shapes.
+    # A copy of the run's seed (`EngineConfig.seed`), which has the flag and declares what it shapes.
     seed: int = option(
         0,
         "seed of the order of examples",
@@ -133,7 +132,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         shapes="input",
         is_code=True,
     )
-    # Only whether there is a cache matters for a resumed run, not which folder holds it.
+    # A resumed run compares only whether there is a cache, not its folder.
     cache: str = path_option(
         "local folder that caches parsed records for later passes over them",
         shapes="input",
@@ -142,9 +141,8 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         is_local=True,
         needs_run=True,
     )
-    # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,
-    # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
-    # feature that is stored as floats.
+    # The value comes from the data's manifest: () if all features have YouTube-8M's range, else one entry per feature.
+    # An entry is (lowest, highest value of the range of the bytes), or () for a feature that is stored as floats.
     feature_ranges: tuple[tuple[float, ...], ...] = option(
         (),
         "ranges of features stored as bytes",
@@ -153,7 +151,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         is_flag=False,
         is_reader_argument=True,
     )
-    # Nor has this one: the manifest names the extractors that `yt8m extract` used, and `yt8m predict` uses them again.
+    # The extractors that `yt8m extract` used, from the data's manifest; `yt8m predict` uses them again.
     extractors: tuple[Mapping[str, Any], ...] = option(
         (), "extractors of the features", shapes="nothing", is_flag=False
     )
@@ -163,38 +161,38 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
 
     def examples_in_batch(self, most: int, context: int = 0) -> int:
-        """The default batch size of an evaluation or inference: at most `most`, and less of many frames.
+        """The default batch size of an evaluation or inference; smaller than `most` if the examples are large.
 
         Args:
-          most: the largest number.
-          context: frames before and after each segment.
+          most: the largest batch size.
+          context: number of frames before, and also after, each segment that are read too.
         """
         of_segment = self.segment_size + 2 * context
         frames = 1 if not self.frame_features else of_segment if self.segment_labels else self.max_frames
         return videos_in_batch(frames * sum(self.feature_sizes), most)
 
     def check_cache(self) -> None:
-        """Refuses a cache together with an option that it cannot serve."""
+        """Raises `UsageError` if the cache cannot be used together with another option."""
         if not self.cache:
             return
         flag_text = f"--cache={self.cache}"
         if self.reader:
             raise UsageError(
-                f"{flag_text} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
-                "code parsed. Leave out one of the two."
+                f"{flag_text}: the cache does not notice changes of the code of --reader={self.reader}, and would keep "
+                "records that older code parsed. Leave out one of the two flags."
             )
         refuse_cache_of_bucket(self.cache, self.data_pattern)
         level = "frame" if self.frame_features else "video"
         ranges = self.feature_ranges or [usual_range(level, name) for name in self.feature_names]
         if self.nan_policy != "refuse" and not all(ranges):  # bytes are never NaN
             raise UsageError(
-                f"{flag_text} parses a record only once, so later passes could not count what --nan_policy=zero sets "
-                "to 0. Leave out one of the two."
+                f"{flag_text} parses a record only once, so later passes could not count the values that "
+                "--nan_policy=zero sets to 0. Leave out one of the two flags."
             )
 
 
 def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[Sequence[float]]) -> None:
-    """Refuses lists of feature names, sizes and ranges (empty, or one for each name) that do not fit together.
+    """Compares the lists of feature names, sizes and ranges; `ranges` is empty, or has one entry for each name.
 
     Raises:
       UsageError: the lists differ in length, a name is repeated, a size is not positive, or a range is not ascending.
@@ -217,7 +215,7 @@ def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[
 
 
 def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
-    """The sizes of features of the published records.
+    """The number of values of each feature, which must be one of the published records.
 
     Raises:
       UsageError: a feature is not in the published records.
@@ -240,7 +238,7 @@ class ModelConfig(Checked):
         "the model: one listed below, or package.module:Class",
         shapes="variables",
         is_common=True,
-        is_compared=False,  # it has a column, or a line, of its own
+        is_compared=False,  # a comparison of runs shows the model in a column or line of its own
         is_code=True,
         is_published=True,
     )
@@ -258,7 +256,7 @@ class ModelConfig(Checked):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Checked, shapes="graph"):
-    """How gradients become updates of the weights. Schedules of the learning rate count examples, over all towers."""
+    """How gradients update the weights. The learning rate schedule counts the examples of all towers."""
 
     optimizer: str = option("AdamOptimizer", "the optimizer: one listed below, or package.module:Class", is_code=True)
     base_learning_rate: float = option(
@@ -270,7 +268,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "what each decay multiplies the learning rate by", minimum=1e-6, maximum=1, is_common=True
+        0.95, "factor by which each decay multiplies the learning rate", minimum=1e-6, maximum=1, is_common=True
     )
     learning_rate_decay_examples: float = option(
         4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1, is_common=True
@@ -280,7 +278,7 @@ class OptimizerConfig(Checked, shapes="graph"):
     )
     weight_decay: float | None = option(
         None,
-        "with AdamWOptimizer: each step subtracts from each matrix this share of it, times the learning rate [0.01]",
+        "with AdamWOptimizer: each step subtracts this share of each weight matrix, times the learning rate [0.01]",
         minimum=0,
         maximum=1,
         follows=("optimizer",),
@@ -292,7 +290,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         choices=("variable", "global"),
     )
     accumulate_steps: int = option(
-        1, "number of batches whose mean gradient makes one step of the optimizer", minimum=1, maximum=1_000_000
+        1, "number of batches whose mean gradient is applied in one optimizer step", minimum=1, maximum=1_000_000
     )
     regularization_penalty: float = option(1.0, "weight of the regularization loss in the total", minimum=0)
     combine_gradients: str = option(
@@ -324,7 +322,7 @@ class OptimizerConfig(Checked, shapes="graph"):
 
 @dataclass(frozen=True)
 class DeviceConfig(Checked, shapes="graph"):
-    """The number of towers, and how they compute."""
+    """The devices of a run, and how they compute."""
 
     num_gpu: int = option(
         1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", minimum=1, maximum=1024, is_common=True
@@ -333,12 +331,12 @@ class DeviceConfig(Checked, shapes="graph"):
         "float32", "dtype of matrix products", choices=("float32", "bfloat16", "float16"), is_common=True
     )
     sync_batch_norm: bool = option(
-        False, "take the statistics of batch norm over all towers of this process, so that N towers learn as one"
+        False, "compute the statistics of batch norm over all towers of this process, as if they were one tower"
     )
     prefetch_to_device: bool = option(
         False, "copy the next step's batch to the towers' devices during the current step"
     )
-    # This option and the next two are settings of the session, not of the graph.
+    # `xla` and the options after it are settings of the session, not of the graph.
     xla: bool = option(
         False, "compile the step with XLA; fuses all ops but products; useful mainly on GPUs", shapes="nothing"
     )
@@ -359,7 +357,7 @@ class DeviceConfig(Checked, shapes="graph"):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig(Checked):
-    """What the engine takes of a run, whatever its workload; a training's config and `RunnerConfig` share it."""
+    """The options of the runner, whatever the workload; a training's config and `RunnerConfig` share them."""
 
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     devices: DeviceConfig = field(default_factory=DeviceConfig)
@@ -386,8 +384,8 @@ class EngineConfig(Checked):
         super().__post_init__()
         if self.devices.prefetch_to_device and self.checkpoints.exact_resume:
             raise UsageError(
-                "--exact_resume saves how far the input has read, and with --prefetch_to_device that is one batch "
-                "further than what was trained on: a resumed run would leave that batch out. Leave out one of the two."
+                "--exact_resume saves how far the input has read. With --prefetch_to_device the input is one batch "
+                "ahead of the training, so a resumed run would skip that batch. Leave out one of the two flags."
             )
 
 
@@ -402,17 +400,17 @@ class RunConfig(Checked):
     model: ModelConfig = field(default_factory=ModelConfig)
 
 
-# The optimizers that leave a weight as it is if all its gradients were 0; AdamW's decay is kept from it.
+# Optimizers that never change a weight whose gradient is always 0. AdamW's decay is limited to the trained columns.
 _STAY_AT_ZERO_GRADIENT = ("AdamOptimizer", "AdamWOptimizer", "GradientDescentOptimizer", "MomentumOptimizer")
 
 
 @dataclass(frozen=True)
 class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunConfig come first
-    """A whole training run."""
+    """All options of a training run."""
 
     callbacks: tuple[str, ...] = option(
         (),
-        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
+        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a default callback",
         shapes="nothing",
         is_code=True,
     )
@@ -426,13 +424,13 @@ class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunC
     )
     train_only: str = option(
         "",
-        "new: only the classes that --init_from lacks learn; all else keeps its values",
+        "new: train only the weights of the classes that --init_from lacks",
         shapes="variables",
         choices=("", "new"),
         needs="init_from",
     )
     export_dir: str = path_option(
-        "folder that gets the trained model as a SavedModel, once training is done",
+        "folder to which the trained model is exported as a SavedModel when training has ended",
         shapes="nothing",
         belongs_to="start",
     )
