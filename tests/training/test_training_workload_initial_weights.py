@@ -53,7 +53,7 @@ def test_classes_are_taken_by_name(
     assert train.main(words(new, NEW, *more, "--max_steps=0")) == 0
     said = capfd.readouterr().err
     assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
-    assert "gone: class 3" in said
+    assert "classes that are not in the data: class 3" in said
     assert f"the thresholds of {old} do not apply to the new classes" in said
     assert "tower/experts/weights  [24, 42]  yes, 19 of 21 classes" in said
     assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-0"
