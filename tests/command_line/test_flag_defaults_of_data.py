@@ -64,7 +64,7 @@ def test_without_a_flag_that_describes_them_the_records_describe_themselves(
     line = f"taken from the data: video level, a_sound of 4, clip of 16 (the first record of {tmp_path}/a.tfrecord)"
     assert caplog.messages == [line]
     assert data_of(seen) == expected(seen, **values)
-    assert caplog.messages[-1] == f"{line}; they do not give the class count, so 3862 is assumed"
+    assert caplog.messages[-1] == f"{line}; the number of classes is unknown, so 3862 is assumed"
     said = shard(CLIPS, DataFormat("video", (CLIP, SOUND), num_classes=3))
     ordered = {"feature_names": ("clip", "a_sound"), "feature_sizes": (16, 4), "num_classes": 3}
     assert data_of(said) == expected(said, **ordered)
@@ -182,8 +182,8 @@ def test_records_of_the_other_level_are_refused_with_all_the_flags_to_give(
         (CLIPS, True, "--num_classes=4", "it is 3. Give --num_classes=3."),
         (PUBLISHED, False, "--feature_names=mean_rgb --feature_sizes=8", "it is 1024. Give --feature_sizes=1024."),
         (PUBLISHED_FRAMES, False, "--noframe_features", "--frame_features=false contradicts the data"),
-        (FRAMES, True, "--model=LogisticModel", "takes one vector a video, but the data hold frames. Name data of"),
-        (CLIPS, True, "--model=DbofModel", "takes frames, but the data hold one vector a video. Name frame"),
+        (FRAMES, True, "--model=LogisticModel", "takes one vector per video, but the data hold frames. Name data of"),
+        (CLIPS, True, "--model=DbofModel", "takes frames, but the data hold one vector per video. Name frame"),
     ],
 )  # fmt: skip
 def test_what_contradicts_the_data_is_refused_with_the_flag_to_give(

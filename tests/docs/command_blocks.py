@@ -170,7 +170,7 @@ def _check_python(words: list[str]) -> None:
         if words[0] in _SCRIPTS:
             _parse([_SCRIPTS[words[0]], *words[1:]])
     elif words[1].startswith("yt8m."):
-        names = {command.place.partition(":")[0]: name for name, command in cli.COMMANDS.items()}
+        names = {command.function.partition(":")[0]: name for name, command in cli.COMMANDS.items()}
         _parse([names[words[1]], *words[2:]])
     elif words[1] == "examples.sweep":
         _parse(["train", *words[4:]])  # after the folder and the number of trials

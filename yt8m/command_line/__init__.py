@@ -1,1 +1,1 @@
-"""What reads command lines: the `yt8m` command, flags, defaults from the data, completion, and how programs end."""
+"""Command lines: the `yt8m` command, flags and their defaults, shell completion, the log and the exit status."""

@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
-      RunError: a shard is damaged, or the workers died again and again.
+      RunError: a shard is damaged, or the workers died repeatedly.
     """
     words, beam_words = _split(argv)
     name = words[0] if words else ""
@@ -45,21 +45,21 @@ def main(argv: list[str]) -> int:
 
 
 def _loaded(name: str) -> Any:
-    """A module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
+    """Imports the module `yt8m.bulk.NAME`, which loads Beam, with the log as it was before."""
     handlers = list(logging.root.handlers)
-    logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
+    logging.disable(logging.WARNING)  # hides Beam's warnings about its optional packages
     try:
         return importlib.import_module(f"yt8m.bulk.{name}")
     finally:
         logging.disable(logging.NOTSET)
-        logging.root.handlers[:] = handlers  # with the one that Beam adds, each line would appear twice
+        logging.root.handlers[:] = handlers  # without the handler that Beam adds, which would repeat each line
         program.set_up_log()
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before and after `--`."""
-    place = argv.index("--") if "--" in argv else len(argv)
-    return list(argv[:place]), list(argv[place + 1 :])
+    end = argv.index("--") if "--" in argv else len(argv)
+    return list(argv[:end]), list(argv[end + 1 :])
 
 
 def _overview() -> str:

@@ -1,4 +1,4 @@
-"""The `yt8m` command: one word chooses the program, from a table of what each is for, its options and its function."""
+"""The `yt8m` command: a table of its commands, with the purpose, the options and the function of each."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from yt8m.errors import UsageError, suggestion
 
 
 class Command(NamedTuple):
-    """One command. Whatever it names is imported only when the command is run.
+    """One command. The modules that it names are imported only when the command runs.
 
     Attributes:
-      place: "module:function". With `options`, the function takes the config and returns the exit status, or something
-        that is no int and counts as 0; without, it takes the words of the command line and returns the exit status.
+      function: "module:function". With `options`, the function takes the config; its result is the exit status if it is
+        an int, else the status is 0. Without `options`, it takes the words of the command line and returns the status.
       purpose: a few words for the overview.
-      options: the dataclass of the options, "Class" of the same module or "module:Class"; or "module:function", from
-        words to the arguments.
-      help: the sentence of `--help`, if `options` is a dataclass.
-      extractors: the option that names extractors, if their settings are flags too; the function gets them after the
-        config.
-      operands: whether words that are not flags are allowed (files, say); the function gets them last.
+      options: the config class, as "Class" of the same module or "module:Class"; or "module:function", a function that
+        maps the words of the command line to the arguments of `function`. Empty if `function` takes the words.
+      help: the sentence that `--help` shows, if `options` is a class.
+      extractors: the name of the option that names extractors, if their settings are flags too; `function` gets the
+        settings after the config.
+      operands: whether the command line may have words that are not flags, such as files; `function` gets them last.
     """
 
-    place: str
+    function: str
     purpose: str
     options: str = ""
     help: str = ""
@@ -222,19 +222,19 @@ def call(name: str, words: Sequence[str]) -> int:
     """Runs the command `name` with the words after it; returns the exit status, and raises what the command raises."""
     command = COMMANDS[name]
     if not command.options:
-        return int(_imported(command.place)(list(words)))
-    set_up_log()  # before the flags are read, because that may log what the data say
+        return int(_imported(command.function)(list(words)))
+    set_up_log()  # before the flags are read, because reading them may log values that come from the data
     arguments = _arguments(name, command, words)
-    # Only now, because the room may load the graph code, which flag errors do not need.
-    status = _imported(command.place)(*arguments)
+    # The function is imported after the flags are read, so that flag errors come before slow imports.
+    status = _imported(command.function)(*arguments)
     return status if isinstance(status, int) else 0
 
 
 def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
-    """What the function of the command gets."""
+    """The arguments of the command's function."""
     from yt8m.command_line import config_flags  # slow to import, and the overview does not need it
 
-    options = _imported(command.options, command.place.partition(":")[0])
+    options = _imported(command.options, command.function.partition(":")[0])
     if not isinstance(options, type):
         return tuple(options(words))
     operands: list[str] | None = [] if command.operands else None
@@ -249,9 +249,9 @@ def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[An
     return arguments if operands is None else (*arguments, operands)
 
 
-def _imported(place: str, usual_module: str = "") -> Any:
-    module, _, name = place.rpartition(":")
-    return getattr(importlib.import_module(module or usual_module), name)
+def _imported(path: str, default_module: str = "") -> Any:
+    module, _, name = path.rpartition(":")
+    return getattr(importlib.import_module(module or default_module), name)
 
 
 _EXAMPLES = """\

@@ -1,7 +1,7 @@
-"""`yt8m cloud-job train`: prints or submits a Vertex AI job that trains: a CustomJobSpec and the gcloud command for it.
+"""`yt8m cloud-job train`: prints or submits a training job for Vertex AI, as a CustomJobSpec and a gcloud command.
 
-The fields are those of https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec. Its worker pools
-are, in this order, the chief, the workers and the parameter servers. A pool that is not used stays as an empty entry.
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec describes the fields. The worker pools are, in
+this order, the chief, the workers and the parameter servers. A pool that is not used is an empty entry.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 
 
 def main(argv: list[str]) -> int:
-    """Prints or submits the job that the flags ask for; returns the exit status (with --submit gcloud's).
+    """Prints the job that the flags describe, or submits it; returns the exit status (with --submit that of gcloud).
 
     Raises:
       UsageError: the flags of the job or of the training are wrong; nothing was printed or sent.
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
         return 0
     with about_flags():
         job = CloudJobConfig(**{flag.name: values.pop(flag.name) for flag in job_flags if flag.name in values})
-    # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
+    # `values` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
     args = [f"--{name}={options.shown(value)}" for name, value in {**towers, **exchange, **values}.items()]
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
 
 @dataclass(frozen=True)
 class CloudJobConfig(options.Checked):
-    """The flags of `yt8m cloud-job`: where a job runs, on which machines, and how the code gets there."""
+    """The flags of `yt8m cloud-job`: the project, the machines and the code of a job."""
 
     project: str = option("", "Google Cloud project that pays")
     region: str = option("", "region of the machines, such as us-central1; preferably that of the data's bucket")
@@ -125,24 +125,24 @@ class CloudJobConfig(options.Checked):
 
     @property
     def is_packed_here(self) -> bool:
-        """Whether gcloud packs the code from this folder."""
+        """Whether gcloud packs the code from the current folder."""
         return not (self.image or self.package)
 
     def pools(self) -> list[dict[str, Any]]:
         """The machine type and replica count of each worker pool; `{}` for a pool that is not used."""
-        trains: dict[str, Any] = {"machineType": self.machine}
+        machine: dict[str, Any] = {"machineType": self.machine}
         if self.accelerator:
-            trains |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
-        machine_pools = [{"machineSpec": trains, "replicaCount": 1}]
+            machine |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
+        machine_pools = [{"machineSpec": machine, "replicaCount": 1}]
         if self.workers or self.ps:
-            machine_pools.append({"machineSpec": trains, "replicaCount": self.workers} if self.workers else {})
+            machine_pools.append({"machineSpec": machine, "replicaCount": self.workers} if self.workers else {})
         if self.ps:
             machine_pools.append({"machineSpec": {"machineType": self.ps_machine}, "replicaCount": self.ps})
         return machine_pools
 
 
 def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
-    """Refuses parameter servers that nobody uses, and workers without the ones that they need."""
+    """Raises `UsageError` if --exchange does not fit the numbers of workers and parameter servers."""
     exchange = run.distributed.exchange
     if job.ps and exchange == "all-reduce":
         raise UsageError(
@@ -157,11 +157,11 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:
-    """Refuses paths of this machine, which the job cannot read, and a run folder that ends with the job's machine."""
+    """Raises `UsageError` for paths of this machine, which the job cannot read, and if no run folder is given."""
     if not job.output_dir and not run.train_dir:
         raise UsageError(
-            "the job's machine and its files are deleted when the job ends: give --output_dir=gs://... or "
-            "--train_dir=gs://..."
+            "the files of the job's machine are deleted when the job ends: give --output_dir=gs://... or "
+            "--train_dir=gs://... for the files of the run."
         )
     paths_by_flag = {
         options.flag_of(field): options.value_at(run, path)
@@ -171,7 +171,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
     for name, paths in {"config": start, **paths_by_flag}.items():
         for path in filter(None, paths.split(",")):
             if not path.strip().startswith(("gs://", "/gcs/")):
-                raise UsageError(f"--{name}={paths}: the job cannot see this machine's files; expected gs://...")
+                raise UsageError(f"--{name}={paths}: the job cannot read files of this machine; expected gs://...")
 
 
 def _show(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
@@ -203,9 +203,10 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
 
 
 def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    """The part of the CustomJobSpec that goes into the configuration file.
+    """The part of the CustomJobSpec in the configuration file; may be empty.
 
-    If gcloud packs the code from this folder, the pools are left out: gcloud takes such pools only on its command line.
+    If gcloud packs the code from the current folder, the worker pools are left out, because gcloud then accepts them
+    only on its command line.
 
     Args:
       config: the job's config.
@@ -229,13 +230,13 @@ def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
 
 
 def command(config: CloudJobConfig, args: Sequence[str], display_name: str, config_file: str) -> list[str]:
-    """The words of the gcloud command. `config_file` is the path of `job_spec`, unused if that is empty."""
+    """The words of the gcloud command. `config_file` is the file with `job_spec`; not used if that is empty."""
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
     words += [f"--region={config.region}", f"--display-name={display_name}"]
     if job_spec(config, args):
         words.append(f"--config={config_file}")
     if config.is_packed_here:
-        # Only the first pool names the code; gcloud uses it for all pools.
+        # Only the first pool names the code, which gcloud uses for all pools.
         code = [f"executor-image-uri={config.executor_image}", "local-package-path=.", f"python-module={_MODULE}"]
         for number, pool in enumerate(config.pools()):
             fields = [*_as_flag(pool), *([] if number else code)]
@@ -257,7 +258,7 @@ def _as_flag(pool: dict[str, Any]) -> list[str]:
 
 
 def _escaped(args: Sequence[str]) -> str:
-    """The list as one gcloud argument. If an item has a comma, another separator is used (`gcloud topic escaping`)."""
+    """The list as one gcloud argument; if an item has a comma, with another separator (see `gcloud topic escaping`)."""
     text = "".join(args)
     if "," not in text:
         return ",".join(args)

@@ -1,6 +1,6 @@
-"""`yt8m completion bash|zsh|fish`: prints a script that makes the shell complete commands, flags and named values.
+"""`yt8m completion bash|zsh|fish`: prints a script with which the shell completes commands, flags and their values.
 
-The flags and values are parsed from the `--help=all` of each command, so they are never out of date.
+Flags and values are parsed from the output of `yt8m COMMAND --help=all`, so they are always those of the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (models|losses|optimizers): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
-# The words between a command and its flags; those of several subcommands are offered together.
+# {command: words of its subcommands}; the shell is offered the flags of all subcommands together.
 _SUBCOMMANDS = {"cloud-job": (["train"],), "bulk": (["infer"], ["rank"], ["eval"], ["extract"])}
 
 _HELP = """\
@@ -44,10 +44,10 @@ For zsh the same with zsh in ~/.zshrc; for fish:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the script for a shell. The scripts call `yt8m completion words` or `tokens` to get the candidates.
+    """Prints the script for a shell; or, called by a script as `completion words|tokens LINE`, the candidates.
 
     Raises:
-      UsageError: no shell of that name is supported.
+      UsageError: the words name no supported shell.
     """
     if argv[:1] and argv[0].lstrip("-").partition("=")[0] in ("help", "h"):
         print(_HELP, end="")
@@ -67,8 +67,8 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
     Args:
       line: the command line up to the cursor.
-      is_whole: return whole words, as fish expects. If false, follow bash and zsh, for which `=` ends a word: return
-        only the text after `=`, and add a blank to a word that is complete.
+      is_whole: whether to return whole words, as fish expects. Bash and zsh split words at `=`: for them, the result
+        has only the text after `=`, and a blank after each complete word.
     """
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]
@@ -88,7 +88,7 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
 @functools.cache
 def _flags(command: str) -> dict[str, list[str] | None]:
-    """{flag: the values to complete it with}; an empty list if none are known, None for a flag without a value."""
+    """{flag: its known values}; an empty list if no values are known, None for a flag without a value."""
     text = _help(command)
     choices_of: dict[str, list[str] | None] = {}
     _, *pieces = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description

@@ -1,6 +1,6 @@
 """Reads the config of a program from its command line: one flag for every option of a dataclass.
 
-Nothing here imports TensorFlow or a model, so that `--help`, errors and programs that need neither start at once.
+Nothing here imports TensorFlow or a model, because imports would delay `--help` and error messages.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ C = TypeVar("C")
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:
-    """Reads the config of a user's own workload from flags: one flag for every option of the dataclass `cls`.
+    """Reads a config from flags: one flag for every option of the dataclass `cls`. Users call this for own workloads.
 
     Args:
-      cls: a dataclass of `yt8m.options.option` fields, which checks its values when an instance is made.
-      program: the program's name, as `--help` shows it.
-      purpose: one sentence, which `--help` shows.
+      cls: a dataclass whose fields are declared by `yt8m.options.option`.
+      program: the name of the program, for `--help`.
+      purpose: one sentence for `--help`.
       words: the command line without the program's name.
-      operands: receives the words that are not flags (files, say), and the values of the options that `is_operand`; if
-        None, such words are refused.
+      operands: a list that receives the words that are not flags (such as files), and the values of options with
+        `is_operand`; if None, such words are refused.
 
     Raises:
       UsageError: a flag is unknown, or a value is not allowed.
@@ -47,21 +47,22 @@ def read_with(
     flag: str,
     operands: list[str] | None = None,
 ) -> tuple[C, dict[str, Any]]:
-    """Like `read`, for a program with parts that the user chooses by name, whose fields are flags too.
+    """Like `read`, for a program with classes that the user chooses by name, and whose fields are flags too.
 
     Args:
       cls, program, purpose, words, operands: as for `read`.
-      catalogue: the parts, such as `yt8m.extractors`: `names`, `get` and `hyper_parameters`.
-      flag: the flag that names one or several parts.
+      catalogue: the classes to choose from, such as `yt8m.extractors`: an object with `names`, `get` and
+        `hyper_parameters`.
+      flag: the flag that names one or several of the classes.
 
     Returns:
-      The config, and {field of a part: value} of those that were given.
+      The config, and {field of a class: value} of the fields whose flags were given.
     """
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
     load_own_classes(*((flag, catalogue, name) for name in chosen))
     of_program = flags_of(cls, "Flags")
-    # All parts are imported for their flags, which takes a while.
+    # `flags_of_parts` imports all classes of the catalogue, which is slow; it is skipped if no flag of theirs is given.
     is_plain = not chosen and are_flags_of(of_program, words)
     names = {flag_of_program.name for flag_of_program in of_program}
     of_parts = [] if is_plain else flags_of_parts(catalogue, chosen, f"Settings of {flag}", names)
@@ -72,7 +73,7 @@ def read_with(
 
 
 def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
-    """Whether the words are correct and have no other flags; false if they ask for help."""
+    """Whether the words can be parsed with these flags alone; False if they have `--help`."""
     try:
         parse(program_flags, words, [])
     except (HelpAsked, UsageError):
@@ -83,7 +84,7 @@ def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
 def read_values(
     cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None
 ) -> tuple[C, dict[str, Any]]:
-    """The config, and {flag: value} of all flags that were given."""
+    """(the config, {flag: value} of all flags that were given); see `read` for the arguments."""
     values = parse_program(program, words, {}, {flag.name for flag in program.flags}, operands)
     config = config_section(cls, values)
     if operands is not None:
@@ -93,13 +94,13 @@ def read_values(
 
 
 def load_own_classes(*chosen: tuple[str, Any, str]) -> None:
-    """Loads classes of the user, because their fields are flags.
+    """Imports the user's own classes, because their fields are flags.
 
     Args:
-      chosen: (flag, catalogue, name) of each; names of this package's own classes are passed over.
+      chosen: (flag, catalogue, name in the flag); names of this package's classes are ignored.
 
     Raises:
-      UsageError: a class cannot be loaded, or may not be used; the message begins with the flag.
+      UsageError: a class cannot be imported, or may not be used; the message begins with the flag.
     """
     for flag, catalogue, name in chosen:
         if ":" in name:
@@ -114,7 +115,15 @@ def parse_program(
     also: Collection[str],
     operands: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The flags that were given; prints the help and exits if the user asks for it."""
+    """{flag: value} of the flags that were given; with `--help`, prints the help and exits.
+
+    Args:
+      program: the program and its flags.
+      words: the command line without the program's name.
+      names: see `usage`.
+      also: flags that the short help lists besides the common ones.
+      operands: see `read`.
+    """
     try:
         return parse(program.flags, words, operands, program.only_in_files)
     except HelpAsked as asked:
@@ -123,9 +132,9 @@ def parse_program(
 
 
 def config_section(cls: type[C], flags: Mapping[str, Any], base: C | None = None) -> C:
-    """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults.
+    """An instance of the config `cls` with the values in `flags`; other values are those of `base`, or defaults.
 
-    `flags` has the names of the flags, and those of options that have no flag.
+    The keys of `flags` are names of flags, or of options without a flag; keys that `cls` lacks are ignored.
     """
     # Nested sections have no metadata: the flag --model is a field of ModelConfig, not TrainConfig.model.
     names = {options.flag_of(field): field.name for field in dataclasses.fields(cls) if field.metadata}  # type: ignore[arg-type]

@@ -1,9 +1,8 @@
-"""What a training takes for flags that are not given: the options of the run that `--config` names, or the data's.
+"""The values of flags of a training that are not given: from the run that `--config` names, or from the data.
 
-The flags that describe the records (level, features, classes) come from the shards if the user gives none. If the user
-describes the records, or if they have features of YouTube-8M, a training uses the published defaults instead. Later
-programs take the description from the run, and refuse data that do not fit it.
-Nothing here imports TensorFlow.
+The flags that describe the records (level, features, classes) are taken from the data if the user gives none of them.
+If the user gives one, or if the records have features of YouTube-8M, the defaults are those of the published code.
+Evaluation and inference take these options from the run. Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from yt8m.records.vocabulary import Vocabulary
 
 
 class Start(NamedTuple):
-    """What a training takes over from a run.
+    """The run whose options a training takes over, as `--config` names it.
 
     Attributes:
-      path: the run's config.json; empty if nothing is taken over.
-      config: the run's config; all defaults if nothing is taken over.
+      path: path of the run's config.json; empty without `--config`.
+      config: the config of the run; all defaults without `--config`.
     """
 
     path: str = ""
@@ -45,11 +44,11 @@ class Start(NamedTuple):
         return path if path and storage.exists(path) else ""
 
     def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """{flag: value} of the training: `typed`, and for the other flags the run's values that are not defaults."""
+        """{flag: value} of the training: `typed`, and for other flags the values of the run that are not defaults."""
         if not self.path:
             return dict(typed)
         fields = dict(options.fields_of(TrainConfig))
-        # The recorded vocabulary may lie anywhere; its copy travels with the run.
+        # The vocabulary in the config may have been moved or deleted; the folder of the run has a copy of it.
         saved = {path: options.value_at(self.config, path) for path in fields} | {"data.vocabulary": self.vocabulary}
         flags = {path: flag_of(field) for path, field in fields.items()}
         changed = {flag for path, flag in flags.items() if typed.get(flag, saved[path]) != saved[path]}
@@ -57,13 +56,13 @@ class Start(NamedTuple):
             flags[path]: saved[path]
             for path, field in fields.items()
             if field.metadata["belongs_to"] != "start" and changed.isdisjoint(field.metadata["follows"])
-            # Even defaults describe the records; otherwise the data would decide.
+            # Options that describe the records are taken over even if they are defaults; else the data would set them.
             if saved[path] != field.default or flags[path] in DESCRIBING
         }
         return taken | dict(typed)
 
     def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
-        """`model` with the run's hyper-parameters of the model, if it is the run's model; the same for the loss."""
+        """`model` with the run's hyper-parameters, if model or loss are those of the run."""
         saved = self.config.model
         return dataclasses.replace(
             model,
@@ -73,9 +72,9 @@ class Start(NamedTuple):
 
 
 def start_named_in(words: Sequence[str]) -> Start:
-    """What `--config` among the words of a command line names; an empty `Start` if it is not given.
+    """Reads the run that `--config` in the words of a command line names; an empty `Start` if it is not given.
 
-    Code that the run names is imported later only under the rules of `run_dir.read`.
+    Whether code that the run names may be imported later is decided as in `run_dir.read`.
 
     Raises:
       UsageError: there is no such file.
@@ -93,15 +92,15 @@ def start_named_in(words: Sequence[str]) -> Start:
 def complete(
     flags: Mapping[str, Any], files: Sequence[str], names: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Adds the flags that describe the records to the flags given for a training; logs in one line what was found.
+    """Adds the values of flags that describe the records, from the data or as defaults; logs them in one line.
 
     Args:
-      flags: {flag: value}.
-      files: the shards; empty if this machine cannot see them, or if they are the sample data.
-      names: the vocabulary of the shards, which gives the class count; None if there is none.
+      flags: {flag: value} of the flags that were given for a training.
+      files: paths of the shards; empty if this machine cannot read them, or if they are the sample data.
+      names: the vocabulary of the shards, which has the number of classes; None if there is none.
 
     Returns:
-      ({option: value}, including `flags`; whether the level and the features were taken from the data).
+      ({option: value} including `flags`, whether the level and the features were taken from the data).
 
     Raises:
       UsageError: a flag contradicts the data, or a size is missing; the message names the flag to give.
@@ -121,8 +120,8 @@ def complete(
     values = {"frame_features": False, **taken, **flags, **of_names}
     if is_own and discovered.format.num_classes is not None:
         values.setdefault("num_classes", discovered.format.num_classes)
-    if discovered.is_declared or not flags.get("max_bad_records"):  # otherwise the first record may be a bad one
-        # The vocabulary has at least the classes of the data; more of them were appended after the data were made.
+    if discovered.is_declared or not flags.get("max_bad_records"):  # else the first record, read here, may be bad
+        # A vocabulary may have more classes than the data, if classes were appended after the data were made.
         of_records = {name: value for name, value in flags.items() if not names or name != "num_classes"}
         refuse_contradiction(of_records, discovered, values, is_own)
     if is_taken:
@@ -135,34 +134,40 @@ def complete(
 
 
 def _refuse_more_classes(names: Vocabulary | None, discovered: Found) -> None:
-    """Refuses records with more classes than their vocabulary names. Fewer are fine: classes may have been appended."""
+    """Raises `UsageError` if the records have more classes than their vocabulary."""
     if names and (discovered.format.num_classes or 0) > len(names):
         raise UsageError(
             f"{names.path} names {len(names)} classes, but according to {discovered} the data have "
-            f"{discovered.format.num_classes}; name their own vocabulary by --vocabulary."
+            f"{discovered.format.num_classes}; name the vocabulary of these data by --vocabulary."
         )
 
 
 def _options_of_format(format: DataFormat) -> dict[str, Any]:
-    """{option: value} of the options that follow from the data."""
+    """{option: value} of the options that describe records of this format."""
     return dict(
         feature_names=tuple(feature.name for feature in format.features),
         feature_sizes=tuple(feature.size for feature in format.features),
         frame_features=format.level == "frame",
         segment_labels=format.segment_labels,
-        # The limit is never below the default, because later videos may be longer than those of the training.
+        # At least the default, because the model may be used on longer videos than those of the training.
         max_frames=max(DataConfig.max_frames, format.max_frames or 0),
     )
 
 
 def _published_names(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: only rgb, as in the published code; for the sample data, rgb and audio."""
+    """The features that are read by default: only rgb, as in the published code; of the sample data also audio."""
     names = ("rgb", "audio") if flags.get("frame_features") else ("mean_rgb", "mean_audio")
     return names[:1] if "train_data_pattern" in flags else names
 
 
 def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
-    """Adds the sizes of YouTube-8M's features to `values`, unless sizes are given; `sizes` are those of the data."""
+    """`values` with `feature_sizes`; if these are not given, the features must be ones of YouTube-8M.
+
+    Args:
+      values: {option: value}, with `feature_names`.
+      sizes: {feature of the data: its size}.
+      where: where these sizes were found, for the message.
+    """
     names = values["feature_names"]
     if "feature_sizes" in values:
         return values
@@ -176,7 +181,7 @@ def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) ->
 
 def _log_taken(values: Mapping[str, Any], discovered: Found) -> None:
     unknown = (
-        "" if "num_classes" in values else f"; they do not give the class count, so {DataConfig.num_classes} is assumed"
+        "" if "num_classes" in values else f"; the number of classes is unknown, so {DataConfig.num_classes} is assumed"
     )
     logging.info("taken from the data: %s (%s)%s", discovered.format, discovered, unknown)
 

@@ -1,8 +1,8 @@
 """Declares the flags of a program, writes its `--help`, and parses its command line.
 
-The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is
-absl's, but strict: absl takes the last value of a repeated flag, ignores left-over words, and so reads
-`--frame_features False` as true. Here such command lines are refused before anything starts.
+The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is that of
+absl, but stricter: absl uses the last value of a repeated flag, and ignores words that are not flags, so it reads
+`--frame_features False` as true. Here such command lines are errors.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Flag(NamedTuple):
 
     Attributes:
       name: the name without dashes.
-      kind: bool, int, float, str, or tuple[str, ...] and tuple[int, ...] for lists with commas.
-      default: the value if the flag is not given; None if the default depends on other flags.
-      help: one line.
+      kind: bool, int, float, str, or a tuple type such as tuple[str, ...] for a list with commas.
+      default: the value if the flag is not given; None if there is none, or if it depends on other flags.
+      help: the description in `--help`.
       group: the heading under which `--help` lists the flag.
       aliases: other names for the flag, which `--help` does not show.
       is_common: whether the short `--help` of a program with many flags lists it.
-      is_code: whether the value may name code.
+      is_code: whether the value may name code to import, as package.module:Class.
       is_path: whether the value names files or folders.
     """
 
@@ -50,9 +50,13 @@ class Flag(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A program as `--help` shows it: its name, its purpose in one sentence, and its flags.
+    """A program as `--help` shows it.
 
-    `only_in_files` are flags that it takes in flagfiles too, which were written for another program.
+    Attributes:
+      name: its name.
+      purpose: one sentence.
+      flags: its flags.
+      only_in_files: further flags that are allowed in flagfiles, which may have been written for another program.
     """
 
     name: str
@@ -61,14 +65,14 @@ class Program(NamedTuple):
     only_in_files: Sequence[Flag] = ()
 
 
-_FEW = 30  # `--help` of a program with at most this many flags lists them all
+_FEW = 30  # `--help` lists all flags of a program that has at most this number of flags
 
-# The headings in `--help` of the sections of a config, by field, if they are not the field's name.
+# {field of a config's section: its heading in `--help`}, where that is not the field's name.
 _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
-    """The flags of a program's config: its own under `heading`, then those of its sections."""
+    """The flags of the config class `cls`: its own under `heading`, then those of its sections."""
     sections = sections_of(cls).items()
     of_sections = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
     return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
@@ -77,15 +81,15 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
 def flags_of_parts(
     catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str], *, others: bool = True
 ) -> list[Flag]:
-    """The fields of all parts of a catalogue as flags; parts that share a name share a flag.
+    """The flags for the fields of the classes in a catalogue; fields of the same name share a flag.
 
     Args:
       catalogue: see `owners`.
-      chosen: the parts that the user chose, which may be classes of their own. If they have a field,
-        only their defaults of it are shown.
+      chosen: names of the classes that the user chose, which may be the user's own. If they have a field, only their
+        defaults of it are shown.
       group: the heading of these flags.
-      taken: names that are not used again.
-      others: whether the parts that the user did not choose have flags too.
+      taken: names of other flags, for which no flags are made.
+      others: whether to make flags for classes that the user did not choose.
     """
     fields: dict[str, list[tuple[str, options.Option]]] = {}
     for part in chosen or [""]:
@@ -102,12 +106,12 @@ def flags_of_parts(
 
 
 def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
-    """The hyper-parameters of the class called `chosen`; none if there is no such class."""
+    """The names of the hyper-parameters of the class `chosen`; empty if there is no such class."""
     return set(owners(catalogue, chosen, others=False))
 
 
 def flags_of(cls: type, group: str) -> list[Flag]:
-    """Flags of the declared fields of one config class."""
+    """The flags for the declared fields of one config class, under the heading `group`."""
     fields = {field.name: field for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
     return [
         Flag(
@@ -134,7 +138,7 @@ def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
 
 
 def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
-    """The help, with the default of each class unless it is empty."""
+    """The help of a field that several classes declare, with the default of each class that is not empty."""
     defaults = [f"{model}: {text}" for model, option in declarations if (text := shown(option.default))]
     return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
@@ -145,10 +149,10 @@ def usage(
     """The text of `--help`: flags under their headings, with defaults.
 
     Args:
-      program: the program. If it has many flags, those that most runs need are listed.
+      program: the program; if it has many flags, only common flags are listed.
       names: {kind, such as `models`: the names to choose from}.
-      also: hyper-parameters to list too.
-      show_all: list all flags.
+      also: names of further flags to list, such as those of the chosen model.
+      show_all: whether to list all flags.
     """
     show_all = show_all or len(program.flags) <= _FEW
     shown_flags = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
@@ -166,8 +170,8 @@ def usage(
     return "\n".join([*lines, "", *_wrapped(f"{hint}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
-CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
-_COLUMN, _WIDTH = 30, 100  # where the help of a flag begins, and where it ends
+CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag for such a name}
+_COLUMN, _WIDTH = 30, 100  # the first and the last column of the help of a flag
 
 
 def _entry(flag: Flag) -> list[str]:
@@ -200,8 +204,8 @@ _EXPECTED = {
 }
 
 
-class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no error
-    """The command line has `--help`; `show_all` is true for `--help=all`."""
+class HelpAsked(Exception):  # noqa: N818 - no error: the user asked for help
+    """The command line has `--help`; `show_all` is True for `--help=all`."""
 
     def __init__(self, show_all: bool) -> None:
         super().__init__()
@@ -209,7 +213,7 @@ class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no erro
 
 
 class _Given(NamedTuple):
-    """One flag as it was written; `text` is None for a bare `--flag` or `--noflag`."""
+    """A flag on a command line: its name, its value as text (None for a bare `--flag` or `--noflag`), and its words."""
 
     name: str
     text: str | None
@@ -219,15 +223,15 @@ class _Given(NamedTuple):
 def parse(
     flags: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None, only_in_files: Sequence[Flag] = ()
 ) -> dict[str, Any]:
-    """The values of the flags that were given, and of no others.
+    """{flag: value} of the flags that were given.
 
-    A flag may be given once on the command line and once in all flagfiles; the command line wins.
+    A flag may be given once on the command line, and once in all flagfiles together; the command line takes precedence.
 
     Args:
       flags: the flags of the program.
       words: the command line without the program's name.
-      operands: receives the words that are not flags, in order; if None, such words are refused.
-      only_in_files: more flags, which flagfiles may have.
+      operands: a list that receives the words that are not flags, in order; if None, such words are refused.
+      only_in_files: further flags that are allowed in flagfiles.
 
     Raises:
       HelpAsked: `--help` was given.
@@ -243,7 +247,7 @@ def parse(
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
-    """The text given for one string flag; empty if it is not given. Used before the list of flags is known."""
+    """The value of one string flag as text, found before all flags are known; empty if the flag is not given."""
     try:
         typed, files = _split_flagfiles(words)
     except UsageError:
@@ -257,7 +261,7 @@ def find_word(name: str, words: Sequence[str]) -> str:
 
 
 def find_switch(name: str, words: Sequence[str]) -> bool:
-    """Whether an on-or-off flag is on, before the flags are known; raises like `parse`."""
+    """Whether a bool flag is on, found before all flags are known; raises like `parse`."""
     typed, files = _split_flagfiles(words)
     matching = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
     return bool(parse([Flag(name, bool, False, "", "")], matching[-1:]).get(name))
@@ -291,7 +295,7 @@ def _once(
 
 
 def _read(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
-    """Cuts the words into flags with their values."""
+    """Yields the flags in the words, with their values; appends other words to `operands`."""
     remaining = list(words)
     while remaining:
         word = remaining.pop(0)
@@ -300,7 +304,7 @@ def _read(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] |
             operands.append(word)
             continue
         if not word.startswith("-") or not name:
-            raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
+            raise UsageError(f"stray argument {word!r}; give every value as --name=value.")
         if name in HELP:
             raise HelpAsked(name == "helpfull" or text == "all")
         flag = flags.get(name) or _negated(name, equals, flags)
@@ -332,7 +336,7 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
     is_file = takes_files and word.lower() not in _TRUTHS
     if not word.startswith("-") and not is_file:
         raise UsageError(
-            f"--{name} {remaining[0]}: a blank cannot stand between a flag that is on or off and its value; "
+            f"--{name} {remaining[0]}: a flag that is on or off cannot have a blank before its value; "
             f"write --{name}={remaining[0]}, --{name} or --no{name}."
         )
 
@@ -341,7 +345,7 @@ _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
 def _value(flag: Flag, argument: _Given) -> Any:
-    """The given text, converted to the flag's type."""
+    """The value in the argument, converted to the flag's type."""
     if argument.text is None:
         return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
     if not argument.text:
@@ -355,7 +359,7 @@ def _value(flag: Flag, argument: _Given) -> Any:
 
 
 def _converted(kind: Any, text: str) -> Any:
-    """A text as a bool, int, float or str, or as a tuple of them if commas separate its parts."""
+    """The text converted to `kind`; for a tuple type, commas separate the items."""
     if kind in _PARSERS:
         value = _PARSERS[kind].parse(text)
         if kind is float and not math.isfinite(value):

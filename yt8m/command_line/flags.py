@@ -1,6 +1,6 @@
-"""Turns command lines into configs. Flags are read only here; the results are frozen dataclasses.
+"""Turns command lines into configs, which are frozen dataclasses.
 
-Nothing here imports TensorFlow, so that `--help` and errors appear at once.
+Nothing here imports TensorFlow, because that would delay `--help` and error messages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ += ["cache_config", "ensemble_config", "eval_config", "growth_config", "
 __all__ += ["train_config"]
 __all__ += ["check_level", "check_model_takes", "check_names", "environment_defaults", "read", "read_with"]
 
-# The environment variables of a Vertex AI job that give the values of flags missing on the command line:
+# {environment variable of a Vertex AI job: flag whose value it is, if the flag is not given}:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
 _FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}
 TRAIN = {
@@ -75,11 +75,11 @@ INFERENCE = {**_FOLDER, "AIP_TEST_DATA_URI": "input_data_pattern"}
 
 
 def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainConfig:
-    """The config that `train.py WORDS` asks for.
+    """The config of the training with the command line `train.py WORDS`.
 
     Args:
       words: the command line without the program's name.
-      files_are_here: False if the training runs on another machine and only that machine sees the data.
+      files_are_here: whether this machine can read the data; False if the training runs on another machine.
 
     Raises:
       UsageError: the flags are wrong or contradict each other; nothing was written.
@@ -93,18 +93,17 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
-    """What `yt8m import-checkpoint WORDS` asks for, and the config of the run to write; raises like `train_config`.
+    """Reads the command line `yt8m import-checkpoint WORDS`; raises like `train_config`.
 
-    The third value has the names of the model's options that the user gave, by flags or by --config.
-
-    The model has the options that make it the published network; options that are not given have the published
-    defaults. `train_dir` is the folder to write.
+    Returns:
+      The config of the command; the config of the run to write, whose hyper-parameters are by default those of the
+      published network; and the names of the hyper-parameters that the user gave, by flags or by --config.
     """
     begun = start_named_in(words)
     purpose = "Makes a run from a checkpoint that the published code of another group wrote."
     listed = import_flags()
     names = {flag.name for flag in listed}
-    # The recipe of a network has flags for training too. The run saves them.
+    # A flagfile with the recipe of a network has flags for training too, which the run saves.
     training_only = [flag for flag in training_flags() if flag.name not in names]
     typed, hyper_parameter_values = _flags_and_hyper_parameters(
         Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, begun
@@ -121,7 +120,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
 
 
 def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
-    """What `yt8m audit WORDS` asks for, and the config of a training on all of the data; raises like `train_config`."""
+    """(config of `yt8m audit WORDS`, config of a training on all of its data); raises like `train_config`."""
     begun = start_named_in(words)
     purpose = "Lists labels that are probably wrong or missing, by models that have not seen the videos."
     flags = audit_flags()
@@ -136,7 +135,7 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
 def _training(
     begun: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
 ) -> TrainConfig:
-    """The config of a training from its flags and the hyper-parameters `hyper_parameter_values`; see `train_config`."""
+    """The config of a training from {flag: value} and {hyper-parameter: value}; see `train_config`."""
     pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
@@ -164,10 +163,10 @@ def _training(
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
-    """The config that `eval.py WORDS` asks for; raises like `train_config`.
+    """The config of the evaluation with the command line `eval.py WORDS`; raises like `train_config`.
 
-    Hyper-parameter flags are for runs that did not save these values; after the run is read,
-    `with_hyper_parameters` checks that its model has them.
+    Hyper-parameters may be given for runs that did not save them. Whether the model has them is checked later by
+    `with_hyper_parameters`, when the run is read.
     """
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
     values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, EVALUATION)
@@ -178,10 +177,7 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
-    """The config that `inference.py WORDS` asks for; raises like `train_config`.
-
-    Hyper-parameters are treated as in `eval_config`.
-    """
+    """The config of the inference with the command line `inference.py WORDS`; see `eval_config`."""
     of_inference = program_flags(InferenceConfig, "Inference")
     program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
     values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, INFERENCE, of_losses=False)
@@ -192,7 +188,7 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
-    """What `yt8m cache WORDS` asks for, and the data as a training with the same flags reads them; raises like it."""
+    """(config of `yt8m cache WORDS`, data config of a training with the same flags); raises like `train_config`."""
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
     config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
@@ -206,14 +202,14 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
 
 
 def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None]:
-    """What `yt8m add-classes WORDS` asks for, and the config of its training, or None; raises like `train_config`."""
-    purpose = "Adds the classes of new data to a trained model, and says what that cost the classes it had."
+    """(config of `yt8m add-classes WORDS`, config of its training or None with --from_text); as `train_config`."""
+    purpose = "Adds the classes of new data to a trained model, and compares the old classes before and after."
     config = read(AddClassesConfig, "yt8m add-classes", purpose, words)
     return config, None if config.from_text else train_config(config.training_words())
 
 
 def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
-    """What `yt8m ensemble WORDS` asks for; blanks may separate the entries of a list too."""
+    """The config of `yt8m ensemble WORDS`; blanks may separate the entries of a list too."""
     from yt8m.export.ensembles import EnsembleConfig  # slow to import, and other programs do not need it
 
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
@@ -247,14 +243,22 @@ def _flags_and_hyper_parameters(
     begun: Start = Start(),  # noqa: B008 - it is never changed
     of_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
+    """({flag: value} from the environment or the command line, {hyper-parameter: value} from the command line).
+
+    Args:
+      program: the program and its flags, without hyper-parameters.
+      words: the command line without the program's name.
+      variables: {environment variable: flag}, see `environment_defaults`.
+      begun: the run whose options are taken over.
+      of_losses: whether hyper-parameters of losses are flags too.
+    """
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
     chosen = model or of_run.model, loss or of_run.label_loss
     added, names = hyper_parameters(program.flags, *chosen, of_losses=of_losses, others=False), {}
-    if not are_flags_of([*program.flags, *added], words):  # only then all models and losses are imported
+    if not are_flags_of([*program.flags, *added], words):  # imports all models and losses for their flags
         added = hyper_parameters(program.flags, *chosen, of_losses=of_losses)
         names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
@@ -264,7 +268,7 @@ def _flags_and_hyper_parameters(
     )
     shown_in_help = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
     values = parse_program(program, words, names, shown_in_help)
-    # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
+    # Only the values of flags that name code are trusted: a folder called `module:Name` must not make code trusted.
     hyper_parameter_values = {flag.name: values[flag.name] for flag in added if flag.name in values}
     code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
     registry.set_command_line_names(registry.names_of_code([*code, hyper_parameter_values]))
@@ -272,7 +276,7 @@ def _flags_and_hyper_parameters(
 
 
 def _config(cls: type[C], values: Mapping[str, Any]) -> C:
-    """A program's config with its sections. Applies its storage settings at once, since checks of files use them."""
+    """A program's config with its sections. Applies its storage settings at once, because checks of files use them."""
     config = config_section(
         cls, values, cls(**{name: config_section(kind, values) for name, kind in sections_of(cls).items()})
     )
@@ -281,7 +285,7 @@ def _config(cls: type[C], values: Mapping[str, Any]) -> C:
 
 
 def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:
-    """The vocabulary of a training's data, or else that of the run to resume, or else the one at `of_start`.
+    """The vocabulary of a training's data, or else of the run in --train_dir, or else the file `of_start`.
 
     Raises:
       UsageError: the vocabulary has another number of classes than --num_classes.
@@ -295,7 +299,7 @@ def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -
 
 
 def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
-    """Refuses an unknown model, loss or optimizer, and names the flag."""
+    """Raises `UsageError`, with the name of the flag, for an unknown model, loss or optimizer."""
     for flag, get, name, method in (
         ("model", models.get, model.model, "create_model"),
         ("label_loss", losses.get, model.label_loss, "calculate_loss"),
@@ -309,42 +313,42 @@ def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:
-    """Refuses a video-level model on frames and the reverse; a model without `level` is accepted.
+    """Raises `UsageError` for a video-level model on frames and the reverse; accepts a model without `level`.
 
     Args:
       model: the name of the model.
-      frame_features: whether frames are read.
-      is_of_data: whether the level comes from the data rather than from a flag.
+      frame_features: whether the records hold frames.
+      is_of_data: whether `frame_features` was taken from the data, not from a flag.
     """
     level, problem = getattr(models.get(model), "level", None), ""
     if level == "video" and frame_features:
-        problem = "takes one vector a video, but --frame_features is given. Leave that out"
+        problem = "takes one vector per video, but --frame_features is given. Leave that out"
         if is_of_data:
-            problem = "takes one vector a video, but the data hold frames. Name data of videos"
+            problem = "takes one vector per video, but the data hold frames. Name data of videos"
     elif level == "frame" and not frame_features:
         problem = "takes frames: add --frame_features (with frame records)"
         if is_of_data:
-            problem = "takes frames, but the data hold one vector a video. Name frame records"
+            problem = "takes frames, but the data hold one vector per video. Name frame records"
     if problem:
-        wanted = "frame" if frame_features else "video"
-        of_level = ", ".join(name for name in models.names() if models.get(name).level == wanted)
-        raise UsageError(f"--model={model} {problem}, or choose a {wanted}-level model: {of_level}.")
+        data_level = "frame" if frame_features else "video"
+        of_level = ", ".join(name for name in models.names() if models.get(name).level == data_level)
+        raise UsageError(f"--model={model} {problem}, or choose a {data_level}-level model: {of_level}.")
 
 
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
-    """Refuses a model that cannot take features of these kinds and sizes.
+    """Raises `UsageError` if the model cannot take features of this level and these sizes.
 
     Args:
       data: the data config of the training.
       model: the model, with its hyper-parameters.
-      level_is_of_data: whether the level comes from the data rather than from a flag.
+      level_is_of_data: whether the level was taken from the data, not from a flag.
     """
     cls, sizes = models.get(model.model), data.feature_sizes
     check_level(model.model, data.frame_features, level_is_of_data)
     transform = model.hyper_parameters.get("input_transform", getattr(cls, "input_transform", ""))
     if transform == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
         raise UsageError(
-            f"--model={model.model} undoes the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "
+            f"--model={model.model} reverses the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "
             f"--feature_sizes is {','.join(map(str, sizes))}; add rgb to --feature_names, give "
             "--input_transform=l2_normalize, or choose another --model."
         )
@@ -354,7 +358,7 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
 
 
 def training_flags() -> list[Flag]:
-    """The flags of train.py, without the models' own."""
+    """The flags of train.py, without the hyper-parameters of models and losses."""
     return [*program_flags(TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
 
 
@@ -366,7 +370,7 @@ def import_flags() -> list[Flag]:
     return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
 
 
-# What an audit decides itself about its trainings, or cannot divide into folds: its data are records of whole videos.
+# Training flags that `yt8m audit` lacks: it sets their values itself, or needs records of whole videos for its folds.
 _NOT_OF_AUDIT = {
     *map(options.short_name, options.paths_where(TrainConfig, belongs_to="start")),
     *options.paths_where(ValidationConfig),
@@ -386,20 +390,19 @@ def audit_flags() -> list[Flag]:
     return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
 
 
-OF_PARTS = "Hyper-parameters of the {}"  # the heading of these flags; {} is "models" or "losses"
+OF_PARTS = "Hyper-parameters of the {}"  # the heading of hyper-parameters in `--help`; {} is "models" or "losses"
 
 
 def hyper_parameters(
     taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True, others: bool = True
 ) -> list[Flag]:
-    """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
+    """The flags for the hyper-parameters of all models and losses; see `flags_of_parts`.
 
     Args:
-      taken: flags whose names are not used again.
-      model, loss: the chosen model and loss. Only their types and defaults are shown, and a user's
-        `package.module:Class` adds its flags.
-      of_losses: False for a program that has no loss.
-      others: False for the hyper-parameters of the chosen model and loss alone.
+      taken: other flags, for whose names no flags are made.
+      model, loss: the chosen model and loss, which may be the user's own; empty if none is chosen.
+      of_losses: whether to include the hyper-parameters of losses.
+      others: whether to include the hyper-parameters of models and losses that are not chosen.
     """
     flags: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]

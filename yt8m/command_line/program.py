@@ -1,4 +1,4 @@
-"""The log and the end of every program: lines on the error stream, one line for an error, and the exit status."""
+"""The log of every program, which goes to the error stream, and its end: an error line and the exit status."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
     """The log handler of this package, which writes to the current sys.stderr.
 
-    The handler has its own class so that `set_up_log` can find it. While a progress bar is shown, sys.stderr is the
-    bar's stream, which prints lines above the bar.
+    While a progress bar is shown, sys.stderr is the bar's stream, which prints lines above the bar. The handler is a
+    class of its own so that `set_up_log` can find it.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one line."""
+        """Writes the line of one record."""
         self.stream = sys.stderr
         super().emit(record)
 
 
 def set_up_log() -> None:
-    """Shows absl's lines from INFO on, and those of libraries from WARNING on.
+    """Logs absl's records from INFO on, and those of other libraries from WARNING on, to the error stream.
 
-    One handler at the root is enough. If the root has no handler yet, TensorFlow adds one to its own logger, and each
-    of its lines would appear twice. A second call only switches to the current error stream.
+    A second call only switches to the current error stream.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
@@ -48,7 +47,7 @@ def set_up_log() -> None:
     root.removeHandler(absl_logging.get_absl_handler())
     absl_logging.set_verbosity(absl_logging.INFO)
     tensorflow = logging.getLogger("tensorflow")
-    tensorflow.handlers.clear()
+    tensorflow.handlers.clear()  # TensorFlow adds a handler to a root without one; it would repeat each line
     tensorflow.addFilter(_no_deprecation_notice)
 
 
@@ -60,7 +59,7 @@ _log_lock = threading.Lock()
 def shown_log() -> Iterator[None]:
     """Sets up the log like `set_up_log` during the block, and restores the earlier state afterwards.
 
-    Several threads may be inside at once. If the caller's process has set up logging itself, nothing is changed.
+    Several threads may be in such blocks at once. If the process has set up logging itself, nothing is changed.
     """
     global _users_of_log, _undo_log
     with _log_lock:
@@ -77,9 +76,9 @@ def shown_log() -> Iterator[None]:
 
 
 def _shown_log() -> Callable[[], None]:
-    """Sets up the log; returns a function that undoes it."""
+    """Sets up the log unless the process has done so; returns a function that restores the state before."""
     root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
-    # absl's first line gives a root without handlers a plain one; that does not count as set up.
+    # absl adds a plain handler to a root that has none; this does not count as a log that the process has set up.
     plain = (logging.StreamHandler, type(absl_logging.get_absl_handler()))
     if root.level != logging.WARNING or any(type(handler) not in plain for handler in root.handlers):
         return lambda: None
@@ -98,7 +97,7 @@ _undo_log: Callable[[], None] = lambda: None  # noqa: E731 - replaced whenever t
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:
-    """Filters deprecation notices: users cannot act on them, since this package needs graph mode."""
+    """Filters TensorFlow's deprecation notices, which are no use to users, because this package needs graph mode."""
     return "is deprecated and will be removed" not in str(record.msg)
 
 
@@ -107,7 +106,7 @@ _called = contextvars.ContextVar("called", default="")
 
 @contextlib.contextmanager
 def calling(name: str) -> Iterator[None]:
-    """During the block, messages name the program `name`, as the user called it."""
+    """During the block, messages name the program `name`, which is how the user called it."""
     token = _called.set(name)
     try:
         yield
@@ -115,23 +114,25 @@ def calling(name: str) -> Iterator[None]:
         _called.reset(token)
 
 
-def called(usual: str) -> str:
-    """The name by which the user called the program; `usual` outside of `calling`."""
-    return _called.get() or usual
+def called(default: str) -> str:
+    """The name by which the user called the program; `default` outside of a block of `calling`."""
+    return _called.get() or default
 
 
 def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] | None = None) -> int:
-    """Runs a program and turns an exception into one line on stderr and an exit status.
+    """Runs a program; turns an exception into one line on stderr and an exit status.
+
+    With YT8M_DEBUG=1 in the environment, the traceback of an error is printed too. Unexpected exceptions are bugs and
+    are not caught.
 
     Args:
-      program: the program's name, which begins an error line unless `calling` gives another name.
-      run: function from the words after the program's name to the exit status.
-      argv: these words; None means sys.argv[1:].
+      program: the name of the program, with which an error line begins, unless `calling` sets another name.
+      run: takes the words after the program's name; returns the exit status.
+      argv: these words; None for sys.argv[1:].
 
     Returns:
-      What `run` returned; 2 for `UsageError`, or if TensorFlow is needed and not installed; 1 for `RunError` (if
-      YT8M_DEBUG=1, the traceback is printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are bugs
-      and are not caught.
+      The result of `run`; 2 for `UsageError`, or if TensorFlow is needed but not installed; 1 for `RunError`; 130 after
+      Ctrl-C; 143 after SIGTERM (`Terminated`).
     """
     program = called(program)
     _find_models_in_this_folder()
@@ -156,12 +157,12 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
         print(f"{program}: stopped by {by}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:
-        # The reader of our output has ended (`| head`). Without this, Python would print an error when it exits.
+        # The program that reads the output has ended (`| head`). Without this, Python would print an error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _find_models_in_this_folder() -> None:
-    """Makes `--model=my_models:Mine` find ./my_models.py; an installed module of that name takes precedence."""
+    """Lets `--model=my_models:Mine` find ./my_models.py; an installed module of that name takes precedence."""
     if not getattr(sys.flags, "safe_path", False) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -62,7 +62,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     frame_features: bool = option(
         False,
-        "the records hold a feature vector for each frame, not only one for each video",
+        "the records hold a feature vector per frame, not only one per video",
         shapes="variables",
         is_common=True,
         is_published=True,

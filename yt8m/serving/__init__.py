@@ -1,1 +1,1 @@
-"""Answers HTTP requests by a trained model."""
+"""Serves a trained model over HTTP."""

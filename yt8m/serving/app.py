@@ -1,4 +1,4 @@
-"""The HTTP application: routes, limits, error answers, and their description at /openapi.json."""
+"""The HTTP application: its routes, limits and refusals, and their description at /openapi.json."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from yt8m.serving.server import ServeConfig
 from yt8m.serving.service import Answer, Service
 
 _THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
-_DROP_SECONDS = 2.0  # time limit for the body of a request that is refused because there are too many
+_DROP_SECONDS = 2.0  # time limit for receiving the body of a request that is refused because there are too many
 
 
 class _Answer(BaseModel):
-    """An answer with these fields and no others."""
+    """The base class of answers, which have no other fields than the declared ones."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,7 +41,7 @@ class PredictedClass(_Answer):
 class VideoClasses(_Answer):
     """The best classes of a video, best first, and its tags: the classes whose scores reach their thresholds.
 
-    There are no tags if the model has no thresholds.
+    `tags` is missing if the model has no thresholds.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Prediction(_Answer):
 
 
 class Refusal(_Answer):
-    """The answer to a request that is refused: one sentence."""
+    """The answer to a request that is refused: one sentence that says why."""
 
     error: str
 
@@ -79,35 +79,36 @@ class Readiness(_Answer):
 _REASONS = {
     400: "The body or `top_k` is not valid.",
     408: "The body did not arrive in time.",
-    413: "The body is above a limit.",
-    415: "Another content type.",
+    413: "The body exceeds a limit.",
+    415: "The content type is not supported.",
     500: "The service failed; its log says why.",
     503: "Too many requests are in progress (with Retry-After), or the model did not answer in time.",
 }
 
 
-def _refusal_told(status: int, reason: str) -> dict[str, Any]:
-    """A refusal as /openapi.json describes it."""
-    seconds = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
+def _describe_refusal(status: int, reason: str) -> dict[str, Any]:
+    """The description of a refusal for /openapi.json."""
+    seconds = {"description": "number of seconds after which to try again", "schema": {"type": "integer"}}
     headers = {"headers": {"Retry-After": seconds}} if status == 503 else {}
     return {"model": Refusal, "description": reason, **headers}
 
 
 def create(service: Service) -> Observed:
-    """The HTTP application. Every answer is JSON except that of /metrics; a refusal is `{"error": one sentence}`."""
+    """The HTTP application of the service. Its answers are JSON, except for /metrics."""
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
     _add_refusals(app)
     _add_checks(app, service)
 
     refusals: dict[int | str, dict[str, Any]] = {
-        status: _refusal_told(status, reason) for status, reason in _REASONS.items()
+        status: _describe_refusal(status, reason) for status, reason in _REASONS.items()
     }
 
     async def predict(request: Request) -> JSONResponse:
-        """The best classes of each video in the body: records, or features as JSON."""
+        """The best classes of each video in the body, which has records, or features as JSON."""
         return await _answered(service, request)
 
-    # The first route answers; FastAPI's own, which would take a tenth of the time of a request, describes it.
+    # The first route answers requests. The second is FastAPI's, which is slower (a tenth of the time of a request): it
+    # only puts the description into /openapi.json.
     app.add_route("/predict", predict, methods=["POST"])
     app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_describe_body(service))(predict)
     return Observed(app, service.monitor, service.config.access_log)
@@ -116,13 +117,13 @@ def create(service: Service) -> Observed:
 def _add_checks(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=Health)
     async def health() -> JSONResponse:
-        """Says that the service runs, and which model it serves."""
+        """Whether the service runs, which model it serves, and its counts of requests."""
         counts = {"at_work": service.at_work, "answered": service.answered}
         return JSONResponse({"status": "ok", "model": service.scorer.weights, **counts})
 
-    @app.get("/ready", response_model=Readiness, responses={503: _refusal_told(503, "It is not.")})
+    @app.get("/ready", response_model=Readiness, responses={503: _describe_refusal(503, "It would not.")})
     async def ready() -> JSONResponse:
-        """Says whether a request would be answered now."""
+        """Whether a request would be answered now."""
         why_not = service.why_not_ready()
         return _refusal(503, why_not) if why_not else JSONResponse({"status": "ready"})
 
@@ -150,7 +151,7 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 def _describe_body(service: Service) -> dict[str, Any]:
-    """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
+    """The body and the parameter of /predict for /openapi.json; FastAPI does not parse them, so it cannot know them."""
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
     features = features_body(service.scorer.takes.width, service.limits).model_json_schema()
@@ -171,12 +172,12 @@ def _refusal(status: int, text: str) -> JSONResponse:
 
 
 async def _answered(service: Service, request: Request) -> JSONResponse:
-    """Answers one request. At most `max_requests` are in progress at the same time.
+    """Answers a request to /predict. At most `max_requests` requests are in progress at the same time.
 
-    A request that takes too long is answered with a refusal, but counts as in progress until no thread works on it.
+    A request that takes too long is refused, but counts as in progress until no thread works on it any more.
 
     Raises:
-      RefusedError: there are too many requests, this one is not valid, or it takes too long.
+      RefusedError: too many requests are in progress, this one is not valid, or it takes too long.
     """
     config = service.config
     if service.at_work >= config.max_requests:
@@ -192,7 +193,7 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
         if not work.done():
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
         return JSONResponse(service.content_of(work.result(), top_k))
-    except asyncio.CancelledError:  # by the server, which was told to end; it would write a traceback to the log
+    except asyncio.CancelledError:  # from the server, which is shutting down and would log a traceback
         raise RefusedError(503, "the service is shutting down, and there was no answer in time (--timeout).") from None
     finally:
         if work is None or work.done():
@@ -208,14 +209,14 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
 def _leave(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
     service.at_work -= 1
     if not ended.cancelled():
-        ended.exception()  # reads the exception, since nobody else does
+        ended.exception()  # marks the exception as retrieved; otherwise asyncio would log it
 
 
 async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
-    """The checked content type, body and `top_k` of a request.
+    """(content type, body, top_k) of a request, after checks.
 
     Raises:
-      RefusedError: one of them is not valid, or the body does not arrive.
+      RefusedError: one of them is not valid, or the body does not arrive in time.
     """
     body, length = await _arrived(request, config.body_size, config, config.timeout)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -232,13 +233,13 @@ async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearra
 
 
 async def _arrived(request: Request, most: int, config: ServeConfig, seconds: float) -> tuple[bytearray, int]:
-    """The first `most` bytes of the body, and the number of bytes received.
+    """(the first `most` bytes of the body, number of bytes received).
 
-    The rest of a body that is too large is read and dropped, because a client sees no answer while it is still sending.
+    The rest of a body that is too large is read and dropped, because clients read no answer while they are sending.
     Reading stops after four times the allowed size.
 
     Raises:
-      RefusedError: the body did not arrive in `seconds`, or the connection ended.
+      RefusedError: the body did not arrive within `seconds`, or the connection ended.
     """
     body, length = bytearray(), 0
     try:

@@ -1,7 +1,7 @@
-"""Parses request bodies, which are untrusted bytes. Uses neither the model nor the event loop.
+"""Parses request bodies, which are untrusted bytes; uses neither the model nor the event loop.
 
-The work on a body is bounded before it begins: by the number of its bytes, of its records, and of their fields. The
-checks of JSON stop at the first fault. Parsing a light body takes at most 8 ms, whatever it holds.
+Limits on the bytes, the records and the fields of a body bound the work before it begins. The checks of JSON stop at
+the first error. Parsing a light body (see `is_light`) takes at most 8 ms, whatever it contains.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ from yt8m.records import shards
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
-_FRAME_FIELDS = 16  # at most so many fields of protocol buffers per frame; a feature list needs three
-_BESIDE_FRAMES = 128  # a video may have as many other fields as this number of frames
-_QUOTES = 64  # at most so many quotation marks per video in JSON; two names of fields and an id need six
-_LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10  # bytes of a light body; YouTube-8M's features of a video have 5 kB
+_FRAME_FIELDS = 16  # limit on protocol buffer fields per frame; a feature list needs three
+_BESIDE_FRAMES = 128  # a video may have other fields, as many as this number of frames may have
+_QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
+_LIGHT_JSON, _LIGHT_RECORDS = (
+    32 << 10,
+    8 << 10,
+)  # most bytes of a light body; YouTube-8M's video-level records have 5 kB
 
 
 class BodyLimits(NamedTuple):
-    """The limits of a request body: videos per request, and frames per video."""
+    """The limits of a request body: the number of videos, and the number of frames of a video."""
 
     max_videos: int
     max_frames: int
 
     @property
     def max_fields(self) -> int:
-        """The limit of protocol buffer fields in a body; each packed integer counts as one."""
+        """The limit on protocol buffer fields in a body; each number in a packed list counts as a field."""
         return _FRAME_FIELDS * self.max_videos * (self.max_frames + _BESIDE_FRAMES)
 
     def refuse_videos(self, count: str) -> RefusedError:
@@ -54,7 +57,7 @@ class BodyLimits(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a body holds: records, or the ids and the features of videos, each float32 [T, feature_size]."""
+    """The content of a body: records, or the ids and the features of videos, each float32 [T, feature_size]."""
 
     records: list[bytes]
     ids: list[str]
@@ -62,7 +65,7 @@ class Parsed(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The service refuses a request; holds the HTTP status and one sentence with the reason."""
+    """The service refuses a request, with an HTTP status and one sentence that says why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -70,12 +73,12 @@ class RefusedError(Exception):
 
 
 def is_light(kind: str, body: bytes | bytearray) -> bool:
-    """Whether a body of this content type is so small that nobody needs to be able to end its parsing."""
+    """Whether a body of content type `kind` is so small that its parsing takes milliseconds and need not be killed."""
     return len(body) <= (_LIGHT_JSON if kind == JSON else _LIGHT_RECORDS)
 
 
 def parse_body(kind: str, body: bytes, feature_size: int, limits: BodyLimits) -> Parsed:
-    """The content of a body of this content type; raises `RefusedError`."""
+    """The content of a body of content type `kind`, whose frames have `feature_size` numbers; raises `RefusedError`."""
     if kind in RECORDS:
         return Parsed(records_in(body, limits), [], [])
     return Parsed([], *features_in(body, feature_size, limits))
@@ -110,7 +113,7 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
 
 @contextlib.contextmanager
 def _refused(where: str) -> Iterator[None]:
-    """Turns an error of the parser into a refusal."""
+    """Turns a `ValueError` of the parser into a refusal of the record `where`."""
     try:
         yield
     except ValueError as error:
@@ -139,7 +142,7 @@ class _Strict(BaseModel):
 
 @functools.cache
 def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
-    """The pydantic model of a JSON body with frames of `size` numbers; no list may be longer than the limits allow."""
+    """The pydantic model of a JSON body whose frames have `size` numbers and whose lists are within the limits."""
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
     video = create_model("Video", __base__=_Strict, id=(str, ""), rgb_and_audio=(frames, ...))
@@ -151,7 +154,7 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
     """The ids of the videos in a JSON body, and their features, each float32 [T, size].
 
     Raises:
-      RefusedError: the body is not valid JSON of this form, is above a limit, or has values that are not finite.
+      RefusedError: the body is not valid JSON of this form, exceeds a limit, or has values that are not finite.
     """
     if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
         raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")
@@ -171,7 +174,7 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
 
 
 def _refusal(fault: Any, limits: BodyLimits) -> RefusedError:
-    """The refusal for the first fault that pydantic found."""
+    """The refusal for an error that pydantic reports."""
     place = fault["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the body"
     ctx = fault.get("ctx", {})

@@ -1,8 +1,8 @@
-"""The HTTP server: a listening socket, connections with deadlines, and an exit within a time limit.
+"""The HTTP server: a listening socket, connections with deadlines, and a shutdown within a time limit.
 
-uvicorn waits for the headers of a request without a time limit, and its limit of connections also counts idle ones. So
-a few hundred clients that send half a header would lock out all others. `Connection` gives every connection a deadline,
-and if there are too many, the one that has been idle longest is closed.
+uvicorn waits for the headers of a request without a time limit, and its limit on connections also counts idle ones. So
+a few hundred clients that send half a header could lock out all others. `Connection` gives every connection a deadline,
+and closes the connection that has been idle longest if there are too many.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yt8m.errors import RunError
 
-_BACKLOG = 128  # connections that the system queues before they are accepted
+_BACKLOG = 128  # number of connections that the operating system queues before they are accepted
 _HEAD_SECONDS = 10.0  # time limit for the headers of a request
-_FILES = 128  # reserve of file descriptors for files that are not connections
-_LAST_SECONDS = 4.0  # from the end of the time for requests in progress until the process kills itself
+_FILES = 128  # number of file descriptors that are reserved for files other than connections
+_LAST_SECONDS = 4.0  # after the time for requests in progress, the time until the process kills itself
 
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Opens a listening socket; yields it and its address as a URL. Call it before the slow loading of the model.
+    """Opens a listening socket; yields the socket and its URL. Call this before the model is loaded, which is slow.
 
     Raises:
       RunError: the address does not belong to this machine, or the port is in use.
     """
     try:
-        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        opened = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         raise RunError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."
         ) from error
     with opened:
-        # Accepted connections inherit this; asyncio sets it only for sockets that were made with proto=IPPROTO_TCP.
-        # Without it, the body of an answer waits until the client has acknowledged the headers, 40 ms on Linux.
+        # Accepted connections inherit TCP_NODELAY; asyncio sets it only for sockets made with proto=IPPROTO_TCP.
+        # Without it, the body of an answer waits until the client has acknowledged the headers: 40 ms on Linux.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = f"[{host}]" if ":" in host else host
         yield opened, f"http://{name}:{opened.getsockname()[1]}"
@@ -62,14 +62,14 @@ class Rules(NamedTuple):
     """The rules for all connections of a server.
 
     Attributes:
-      timeout: seconds for a request to arrive, the same for its answer, and the same for the client to receive it.
-      most: number of connections above which the one that has been idle longest is closed.
-      note: called with the status of an answer that does not come from the application.
+      timeout: seconds for a request to arrive; also for its answer, and for the client to receive the answer.
+      most: number of connections above which the connection that has been idle longest is closed.
+      count_refusal: called with the HTTP status of a refusal that does not come from the application.
     """
 
     timeout: float
     most: int
-    note: Callable[[int], None]
+    count_refusal: Callable[[int], None]
 
 
 class Connection(H11Protocol):
@@ -77,7 +77,7 @@ class Connection(H11Protocol):
 
     Args:
       rules: the rules of the server.
-      idle: the connections of the server without a request in progress, longest idle first.
+      idle: the connections of the server without a request in progress, as keys, longest idle first; shared by all.
       settings: the arguments that uvicorn passes.
     """
 
@@ -85,53 +85,50 @@ class Connection(H11Protocol):
         super().__init__(**settings)
         self._rules, self._idle = rules, idle
         self._deadline: asyncio.TimerHandle | None = None
-        self._asked: object = None  # the request in progress
+        self._request: object = None  # the request in progress; None if there is none
         self._has_begun = False  # whether a part of the next request has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Makes room if there are too many connections, then waits for the headers."""
+        """Closes a connection if there are too many, and sets the deadline of the headers."""
         super().connection_made(transport)
         self._wait_for_head()
         if len(self.connections) > self._rules.most:
             oldest = next(iter(self._idle))
-            # If all others have a request in progress, this is the new connection itself; its client is told why.
+            # If all other connections have a request in progress, the new one itself is closed; its client is told why.
             oldest._has_begun |= oldest is self
             oldest._close(503, "there are too many connections; try again.")
 
     def data_received(self, data: bytes) -> None:
-        """Receives bytes.
-
-        For a later request on the same connection, the deadline of its headers runs from its first byte.
-        """
+        """Receives bytes; at the first byte of a later request, sets the deadline of its headers."""
         self._has_begun = True
         super().data_received(data)
         self._look()
-        if self._asked is None and self._deadline is None:
+        if self._request is None and self._deadline is None:
             self._wait_for_head()
 
     def on_response_complete(self) -> None:
-        """After an answer the connection is idle, unless its next request has arrived already."""
+        """Makes the connection idle after an answer, unless its next request has already arrived."""
         self._has_begun = False
         super().on_response_complete()
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection."""
+        """Removes the connection from the idle ones, and its deadline."""
         self._stop()
         self._idle.pop(self, None)
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses bytes that are not HTTP, in JSON; uvicorn would answer in plain text."""
+        """Refuses bytes that are not HTTP with an answer in JSON, in place of uvicorn's plain text."""
         self._close(400, "this is not an HTTP/1.1 request, or its headers are longer than 16 kB.")
 
     def _look(self) -> None:
-        """Updates the state after a request may have begun or ended."""
+        """Updates deadline and idleness if a request has begun or ended."""
         request = None if self.cycle is None or self.cycle.response_complete else self.cycle
-        if request is self._asked:
+        if request is self._request:
             return
         self._stop()
-        self._asked = request
+        self._request = request
         if request is None:
             self._idle[self] = None
         else:
@@ -150,7 +147,7 @@ class Connection(H11Protocol):
             self._deadline = None
 
     def _close(self, status: int, text: str) -> None:
-        """Closes the connection; if a request has begun, tells the client why."""
+        """Closes the connection; if a request has begun, answers it with `status` and `text`."""
         self._stop()
         self._idle.pop(self, None)
         if self._has_begun and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
@@ -167,14 +164,14 @@ class Connection(H11Protocol):
                 h11.EndOfMessage(),
             )
             self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
-            self._rules.note(status)
+            self._rules.count_refusal(status)
         self.transport.close()
 
 
 class LastResort:
-    """Kills this process some seconds after `begin`, unless the `with` block has ended before.
+    """Kills this process some time after `begin`, unless the `with` block has ended before.
 
-    A step of the model cannot be interrupted, and Python waits for threads before it exits.
+    This is needed because a step of the model cannot be interrupted, and Python waits for its thread at the exit.
 
     Args:
       timeout: seconds that the requests in progress have to finish; the process is killed a few seconds later.
@@ -191,20 +188,20 @@ class LastResort:
         self._timer.cancel()
 
     def begin(self) -> None:
-        """Starts the clock; further calls do nothing."""
+        """Starts the timer; further calls do nothing."""
         if self._timer.ident is None:
             self._timer.start()
 
     @staticmethod
     def _end() -> None:
-        logging.error("a step of the model did not end in time: ending without it")
+        logging.error("a step of the model did not end in time: ending the process")
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(1)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which also starts the clock of `LastResort` at the signal that ends it."""
+    """uvicorn's server, which also starts the timer of `LastResort` when a signal stops the server."""
 
     def __init__(self, config: uvicorn.Config, last: LastResort) -> None:
         super().__init__(config)
@@ -220,17 +217,17 @@ class _Server(uvicorn.Server):
 def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greeting: str) -> None:
     """Serves until SIGTERM or Ctrl-C, then finishes the requests in progress and returns.
 
-    Requests that are still in progress `rules.timeout` seconds after the signal are given up.
+    Requests that are still in progress `rules.timeout` seconds after the signal are cancelled.
 
     Args:
       app: the ASGI application.
       opened: the listening socket.
-      rules: the rules of its connections. Fewer connections are allowed if this process may open only a few files.
-      last: the `LastResort`, whose clock starts at the signal.
+      rules: the rules of the connections; `most` is lowered if this process may not open so many files.
+      last: its timer starts at the signal.
       greeting: the text to print once the server handles signals.
 
     Raises:
-      KeyboardInterrupt: it was Ctrl-C that ended the service.
+      KeyboardInterrupt: Ctrl-C stopped the server.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY:
@@ -248,8 +245,8 @@ def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greetin
         timeout_graceful_shutdown=math.ceil(rules.timeout),
     )
     server = _Server(config, last)
-    # uvicorn takes over the signals a little later, and raises them again after its shutdown: until then and from then
-    # on they must neither end the process in the middle of something nor change its exit status.
+    # uvicorn handles signals only from a later moment on, and raises them again after its shutdown. Before and after
+    # that, signals must not end the process or change its exit status.
     former = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         print(greeting, flush=True)

@@ -1,4 +1,4 @@
-"""What operators see of the service: metrics for Prometheus at /metrics, and a log line for each answer."""
+"""Metrics of the service for Prometheus at /metrics, and a log line for each answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prometheus_client import (
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
-# Other paths are counted as `other`, because clients could otherwise create any number of time series.
+# Other paths are counted as `other`; otherwise clients could create any number of time series.
 _PATHS = ("/predict", "/health", "/ready", "/metrics", "/openapi.json")
 _METHODS = ("GET", "POST")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -30,14 +30,14 @@ _NO_ANSWER = 499  # the status that is counted and logged if a client disconnect
 
 
 class Monitor:
-    """The metrics of one service.
+    """The metrics of a service.
 
     Args:
       gauges: {name in `_GAUGES`: function that returns the current value}.
     """
 
     def __init__(self, **gauges: Callable[[], float]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody reads
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # no second series with the time of creation for each metric
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         of: Any = {"namespace": "yt8m", "registry": self._registry}
@@ -52,18 +52,18 @@ class Monitor:
         self._step_began: float | None = None
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Counts an answer."""
+        """Counts an answer of the application; `seconds` is the time from the request's headers to the answer."""
         path = path if path in _PATHS else "other"
         self._requests.labels(method if method in _METHODS else "other", path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Counts a refusal before there was a complete request."""
+        """Counts a refusal of an incomplete request, which the application did not get."""
         self._requests.labels("other", "other", str(status)).inc()
 
     @contextlib.contextmanager
     def step(self, videos: int) -> Iterator[None]:
-        """Counts a step of the model, which runs inside the `with` block."""
+        """Counts a step of the model on this number of videos, which runs inside the `with` block."""
         self._videos.observe(videos)
         self._step_began = time.monotonic()
         try:
@@ -83,14 +83,14 @@ class Monitor:
 
 
 _GAUGES = {
-    "at_work": "Requests in progress, including those given up whose work has not ended.",
+    "at_work": "Requests in progress, including timed-out requests whose work has not ended.",
     "videos_waiting": "Parsed videos that wait for a step of the model.",
-    "parsers_replaced": "Processes that parsed a body, were ended or ended over it, and were replaced.",
+    "parsers_replaced": "Processes that were killed or died while they parsed a body, and were replaced.",
 }
 
 
 class Observed:
-    """An ASGI application whose answers are counted and, if asked for, logged.
+    """An ASGI application that counts the answers of another one, and logs them if `logs` is True.
 
     Args:
       app: the application.
@@ -122,7 +122,7 @@ class Observed:
 
 
 def _log(scope: Message, status: int, seconds: float) -> None:
-    """Logs a line for one answer. The path is logged as the client sent it; it has no control characters."""
+    """Logs a line for one answer, with the path as the client sent it, which has no control characters."""
     path = scope.get("raw_path", b"").decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     client = (scope.get("client") or ("unknown",))[0]

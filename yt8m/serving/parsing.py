@@ -1,8 +1,8 @@
-"""Parses bodies in child processes, because a thread cannot be ended, but a process can.
+"""Parses bodies in child processes, because a process that takes too long can be killed, unlike a thread.
 
-Each child reads questions from its standard input and writes answers to its standard output. A message is JSON and raw
-bytes, in both directions: nothing that a child sends is executed. A child whose request is given up is killed and
-replaced. `python -c "from yt8m.serving import parsing; parsing.main()" SETTINGS` is the child.
+Each child reads bodies from its standard input and writes results to its standard output. A message is JSON and raw
+bytes, in both directions; nothing that a child sends is executed. A child whose request was cancelled is killed and
+replaced. The command of a child is `python -c "from yt8m.serving import parsing; parsing.main()" SETTINGS`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from absl import logging
 from yt8m.errors import RunError
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
 
-_HEAD = struct.Struct("<IQ")  # number of bytes of the JSON, and of the raw bytes
-_MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # address space of a child: base, and per byte of the largest body
+_HEAD = struct.Struct("<IQ")  # the length of the JSON, and that of the raw bytes
+_MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # limit on the bytes of a child's address space: base, and per byte of a body
 _READY = {"ready": True}
 _START = "from yt8m.serving import parsing; parsing.main()"
 
 
 class ParserSettings(NamedTuple):
-    """The settings that the parent sends to a child.
+    """The settings of a child.
 
     Attributes:
       limits: max_videos and max_frames of `BodyLimits`.
-      feature_size: numbers per frame.
+      feature_size: number of values of a frame.
       body_size: limit on the bytes of a body.
     """
 
@@ -67,19 +67,19 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Parses bodies until the parent closes the pipe. Ignores the signals that end the service."""
+    """Runs a child: parses bodies until the parent closes the pipe. Ignores the signals that stop the service."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     settings = ParserSettings(*json.loads(sys.argv[1]))
     most = _MEMORY + _MEMORY_OF_A_BYTE * settings.body_size
-    with contextlib.suppress(ValueError):  # the current limit is lower, or the system has no such limit
+    with contextlib.suppress(ValueError):  # a lower limit is set already, or the system has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
         send(sys.stdout.buffer, _READY)
         while (question := receive(sys.stdin.buffer)) is not None:
             send(sys.stdout.buffer, *_answer(question[0]["kind"], question[1], settings))
     except BrokenPipeError:
-        os._exit(0)  # the service was killed; an ordinary exit would try to write again
+        os._exit(0)  # the service was killed; a normal exit would try to flush the closed pipe
 
 
 def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
@@ -98,10 +98,10 @@ _TOO_MUCH = {"status": 413, "text": "the body needs too much memory to parse."}
 
 
 class _ParserProcess:
-    """One child process. A thread calls `ask`; any thread may call `kill` and `close`.
+    """One child process. Only one thread may call `ask`; any thread may call `kill` and `close`.
 
     Attributes:
-      replaced: how often the process has ended and was started anew.
+      replaced: how often a new process replaced the child.
     """
 
     def __init__(self, settings: ParserSettings) -> None:
@@ -120,7 +120,7 @@ class _ParserProcess:
         )
 
     def ask(self, kind: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-        """The answer for one body. If the process dies while parsing it, a new process replaces it."""
+        """(JSON, raw bytes), the result for one body. If the child dies while parsing, a new process replaces it."""
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
             self._restart()
@@ -144,14 +144,14 @@ class _ParserProcess:
         assert process.stdout is not None
         if not self.has_started():
             if process.wait() < 0:
-                return None  # killed: the request was given up
+                return None  # killed, because the request was cancelled
             logging.error("a process that parses bodies did not start; the lines above say why")
             return {"status": 500, "text": "the service cannot parse bodies; its log says why."}, b""
         send(process.stdin, {"kind": kind}, body)
         return receive(process.stdout)
 
     def has_started(self) -> bool:
-        """Waits until the process is ready for bodies; False if it ended before."""
+        """Waits until the process is ready for bodies; False if it has ended instead."""
         assert self._process.stdout is not None
         self._is_ready = self._is_ready or receive(self._process.stdout) is not None
         return self._is_ready
@@ -161,11 +161,11 @@ class _ParserProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Ends the process at once; `ask` then returns."""
+        """Kills the process, so that a call of `ask` in progress returns."""
         self._process.kill()
 
     def close(self) -> None:
-        """Ends the process for good."""
+        """Kills the process; `ask` does not replace it any more."""
         self._is_closed = True
         self._process.kill()
 
@@ -180,7 +180,7 @@ class _ParserProcess:
 
 
 class _Job:
-    """One body that waits for a child or is in one; `give_up` kills the child if it already has the body."""
+    """A body that waits for a child, or that a child is parsing."""
 
     def __init__(self, kind: str, body: bytes | bytearray) -> None:
         self._kind, self._body = kind, body
@@ -189,7 +189,7 @@ class _Job:
         self._is_given_up = False
 
     def run(self, child: _ParserProcess) -> tuple[dict[str, Any], bytes]:
-        """The child's answer."""
+        """Lets the child parse the body; returns its result, see `_ParserProcess.ask`."""
         with self._lock:
             if self._is_given_up:
                 return _TOO_MUCH, b""
@@ -201,7 +201,7 @@ class _Job:
                 self._child = None
 
     def give_up(self) -> None:
-        """Gives up the request: its answer is no longer wanted."""
+        """Cancels the parsing: kills the child if it has the body."""
         with self._lock:
             self._is_given_up = True
             if self._child is not None:
@@ -209,11 +209,11 @@ class _Job:
 
 
 class Parsers:
-    """A pool of children, each with a thread that waits for it.
+    """A pool of child processes, each with a thread that waits for its results.
 
     Args:
-      settings: the settings of every child.
-      count: number of children; by default one per core, but at least two and at most four.
+      settings: the settings of the children.
+      count: number of children; 0 for one per core, but at least two and at most four.
 
     Raises:
       RunError: the children do not start.
@@ -231,9 +231,9 @@ class Parsers:
             raise RunError("the processes that parse bodies do not start; the lines above say why.")
 
     async def parse(self, kind: str, body: bytes | bytearray) -> Parsed:
-        """The content of a body of this content type.
+        """The content of a body of content type `kind`.
 
-        If the caller is cancelled, this ends only after the child that has the body has ended.
+        If the caller is cancelled, this returns only after the child that has the body was killed.
 
         Raises:
           RefusedError: the body is refused, or the child died while parsing it.
@@ -253,7 +253,7 @@ class Parsers:
         return _unpacked(header, raw)
 
     def _run(self, job: _Job) -> tuple[dict[str, Any], bytes]:
-        child = self._idle.get()  # never empty: there are as many children as threads
+        child = self._idle.get()  # never waits, because there are as many children as threads
         try:
             return job.run(child)
         finally:
@@ -265,7 +265,7 @@ class Parsers:
         return sum(child.replaced for child in self._children)
 
     def are_alive(self) -> bool:
-        """Whether every child is running."""
+        """Whether all children are running."""
         return all(child.is_alive() for child in self._children)
 
     def close(self) -> None:

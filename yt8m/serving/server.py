@@ -1,8 +1,8 @@
-"""`yt8m serve --model=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
+"""`yt8m serve --model=DIR`: serves a model over HTTP. Requests have records or features; answers have named classes.
 
 `app` is the HTTP application, and `connections` the server below it. `parsing` starts child processes, which parse
-request bodies by `bodies`. `service` runs the model, `monitoring` counts requests. The child processes import this
-package too, so `main` imports what they do not need.
+request bodies with `bodies`. `service` runs the model, and `monitoring` counts requests. `_serve` imports most of
+these modules late, because flag errors need none of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def run(config: ServeConfig) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status.
 
     Raises:
-      UsageError: there is no model, or the packages for HTTP are not installed.
+      UsageError: there is no such model, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
@@ -73,5 +73,5 @@ class ServeConfig(options.Checked):
 
     @property
     def body_size(self) -> int:
-        """The limit on the size of a request body, in bytes."""
+        """The limit on the bytes of a request body."""
         return int(self.max_megabytes * 1e6)

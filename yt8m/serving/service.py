@@ -1,6 +1,6 @@
-"""Runs the model on requests. Requests that arrive during one step share the next.
+"""Runs the model on the content of requests. Requests that arrive during a step of the model share the next step.
 
-A `Batcher` gathers the items of concurrent requests into calls, which one thread makes one after another.
+A `Batcher` groups the items of concurrent requests into calls, which one thread makes one after another.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from yt8m.serving.server import ServeConfig
 T = TypeVar("T")
 A = TypeVar("A")
 
-Then = Callable[[Any, Exception | None], None]  # takes the result of a call, or None and its error
+Then = Callable[[Any, Exception | None], None]  # called with (result, None), or with (None, error)
 
 
 class CallThread:
-    """A thread that makes calls in their order and hands the results to the event loop that asked for them.
+    """A thread that makes calls in their order and passes the results to the event loop of the caller.
 
-    An executor does the same by two futures a call, which takes three times as long for a call that is short.
+    An executor would do the same with two futures per call, which triples the time of a short call.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,7 +46,7 @@ class CallThread:
         self._thread.start()
 
     def call(self, compute: Callable[[], Any], then: Then) -> None:
-        """Calls `compute` in the thread, and afterwards `then` in the running event loop, unless that was closed."""
+        """Calls `compute` in the thread, then `then` in the event loop of the caller, unless the loop was closed."""
         loop = asyncio.get_running_loop()
 
         def make() -> None:
@@ -63,10 +63,10 @@ class CallThread:
     def _make_calls(self) -> None:
         while (make := self._calls.get()) is not None:
             make()
-            del make  # and with it the items of the call
+            del make  # frees the items of the call
 
     def close(self) -> None:
-        """Drops the calls that wait, and returns when the current one has ended."""
+        """Drops the calls that wait, and waits for the current call."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()
@@ -75,24 +75,24 @@ class CallThread:
 
 
 class BatchedRequest(asyncio.Future[list[A]], Generic[T, A]):
-    """The items of a request; the result is one answer for each. It cannot be cancelled while a call computes it."""
+    """The items of a request, as a future of one answer per item; cannot be cancelled while a call computes it."""
 
     def __init__(self, items: Sequence[T]) -> None:
         super().__init__()
         self.items, self.is_computed = items, False
 
     def cancel(self, msg: Any = None) -> bool:
-        """Gives up the request if it still waits for a call; says whether it did."""
+        """Cancels the request if it still waits for a call; returns whether it did."""
         return not self.is_computed and super().cancel(msg)
 
 
 class Batcher(Generic[T, A]):
-    """Gathers the items of concurrent requests into calls; a call starts at once, even if it is not full.
+    """Groups the items of concurrent requests into calls. If no call is in progress, a request starts one at once.
 
     Args:
-      compute: returns one answer for each item; called in the thread, one call at a time.
-      most: largest number of items per call; a request with more gets a call of its own.
-      thread: makes the calls.
+      compute: returns one answer for each item; called in the thread.
+      most: largest number of items per call; a request with more items gets a call of its own.
+      thread: makes the calls, one at a time.
     """
 
     def __init__(self, compute: Callable[[list[T]], list[A]], most: int, thread: CallThread) -> None:
@@ -107,7 +107,7 @@ class Batcher(Generic[T, A]):
         return sum(len(request.items) for request in (*self._retried, *self._waiting))
 
     def ask(self, items: Sequence[T]) -> BatchedRequest[T, A]:
-        """A request for the answers to `items`. It ends with an error of `compute` only if these items cause it."""
+        """Requests answers for `items`. The result is an error of `compute` only if these items cause it."""
         request = BatchedRequest[T, A](items)
         self._waiting.append(request)
         if not self._in_call:
@@ -124,7 +124,7 @@ class Batcher(Generic[T, A]):
             self._thread.call(lambda: self._compute(items), self._end)
 
     def _next(self) -> Sequence[BatchedRequest[T, A]]:
-        """Removes and returns the longest-waiting request and as many later ones as fit, without cancelled ones."""
+        """Removes and returns the requests of the next call: the oldest, and as many later ones as fit."""
         while self._retried:
             request = self._retried.popleft()
             if not request.done():
@@ -139,14 +139,14 @@ class Batcher(Generic[T, A]):
         return group
 
     def _end(self, answers: Iterable[A], error: Exception | None) -> None:
-        """Hands out the answers of a call, then starts the next."""
+        """Distributes the answers of a call to its requests, then starts the next call."""
         if error is None:
             remaining_answers = iter(answers)
             for request in self._in_call:
                 request.set_result(list(itertools.islice(remaining_answers, len(request.items))))
         elif len(self._in_call) == 1:
             self._in_call[0].set_exception(error)
-        else:  # one of the requests caused the error: compute each on its own
+        else:  # one of the requests caused the error: each is computed again by a call of its own
             for request in self._in_call:
                 request.is_computed = False
             self._retried.extend(self._in_call)
@@ -162,11 +162,11 @@ class Service:
 
     Attributes:
       config: the flags.
-      limits: those of a body.
+      limits: the limits of a body.
       scorer: the model.
-      monitor: counts what the service does.
-      at_work: number of requests in progress, and of requests that were given up but whose work has not ended.
-      answered: number of requests answered so far, excluding refused ones.
+      monitor: the metrics of the service.
+      at_work: number of requests in progress, including timed-out requests whose work has not ended.
+      answered: number of requests answered so far, without refused ones.
     """
 
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
@@ -185,12 +185,12 @@ class Service:
         )
 
     def close(self) -> None:
-        """Ends the parsers, waits for the current step to end, then stops the model's thread."""
+        """Kills the parsers, waits for the current step of the model, and ends the model's thread."""
         self._parsers.close()
         self._thread.close()
 
     def why_not_ready(self) -> str:
-        """The reason why a new request would wait long or be refused; empty if there is none."""
+        """The reason why a new request would wait long or be refused; empty if it would be answered."""
         if self.at_work >= self.config.max_requests:
             return f"{self.at_work} requests are in progress (--max_requests)."
         if not self._parsers.are_alive():
@@ -200,13 +200,13 @@ class Service:
         return ""
 
     def begin(self, kind: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
-        """Begins the work on a body of this content type; the result is an answer for each video.
+        """Begins the work on a body of content type `kind`; the result is an answer for each video.
 
-        If it is cancelled, it ends only when no thread or child works on the body any more. A light body is parsed at
-        once, because asking a child takes as long as a small model: half a millisecond.
+        A future that is cancelled ends only when no thread or child works on the body any more. A light body is parsed
+        here, because a child would need half a millisecond more, as long as a small model takes.
 
         Raises:
-          RefusedError: the body is refused. If it is not light, the future ends with this error.
+          RefusedError: the body is refused; if it is not light, the future ends with this error instead.
         """
         if not bodies.is_light(kind, body):
             return asyncio.create_task(self._parsed_apart(kind, body))
@@ -219,7 +219,7 @@ class Service:
         except asyncio.CancelledError:
             request.cancel()
             await asyncio.wait({request})
-            request.cancelled() or request.exception()  # reads the exception, since nobody else does
+            request.cancelled() or request.exception()  # marks the exception as retrieved, so asyncio does not log it
             raise
         return request.result()
 
@@ -229,7 +229,7 @@ class Service:
         return self._features.ask(list(zip(parsed.ids, parsed.features, strict=True)))
 
     def content_of(self, answers: Sequence[Answer], top_k: int) -> dict[str, Any]:
-        """The content of an answer of /predict, which is counted here."""
+        """The content of an answer of /predict; counts the answer."""
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 
