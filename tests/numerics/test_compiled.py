@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.numerics.compiled import add_biases, fused, is_worth_it, softplus
+from yt8m.numerics.compiled import add_biases, fused, is_worth_compiling, softplus
 
 WIDE, NARROW = 600, 60
 
@@ -37,16 +37,16 @@ def test_only_wide_tensors_are_worth_it(columns: int, is_compiled: bool) -> None
         tensor = tf.placeholder(tf.float32, [None, columns])
         fused(tf.sigmoid, tensor)
         kinds = {operation.type for operation in graph.get_operations()}
-    assert is_worth_it(tensor) is is_compiled
+    assert is_worth_compiling(tensor) is is_compiled
     assert ("Sigmoid" in kinds) is not is_compiled
 
 
 def test_not_on_a_gpu_nor_where_the_width_is_open() -> None:
     with tf.Graph().as_default():
         with tf.device("/gpu:0"):
-            assert not is_worth_it(tf.placeholder(tf.float32, [None, WIDE]))
-        assert not is_worth_it(tf.placeholder(tf.float32, [None, None]))
-        assert not is_worth_it(tf.placeholder(tf.float32))
+            assert not is_worth_compiling(tf.placeholder(tf.float32, [None, WIDE]))
+        assert not is_worth_compiling(tf.placeholder(tf.float32, [None, None]))
+        assert not is_worth_compiling(tf.placeholder(tf.float32))
 
 
 def test_the_number_of_rows_may_change() -> None:

@@ -1,4 +1,4 @@
-"""Reads from the environment the processes of a cluster, and the role of this process."""
+"""The processes of a cluster and the role of this one, as TF_CONFIG or CLUSTER_SPEC describes them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ClusterConfig:
         return f"{name} ({self.replicas[replica]})"
 
     def check_servers(self, exchange: str) -> None:
-        """Refuses workers that have no way to share what they learn, and parameter servers that nobody uses.
+        """Refuses workers that exchange neither variables nor gradients, and parameter servers without any use.
 
         Args:
           exchange: parameter-servers or all-reduce.
@@ -121,11 +121,11 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConf
 
 
 def is_left_to_the_chief(does: str, command: str) -> bool:
-    """Whether this process of a cluster has nothing to do, because the chief alone does the work; logs which it is.
+    """Whether this process has nothing to do because the chief of the cluster works alone; logs who works.
 
     Args:
-      does: what the chief does, such as `evaluates`.
-      command: the command that uses many processes for this.
+      does: the work of the chief, as a verb, such as `evaluates`.
+      command: the command that divides the same work between many processes, named in the log.
 
     Raises:
       UsageError: for the reasons of `from_environment`.
@@ -188,7 +188,7 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
 
 
 def _usual_task(variable: str) -> Any:
-    """The task of this process if the variable names none: for TF_CONFIG the master, as in the published code."""
+    """The task of a process for which `variable` names none: for TF_CONFIG master 0, as in the published code."""
     if variable != "TF_CONFIG":
         return None
     logging.info("TF_CONFIG names no task: this process is master 0, the chief")
@@ -198,7 +198,9 @@ def _usual_task(variable: str) -> Any:
 def _task(variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]) -> tuple[str, int]:
     """The role of this process, and its index in the role."""
     if not isinstance(task, dict) or "type" not in task:
-        raise UsageError(f"{variable}: task is {_shown(task)}; expected the process' own type and index. {_EXAMPLE}")
+        raise UsageError(
+            f"{variable}: task is {_shown(task)}; expected an object with type and index of this process. {_EXAMPLE}"
+        )
     job, index = task["type"], task.get("index", 0)
     if job not in jobs:
         raise UsageError(_unknown(variable, job, jobs))

@@ -1,8 +1,8 @@
 """Sums over the replicas of a training without parameter servers, by TensorFlow's collective ops.
 
-Each replica has all variables. A step has these collectives, in the same order on every replica: what each replica
-announces (its number of examples, and wishes for the end of the step), the gradients in buckets, and the variables
-that update ops change. Control dependencies keep the order; without them NCCL can mix up two collectives
+Each replica has all variables. A step has these collectives, in the same order on every replica: the announcements of
+the replicas (`Word`: number of examples, whether to stop or save after the step), the gradients in buckets, and the
+variables that update ops change. Control dependencies keep the order; without them NCCL can mix up two collectives
 (github.com/tensorflow/tensorflow/issues/62493).
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 from yt8m.deploy.gradients import GradientsAndVariables
 from yt8m.lazy import tf
 
-_LEADER = "/job:worker/replica:0/task:0"  # the chief brings the replicas together
-_GROUP = 1  # the key of the only group, which has all replicas
+_LEADER = "/job:worker/replica:0/task:0"  # the chief
+_GROUP = 1  # the key of the only group, to which all replicas belong
 _BUCKET_BYTES = 4 << 20
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
@@ -30,7 +30,7 @@ def collective_config() -> tf.ConfigProto:
 
 
 class Round(IntEnum):
-    """The calls of `session.run` that contain collectives. The value of each is its key, the same on all replicas."""
+    """The kinds of calls of `session.run` with collectives. The value is the graph key, the same on all replicas."""
 
     STEP = 1
     GREETING = 2
@@ -46,12 +46,12 @@ class Round(IntEnum):
 
 
 class Word(IntEnum):
-    """The columns of what each replica announces in a step.
+    """The columns of a replica's announcement in a step.
 
-    EXAMPLES: number of its examples; 0 if it has read all its data.
-    STOP: 1 if all should stop after this step because it got a signal, 2 if because a callback wants it.
-    SAVE: 1 if a checkpoint will be saved after this step.
-    WAITED: microseconds that it spent in the collectives of its previous step.
+    EXAMPLES: number of the replica's examples; 0 if it has read all its data.
+    STOP: 1 if all replicas should stop after this step because this one got a signal, 2 because a callback asked, or 0.
+    SAVE: 1 if a checkpoint will be saved after this step, else 0.
+    WAITED: microseconds that the replica spent in the collectives of the step before.
     """
 
     EXAMPLES = 0
@@ -69,8 +69,9 @@ class AllReduce:
       wire: dtype in which gradients are sent and summed, float32 or bfloat16. Variables are always sent bit for bit.
 
     Attributes:
-      announced: int64 [replicas, len(Word)], what each replica announced in this step; None before `announce`.
-      told: int64 [len(Word)] placeholder, what this replica announces; the column of examples is filled in.
+      announced: int64 [replicas, len(Word)], the announcement of each replica in this step; None before `announce`.
+      told: int64 [len(Word)] placeholder, the announcement of this replica but for its EXAMPLES, which the graph adds.
+      examples: int64 scalar, the number of examples of all replicas in this step.
     """
 
     def __init__(self, replica: int, replicas: int, wire: str = "float32") -> None:
@@ -80,7 +81,7 @@ class AllReduce:
         self.announced: Any = None
 
     def announce(self, rows: tf.Tensor) -> None:
-        """Begins a step.
+        """Exchanges the announcements, the first collective of a step.
 
         Args:
           rows: int64 scalar, the number of examples of this replica.
@@ -122,12 +123,12 @@ class AllReduce:
     def keep_common(self, variables: Sequence[tf.Variable], after: Sequence[tf.Operation]) -> tf.Operation:
         """The op that gives `variables` the values that the first replica with examples has.
 
-        On one machine only the update ops of the first tower run. Here those of every replica run, and then the
-        values of one replica count for all. In a step without any example the variables keep their former values.
+        On one machine only the update ops of the first tower run. Here those of every replica run, and then all
+        replicas take the values of one. In a step without any example the variables keep their former values.
 
         Args:
-          variables: those that update ops change.
-          after: the update ops.
+          variables: the variables that update ops change.
+          after: the update ops, which run first.
         """
         if not variables:
             return tf.group(*after)
@@ -161,13 +162,13 @@ class AllReduce:
         return tf.group(*done)
 
     def gather(self, values: tf.Tensor) -> tf.Tensor:
-        """int64 [replicas, ...]: the int64 `values` of each replica, in a chain of collectives of its own."""
+        """int64 [replicas, ...]: the int64 `values` of each replica, for a `Round` that is not a step."""
         return self._gather(_Chain(self), values)
 
     def digests(self, variables: Sequence[tf.Variable]) -> tf.Tensor:
         """int64 [replicas, V], for `Round.CHECK`: a checksum of each variable on each replica.
 
-        A difference in one bit, and an exchange of two values, change the checksum.
+        Any difference in a single bit and any swap of two different values changes the checksum.
         """
         return self.gather(tf.stack([_digest(variable) for variable in variables]))
 
@@ -176,7 +177,7 @@ class AllReduce:
         return tf.reshape(chain.sum(tf.reshape(mine * values, [-1])), [self.replicas, *values.shape])
 
     def reduce(self, vector: tf.Tensor) -> tf.Tensor:
-        """The sum of `vector` over the replicas. The caller keeps the order; see the top of this file."""
+        """The sum of `vector` over the replicas. The caller adds the control dependencies that keep the order."""
         self._instances += 1
         return tf.raw_ops.CollectiveReduceV2(
             input=vector,
@@ -214,7 +215,7 @@ class _Chain:
 
 
 def _buckets(gradients: GradientsAndVariables) -> list[list[int]]:
-    """The places of the gradients that travel together, from the last variable to the first."""
+    """The indices of the gradients that are sent together, from the last variable to the first."""
     buckets: list[list[int]] = []
     size = 0
     for place in reversed(range(len(gradients))):
@@ -266,7 +267,7 @@ def _value(bits: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor
 
 
 def _digest(variable: tf.Variable) -> tf.Tensor:
-    """int64 scalar: the sum of the bits of each value, times odd numbers that depend on the place."""
+    """int64 scalar: the sum over all values of (bits as an integer) x (an odd number that depends on the position)."""
     bits = tf.cast(_as_integers([variable.read_value()]), tf.int64)
     places = tf.range(tf.size(bits, out_type=tf.int64), dtype=tf.int64)
     return tf.reduce_sum(bits * (places * 0x9E3779B1 * 2 + 1))

@@ -21,13 +21,13 @@ _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone", "all_reduce"
 
 @dataclass(frozen=True)
 class DeploymentConfig:
-    """The number of clones, their devices, and this process's place in a cluster (as in slim's model_deploy).
+    """The number of clones, their devices, and the role of this process in a cluster (as in slim's model_deploy).
 
     Attributes:
       num_clones: number of clones (towers) in this process.
       clone_on_cpu: place all clones on CPU:0 rather than clone i on GPU:i.
-      replica_id: which worker of the cluster this is, from 0.
-      num_replicas: how many workers there are; more than one needs parameter servers or `all_reduce`.
+      replica_id: index of this worker in the cluster, from 0.
+      num_replicas: number of workers; more than one needs parameter servers or `all_reduce`.
       num_ps_tasks: number of parameter servers; 0 for a single machine.
       worker_job_name, ps_job_name: the cluster's job names of the workers and of the parameter servers.
       spread_on_cpu: place clone i on CPU:i; `session_config` then makes that many CPU devices.
@@ -164,7 +164,7 @@ def count_gpus() -> int:
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
-    """The deployment on one machine, and a line for the log if it differs from what was asked for.
+    """(the deployment on one machine, a line for the log if towers run on the CPU for lack of GPUs, else None).
 
     Args:
       num_towers: number of towers asked for.
@@ -244,7 +244,7 @@ class Clone(_Fields):
         return copy
 
     def collected(self, collection: str) -> list[Any]:
-        """The items that this clone added to a collection of the graph."""
+        """The items that `model_fn` added to a collection of the graph for this clone."""
         if self.added is not None:
             return list(self.added.get(collection, ()))
         return tf.get_collection(collection, self.scope or None)

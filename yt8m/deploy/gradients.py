@@ -16,8 +16,8 @@ def combine_gradients(
 ) -> list[tuple[Gradient, Any]]:
     """Combines the (gradient, variable) lists of the towers into one list.
 
-    If only some towers have a gradient for a variable, only those are combined. A variable without any gradient is
-    dropped.
+    A variable for which only some towers have a gradient gets the combination of these. A variable without any gradient
+    is dropped.
 
     Args:
       tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.
@@ -101,7 +101,7 @@ def scale(gradient: Gradient, factor: Any) -> Gradient:
 
 
 def values_of(gradient: Gradient) -> tf.Tensor:
-    """The tensor of a dense gradient; the rows of a sparse one."""
+    """The values of a gradient: the tensor itself if it is dense, the rows that are present if it is sparse."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
@@ -162,7 +162,7 @@ def _norms_to_clip(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tens
 
 
 def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
-    """Each gradient times its factor [V]; untouched if all factors are 1, as in most steps."""
+    """Each gradient times its factor from factors [V]; nothing is multiplied if all factors are 1, as in most steps."""
     places = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
     if not places:
         return list(pairs)

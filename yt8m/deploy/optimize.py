@@ -43,22 +43,22 @@ def optimize_clones(
     """The total loss and its gradients: sum over clones of weight_i * objective_i.
 
     If the weights are the clones' shares of a batch, the result is the gradient of one clone on the whole batch.
-    The exception is a loss of a row that depends on other rows (statistics of batch norm): see `across_towers`.
-    If only some clones have a gradient for a variable, those are summed. Variables without any gradient are left out
-    and logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
+    The exception is a row's loss that depends on other rows, through batch norm: see `across_towers`. A variable for
+    which only some clones have a gradient gets the sum of these. Variables without any gradient are left out and
+    logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
 
     Args:
       clones: the clones that `create_clones` made.
       optimizer: a tf.train.Optimizer.
-      regularization_losses: scalars counted once, unweighted, with the first clone. None stands for all of
-        tf.GraphKeys.REGULARIZATION_LOSSES, or for no terms if `objectives` are given.
+      regularization_losses: scalars that are added once, unweighted, to the objective of the first clone. If None, all
+        of tf.GraphKeys.REGULARIZATION_LOSSES, or none if `objectives` are given.
       weights: numbers or scalar tensors, one per clone; 1 / len(clones) by default. A clone of weight 0
         adds nothing, not even a NaN.
       objectives: one per clone. By default the sum of its tf.GraphKeys.LOSSES; summaries of it are then added to
         tf.GraphKeys.SUMMARIES, as in slim.
       variables: gradients are taken with respect to these; all trainable variables by default.
       of_clones: a list to which the weighted (gradient, variable) pairs of each clone are added, unless `jointly`.
-      jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
+      jointly: whether the clones depend on one another (`across_towers`), so that one gradient of the sum is computed.
       **kwargs: further arguments of `optimizer.compute_gradients`.
 
     Returns:
@@ -103,11 +103,11 @@ def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
 
 
 def regularization_terms(clones: Sequence[Clone]) -> tuple[list[tf.Tensor], list[list[tf.Tensor]]]:
-    """Divides tf.GraphKeys.REGULARIZATION_LOSSES into terms that count once and terms that belong to a clone.
+    """Divides tf.GraphKeys.REGULARIZATION_LOSSES into terms that count once and terms that each clone adds.
 
-    If every clone adds its own copy of a term, the term would count once per clone. So each copy belongs to its
-    clone and has the clone's weight; the weights add up to 1, so that N clones equal one. The regulariser of a
-    variable is added when the variable is made, and so by the first clone only.
+    If every clone adds its own copy of a term, unweighted copies would count N times. So each copy gets the weight of
+    its clone; the weights add up to 1, and N clones train like one. The regulariser of a variable is added when the
+    variable is made, so only the first clone adds it, and it counts once.
 
     Returns:
       (terms that count once; for each clone, the terms that count with its weight).
@@ -289,7 +289,7 @@ def _for_gradients(
 
 
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """The gradients, or zeros if the clone has weight 0 in a step.
+    """The same pairs, with zeros for all gradients in a step in which the clone has weight 0.
 
     A conditional is used, not a product: a product would read and write all gradients, and NaN * 0 is NaN.
     """
@@ -329,7 +329,7 @@ def deploy(
     optimizer: Any | None = None,
     summarize_gradients: bool = False,
 ) -> DeployedModel:
-    """Clones `model_fn`, which adds its losses to tf.GraphKeys.LOSSES; with an optimizer, builds a training step too.
+    """Makes clones of `model_fn`, which adds its losses to tf.GraphKeys.LOSSES; with an optimizer, a training step too.
 
     Losses are scaled by 1 / num_clones, all of tf.GraphKeys.REGULARIZATION_LOSSES is counted once, the
     update ops of the first clone run before the gradients are applied, and each step increments the global step. Only

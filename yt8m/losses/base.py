@@ -54,7 +54,7 @@ class BaseLoss(options.Checked, abc.ABC):
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C].
 
-        A subclass may override this with a closed form; here TensorFlow differentiates.
+        Computed by automatic differentiation, unless a subclass overrides it with a closed form.
         """
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
@@ -122,7 +122,7 @@ class ClassLoss(BaseLoss, abc.ABC):
         """The unweighted terms, float32 [B, C], from predictions."""
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The unweighted terms, float32 [B, C], from logits; unless overridden, by the formula for predictions."""
+        """The unweighted terms, float32 [B, C], from logits: `terms(logits, labels)`, unless overridden."""
         return self.terms(logits, labels)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -144,5 +144,5 @@ def _floats(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be computed from the weighted pairs alone: if its own class declares `pairwise_terms`."""
+    """Whether pairs of weight 0 can be left out of the computation: the class of `loss` itself has `pairwise_terms`."""
     return bool(vars(type(loss)).get("pairwise_terms", False))

@@ -1,8 +1,8 @@
 """Losses for data in which videos lack some of their labels: a class without a label may be present all the same.
 
 Source: Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels (2021, arXiv
-2112.07368). Both losses ask more of a label than of other classes: they subtract a margin m from the logit z of a
-label. In the formulas p = sigmoid(z), and P = sigmoid(z - m).
+2112.07368). Both losses subtract a margin m from the logit z of a label, so that labels must score higher. In the
+formulas p = sigmoid(z), and P = sigmoid(z - m).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from yt8m.numerics.compiled import softplus
 class HillLoss(ClassLoss):
     """-(1 - P)^g log P for a label; otherwise (l - p) p^2.
 
-    A class without a label that the model is sure of may be a missing label. So the slope of (l - p) p^2 by the logit
-    falls again for high predictions.
+    A class without a label may be a missing label if the model predicts it with certainty. So the gradient of
+    (l - p) p^2 with respect to the logit falls again for high predictions.
     """
 
     pairwise_terms: ClassVar[bool] = True
 
     hill_lambda: float = option(
-        1.5, "l: a class without a label pulls most where its prediction is near 2 l / 3", minimum=1
+        1.5, "l: the loss of a class without a label is highest where its prediction is 2 l / 3", minimum=1
     )
     hill_margin: float = option(1.0, "m: what is subtracted from the logit of a label")
     hill_gamma: float = option(2.0, "g: the higher, the less a well-predicted label counts", minimum=0)
@@ -47,7 +47,7 @@ class HillLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * (self.hill_lambda - p) * tf.square(p)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives times the weight; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
+        """The derivatives by the logits z times the weight; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = _focal_slopes(logits - self.hill_margin, self.hill_gamma)
         passes = tf.square(p) * q * (2.0 * self.hill_lambda - 3.0 * p)
@@ -86,7 +86,7 @@ class SPLCLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * others
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives times the weight; the choice of the classes that count as labels is not differentiated."""
+        """The derivatives by the logits z times the weight; which classes count as labels is taken as constant."""
         hits = _focal_slopes(logits - self.splc_margin, self.splc_gamma)
         signs = self._signs(tf.sigmoid(logits))
         others = signs * _focal_slopes(signs * logits, self.splc_gamma)
@@ -97,7 +97,7 @@ class SPLCLoss(ClassLoss):
         return tf.where_v2(self._is_added(predictions), 1.0, -1.0)
 
     def _is_added(self, predictions: tf.Tensor) -> tf.Tensor:
-        """bool [B, C]: whether a class counts as a label even if it is none."""
+        """bool [B, C]: whether a class counts as a label although it has none."""
         has_started = random_keys.current_step() >= self.splc_start_step
         return (predictions > self.splc_threshold) & has_started
 

@@ -16,14 +16,15 @@ _ABSENT = -1e30  # the logarithm of the weight of a pair that does not count; fi
 class TwoWayLoss(BaseLoss):
     """The mean over videos plus the mean over classes of softplus(N + P).
 
-    N is a soft maximum of the logits that are no labels, S log sum exp(z / S), and P one of the negative logits of the
-    labels, T log sum exp(-z / T): of a video over its classes, and of a class over the videos of the batch. So each
-    label should rank above the other classes of its video, and above the other videos in its class. Videos and classes
-    without a label are left out. Source: Kobayashi, Two-way Multi-Label Loss (CVPR 2023).
+    N = S log sum exp(z / S) is a soft maximum of the logits z of pairs without a label, and P = T log sum exp(-z / T)
+    one of the negative logits of the labels. For a video the sums run over its classes, for a class over the videos of
+    the batch. So each label should rank above the other classes of its video, and above the other videos of its class.
+    Videos and classes without a label are left out. Source: Kobayashi, Two-way Multi-Label Loss (CVPR 2023).
 
     Label weights multiply the exponentials; a video whose weights are all 0 is left out. Each tower compares the videos
     of its own part of the batch. The loss only depends on differences of logits, so predictions rank classes and videos
-    but are no probabilities. Logits of the probability form are log-odds, with `EPSILON` added inside the logarithms.
+    but are no probabilities. From predictions, logits are computed as log-odds, with `EPSILON` added inside the
+    logarithms.
     """
 
     two_way_positive_temperature: float = option(
@@ -51,7 +52,11 @@ class TwoWayLoss(BaseLoss):
     def _compared(
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, axis: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """softplus(N + P) along an axis, 0 without a label; and the number of lines that have a label, at least 1."""
+        """(softplus(N + P) of each video or class, 0 without a label; the number of those with a label, at least 1).
+
+        Args:
+          axis: 1 to sum over the classes of each video, 0 to sum over the videos of each class.
+        """
         positive, negative = weights * labels, weights * (1.0 - labels)
         highest = _soft_maximum(logits, negative, self.two_way_negative_temperature, axis)
         lowest = _soft_maximum(-logits, positive, self.two_way_positive_temperature, axis)

@@ -130,15 +130,18 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(shares, 1)[:, :, tf.newaxis]
 
 
-def side_by_side(describe_stream: tf.Tensor) -> tf.Tensor:
-    """Maps [B, K, D] to [B, K * D], each cluster scaled to length 1."""
-    clusters = tf.nn.l2_normalize(describe_stream, -1)
-    return tf.reshape(clusters, [-1, describe_stream.shape[1] * describe_stream.shape[2]])
+def side_by_side(clusters: tf.Tensor) -> tf.Tensor:
+    """Maps the vectors of K clusters, [B, K, D], to [B, K * D], each vector scaled to length 1."""
+    return _joined(tf.nn.l2_normalize(clusters, -1))
 
 
-def flatten(describe_stream: tf.Tensor) -> tf.Tensor:
-    """[B, K, D] to [B, K * D]: each cluster scaled to length 1, then the whole vector (Arandjelovic et al. 2016)."""
-    return tf.nn.l2_normalize(side_by_side(describe_stream), -1)
+def _joined(clusters: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(clusters, [-1, clusters.shape[1] * clusters.shape[2]])
+
+
+def flatten(clusters: tf.Tensor) -> tf.Tensor:
+    """`side_by_side`, then the whole vector scaled to length 1 (Arandjelovic et al. 2016)."""
+    return tf.nn.l2_normalize(side_by_side(clusters), -1)
 
 
 def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Start | None = None) -> tf.Tensor:
@@ -154,12 +157,12 @@ def of_stream(size: int, index: int, part: int = 2) -> int:
 
 
 def clusters_of_streams(default: int) -> Any:
-    """The option `*_cluster_size` of models that describe each feature separately; see `of_stream`."""
+    """The declaration of an option `*_cluster_size` of models that pool each feature separately; see `of_stream`."""
     return option(default, "number of clusters of the first feature; the others have half as many", minimum=1)
 
 
 def form_of_hidden_layer() -> Any:
-    """The option `*_relu`."""
+    """The declaration of an option `*_relu`, which several models have."""
     return option(
         None,
         "hidden layer as published: batch norm and relu6; false: biases instead of both; not given: only batch norm",
@@ -171,7 +174,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     """Pools frames (a sample in training, all in evaluation) to a vector; then a hidden layer and a classifier.
 
     Attributes:
-      family: prefix of the fields for its sizes, as in the published flags.
+      family: prefix of the names of the model's own fields, as in the published flags.
     """
 
     family: ClassVar[str]
@@ -188,7 +191,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
         """The pooled vector, [B, F], of inputs [B, T, D] with mask [B, T]."""
 
     def own(self, name: str) -> Any:
-        """The value of the field `name` of the family, such as `netvlad_cluster_size` for `cluster_size`."""
+        """The value of the field `<family>_<name>`, such as `netvlad_cluster_size` for `cluster_size`."""
         return getattr(self, f"{self.family}_{name}")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
@@ -203,7 +206,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
         return self.classify(net, hidden, vocab_size)
 
     def _hidden(self, net: Net, pooled: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """The hidden layer [B, units]; if its form is the published one, so are its initial values."""
+        """The hidden layer [B, units]; if `*_relu` is given, its initial values are the published ones too."""
         relu = self.own("relu")
         batch_norm = self.own("add_batch_norm") and relu is not False
         start = None if relu is None else layers.normal(1 / math.sqrt(self.own("cluster_size")))
@@ -234,7 +237,7 @@ class SoftDbowModel(AggregatedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, for dbof_late_fusion; if empty, as one")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The pooled vector, [B, K] or [B, 2 K] with the maxima; with late fusion, those of the features."""
+        """The pooled vector, [B, K], or [B, 2 K] with the maxima; with late fusion, one for each feature, joined."""
         words = self.dbof_cluster_size
         if not self.dbof_late_fusion:
             return self.bag(net, self.shares(net, inputs, mask, words), int(inputs.shape[-1]), 0)
@@ -285,16 +288,16 @@ class GatedDbofModel(SoftDbowModel):
 
 @dataclass(frozen=True)
 class StreamModel(AggregatedModel, abc.ABC):
-    """Describes rgb and audio separately; every stream after the first has half the clusters."""
+    """Pools each feature (rgb, audio) separately; every feature after the first has half the clusters."""
 
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to pool them separately; if empty, as one")
 
     @abc.abstractmethod
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """The description, [B, F], of one stream [B, T, D] and its assignments [B, T, K]."""
+        """The pooled vector, [B, F], of one feature [B, T, D], given its assignments [B, T, K]."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The descriptions of the streams, concatenated."""
+        """The pooled vectors of the features, concatenated."""
 
         def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
             count = of_stream(self.own("cluster_size"), index)
@@ -369,9 +372,5 @@ class NetFvModel(StreamModel):
         of_variances = centred / tf.square(sigma) - mass
         return tf.concat([flatten(of_means), self._flat_variances(of_variances)], -1)
 
-    def _flat_variances(self, describe_stream: tf.Tensor) -> tf.Tensor:
-        if not self.fv_variances_as_whole:
-            return flatten(describe_stream)
-        return tf.nn.l2_normalize(
-            tf.reshape(describe_stream, [-1, describe_stream.shape[1] * describe_stream.shape[2]]), -1
-        )
+    def _flat_variances(self, clusters: tf.Tensor) -> tf.Tensor:
+        return tf.nn.l2_normalize(_joined(clusters), -1) if self.fv_variances_as_whole else flatten(clusters)

@@ -42,7 +42,7 @@ def attend(
     There is no bias, because it would add the same to the score of every frame and cancel out.
 
     Args:
-      beside: [B, T, F], which the scores depend on too: a_k = softmax_i(w_k [beside_i, x_i]).
+      beside: [B, T, F], further inputs of the scores: a_k = softmax_i(w_k [beside_i, x_i]).
       l2_penalty: weight of the squared weights w_k.
     """
     seen = inputs if beside is None else tf.concat([beside, inputs], 2)
@@ -77,12 +77,12 @@ def positions(time: tf.Tensor, size: int) -> tf.Tensor:
 
 @dataclass(frozen=True)
 class DeepAttentionModel(ClassifiedModel):
-    """Attention on each feature, then dense layers if there are some, then a classifier.
+    """Attention on each feature, then the dense layers `hidden_sizes`, then a classifier.
 
     The dense layers and the dropout are those of PaddlePaddle/models (release/1.4, PaddleCV/video/models).
 
     Attributes:
-      activation: function of the dense layers but the last one, whose function is tanh.
+      activation: activation function of all dense layers but the last, whose activation is tanh.
     """
 
     activation: ClassVar[str] = "tanh"
@@ -185,7 +185,7 @@ class LstmAttentionMaxModel(ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class AttentionPoolingModel(ClassifiedModel):
-    """A learned query for each part of the description: z_q = sum_i softmax_i(q K x_i / sqrt d) V x_i."""
+    """Attention by learned queries, z_q = sum_i softmax_i(q K x_i / sqrt d) V x_i, then a classifier on all z_q."""
 
     attention_queries: int = option(8, "number of attention queries", minimum=1)
     attention_size: int = option(512, "number of features of a key and of a value", minimum=1)
@@ -205,15 +205,15 @@ class Decoder(NamedTuple):
 
     Source: Ridnik et al., ML-Decoder: Scalable and Versatile Classification Head (2021, arXiv 2111.12933), with the
     layers of the authors' code (Alibaba-MIIL/ML_Decoder): queries do not attend to each other. Each of G queries
-    attends over the frames, and each class is a linear function of the output of its group's query. The memory of a
-    video is that of heads x frames x G attention weights, whatever the number of classes.
+    attends over the frames, and the logit of a class is a linear function of the output of its group's query. The
+    largest tensor has heads x frames x G attention weights for each video, whatever the number of classes.
 
     Attributes:
       queries: number of queries, G.
       size: number of features of a query, E.
       heads: number of attention heads; divides `size`.
       feed_forward: units of the feed-forward part.
-      learns_queries: whether the queries are trained; as published they keep their random start.
+      learns_queries: whether the queries are trained; as published they keep their random initial values.
       drop_rate: share of the outputs of attention and feed-forward part that training drops.
     """
 
@@ -227,7 +227,10 @@ class Decoder(NamedTuple):
     def logits(
         self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int, l2_penalty: float = 0.0
     ) -> tf.Tensor:
-        """Logits [B, vocab_size] from frames [B, T, D] with mask [B, T]; `l2_penalty` weighs those of the classes."""
+        """Logits [B, vocab_size] from frames [B, T, D] with mask [B, T].
+
+        `l2_penalty` is the factor of the L2 loss of the weights that map the queries' outputs to logits.
+        """
         with tf.variable_scope("decoder"):
             memory = tf.nn.relu(net.dense(inputs, self.size, "embedding"))
             queries = net.variable(
@@ -271,9 +274,9 @@ class Decoder(NamedTuple):
 def _class_logits(net: Net, outputs: tf.Tensor, vocab_size: int, l2_penalty: float) -> tf.Tensor:
     """w_c h_g(c) + b_c, [B, C], from the outputs h [B, G, E] of the queries.
 
-    The group g(c) of class c is stored, so that a class keeps its query if classes are added, removed or reordered
-    (`graph.restore.ClassMap`); at the start the classes are divided in their order, as published. Weights are sorted by
-    group and multiplied group by group: a [B, C, E] of outputs by class is never stored.
+    The group g(c) of class c is stored in a variable, so that a class keeps its query if classes are added, removed or
+    reordered (`graph.restore.ClassMap`); initially consecutive classes share a group, as published. Weights are sorted
+    by group and multiplied group by group, so that no tensor [B, C, E] with an output for each class is stored.
     """
     queries, size = int(outputs.shape[1]), int(outputs.shape[2])
     weights = net.variable("weights", [size, vocab_size], tf.glorot_normal_initializer(), l2_penalty=l2_penalty)
@@ -298,7 +301,9 @@ class DecoderOptions:
     decoder_queries: int = option(
         0, "queries of a decoder at the end, which groups of classes share; 0: none", minimum=0, maximum=100_000
     )
-    decoder_learns_queries: bool = option(False, "train the decoder's queries; as published they stay as drawn")
+    decoder_learns_queries: bool = option(
+        False, "train the decoder's queries; as published they keep their random initial values"
+    )
     decoder_videos_at_once: int = option(
         8,
         "with decoder_queries: videos of a batch that training computes at a time, and again for their gradient, to "
@@ -307,11 +312,11 @@ class DecoderOptions:
     )
 
     def decoder(self, size: int, heads: int, feed_forward: int, drop_rate: float) -> Decoder:
-        """The decoder, of the model's own sizes."""
+        """A decoder with these options and the given sizes."""
         return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
 
     def decoded(self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """The output from `logits(net, inputs, mask)`, in training by pieces of the batch."""
+        """The output with the logits `logits(net, inputs, mask)`, computed in training for a few videos at a time."""
         if net.is_training and self.decoder_videos_at_once:
             values = by_pieces(logits, net, inputs, mask, self.decoder_videos_at_once)
             values = tf.ensure_shape(values, [None, vocab_size])  # a loop does not tell how many columns it gives
@@ -325,14 +330,14 @@ class DecoderOptions:
 class AttentiveProbeModel(DecoderOptions, BaseModel):
     """A learned query for each class: z_c = sum_i softmax_i(q_c K x_i / sqrt d) V x_i, p_c = sigmoid(w_c z_c + b_c).
 
-    Each x_i is layer-normalised; each head has its own part of q, K, V and w. Two sources are combined. The attentive
+    Each x_i is layer-normalised; each head has its own part of q, K, V and w. This joins two sources. The attentive
     probe of frozen features (Bardes et al. 2024, V-JEPA, arXiv 2404.08471) is such an attention over layer-normalised
     tokens, but with one query for all classes, and with a residual MLP between attention and classifier. A query for
     each class comes from Liu et al. 2021, Query2Label, arXiv 2107.10834, whose queries pass through a transformer
     decoder. Here there is neither MLP nor decoder.
 
-    Memory: a few tensors of heads x frames x classes values for each video. With `decoder_queries` the model is a
-    `Decoder` on these frames instead, whose queries are shared by groups of classes.
+    Memory: a few tensors of heads x frames x classes values for each video. With `decoder_queries` the model is instead
+    a `Decoder` on the layer-normalised frames, in which a group of classes shares a query.
     """
 
     level: ClassVar[str] = "frame"

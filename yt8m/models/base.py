@@ -40,7 +40,7 @@ class BaseModel:
     A model either writes `forward`, with the layers of a `Net`, or `create_model` as a whole.
 
     Attributes:
-      level: "video" for a model of float32 [B, D], "frame" for one of [B, T, D] and `num_frames`.
+      level: "video" if the input of the model is float32 [B, D], "frame" if it is [B, T, D] with `num_frames`.
       input_transform: how the dequantised input is transformed before it is given to the model:
         "l2_normalize" (over the last axis), "reverse_whitening" or "raw".
       takes_mean: whether the model uses only the mean of its frames, so that it may get the mean as a single
@@ -71,7 +71,7 @@ class BaseModel:
         labels: tf.Tensor | None = None,
         **unused: Any,
     ) -> ModelOutput:
-        """Builds the model on one share of a batch; variables are made or reused in the current scope.
+        """Builds the model for one tower's part of a batch; variables are made or reused in the current scope.
 
         Args:
           model_input: float32 [B, D], or [B, T, D] with zeros past num_frames.
@@ -96,9 +96,9 @@ class BaseModel:
 class NormalisedModel(BaseModel):
     """A model with batch normalisation, whose decay can be lowered for short runs.
 
-    The averages start at mean 0 and variance 1. With the published decay, 0.999, the start still weighs 0.999^n
-    after n steps, and a variance of 1 is a thousand times that of scores of length-normalised frames. So
-    an evaluation is only useful after some ten thousand steps of training, or with a smaller decay.
+    The moving averages start at mean 0 and variance 1. With the published decay, 0.999, these initial values still
+    have the weight 0.999^n after n steps, and a variance of 1 is a thousand times that of scores of length-normalised
+    frames. So an evaluation is only useful after some ten thousand steps of training, or with a smaller decay.
     """
 
     batch_norm_decay: float = option(
@@ -129,7 +129,7 @@ class ClassifiedModel(BaseModel):
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Moves the hyper-parameters that the model lacks and its classifier has to `classifier_hyper_parameters`."""
+        """Returns `values`, with those that only the classifier has moved into `classifier_hyper_parameters`."""
         field_names = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
         classifier = get(values.get("video_level_classifier_model", default))
@@ -174,12 +174,12 @@ class ClassifiedModel(BaseModel):
 
 
 def reduce_parts(output: ModelOutput, views: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
-    """Reduces the output [B * parts, C] for `views` parts of each video to one output for each video.
+    """Reduces an output with several rows per video, [B * views, C], to one row per video, [B, C].
 
     Args:
       output: the output to reduce; its side outputs are reduced in the same way.
-      views: number of rows of a video, which are consecutive.
-      reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities if there are none.
+      views: number of rows of each video, which are consecutive.
+      reduce: tf.reduce_mean or tf.reduce_max, applied to the logits, or to the predictions of an output without logits.
     """
 
     def merged(values: tf.Tensor) -> tf.Tensor:

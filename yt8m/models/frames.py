@@ -1,4 +1,7 @@
-"""The frames of a batch: the mask of real frames, the mean, the separate features, and samples."""
+"""Functions of the frames of a batch: mask and mean of the real frames, separate features, samples.
+
+The film of a segment is the whole video from which the segment was cut.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from yt8m.types import ModelOutput
 
 
 class _Origin(NamedTuple):
-    """How `inputs` are computed: see `build_on_demand`."""
+    """The arguments of `build_on_demand`."""
 
     inputs: tf.Tensor
     codes: tf.Tensor
@@ -29,12 +32,12 @@ _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 def build_on_demand(
     inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]
 ) -> AbstractContextManager[None]:
-    """A context in which only the frames of `inputs` that the model picks are computed.
+    """A context in which `pick` computes only the frames of `inputs` that the model picks.
 
     Args:
       inputs: float32 [B, T, D], the input of a model.
-      codes: [B, T, ...], from which they are computed frame by frame.
-      make: function from frame numbers int32 [B, S] to the frames [B, S, D], zeros for padding.
+      codes: [B, T, ...], the stored frames from which `inputs` are computed frame by frame.
+      make: maps frame numbers int32 [B, S] to frames of `inputs`, [B, S, D]; zeros for padding.
     """
     return within(_origin, _Origin(inputs, codes, make))
 
@@ -43,14 +46,14 @@ _film: ContextVar[tf.Tensor | None] = ContextVar("film", default=None)
 
 
 def film_scope(film: tf.Tensor) -> AbstractContextManager[None]:
-    """A context in which `beside_film` takes `film`, float32 [B, D], for the mean of the whole videos."""
+    """A context in which `film`, float32 [B, D], is the mean frame of each whole video; `beside_film` reads it."""
     return within(_film, film)
 
 
 def beside_film(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """[B, T, 2 D]: each real frame of inputs [B, T, D], and the mean of its whole video; zeros for padding.
+    """[B, T, 2 D]: each real frame of inputs [B, T, D], followed by the mean frame of its film; zeros for padding.
 
-    Outside of `film_scope` the inputs are whole videos, so it is their own mean.
+    Outside of `film_scope` the inputs are whole videos, and their own mean frame is used.
     """
     film = _film.get()
     film = mean(inputs, num_frames) if film is None else film
@@ -138,10 +141,13 @@ def sample(
 def in_training(
     net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int, *, scattered: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Picks a sample of frames in training, every frame in evaluation.
+    """A sample of the frames in training, all frames otherwise.
+
+    Args:
+      samples, scattered: see `sample`.
 
     Returns:
-      (frames [B, samples or T, D], float32 mask of the real ones).
+      (frames [B, samples or T, D], float32 mask of the real frames [B, samples or T]).
     """
     if not net.is_training:
         return inputs, mask(inputs, num_frames)
@@ -161,7 +167,7 @@ def evenly_spaced(inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int)
 
 
 def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """Frame numbers, int32 [B, samples], in 0..real-1 for the numbers of real frames [B, 1]."""
+    """Frame numbers, int32 [B, samples], in 0..real-1, given the number of real frames [B, 1]."""
     if is_training:
         return _below(real, samples)
     middles = (2 * tf.range(samples) + 1) * real
@@ -169,7 +175,7 @@ def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
 
 
 def _run(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """Frame numbers, int32 [B, samples], of consecutive frames, none after the last real frame."""
+    """The numbers of consecutive frames, int32 [B, samples]; after the last real frame its number is repeated."""
     steps = tf.range(samples)[tf.newaxis, :]
     if is_training:
         steps += _below(tf.maximum(real - samples, 0) + 1, 1)
@@ -185,7 +191,7 @@ def _below(limits: tf.Tensor, draws: int) -> tf.Tensor:
 
 
 class _SeesFilm:
-    """Comes before the class of a model, and widens its input: the mean of the whole video goes to each frame.
+    """A mixin that appends the mean frame of the film to each frame of a model's input.
 
     A segment model sees five seconds. The first and the seventh entry of the 2019 challenge gave their models the
     context of the whole video too.
@@ -203,7 +209,7 @@ class _SeesFilm:
 
 
 def with_film(model: Any) -> Any:
-    """A copy of `model` that sees, beside each frame, the mean of the video (`film_scope`)."""
+    """A copy of `model` whose input has the mean frame of the film after each frame (`beside_film`)."""
     cls = type(model)
     seeing = copy.copy(model)
     object.__setattr__(seeing, "__class__", type(cls.__name__, (_SeesFilm, cls), {"__module__": cls.__module__}))

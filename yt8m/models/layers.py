@@ -53,7 +53,7 @@ class Net:
     def variable(
         self, name: str, shape: list[int], initializer: Any, *, l2_penalty: float = 0.0, trainable: bool = True
     ) -> tf.Tensor:
-        """A float32 variable, made once and shared by the towers."""
+        """A float32 variable, made by the first tower and reused by the others."""
         made = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
         if l2_penalty:
             self.penalties.append(l2_penalty * tf.nn.l2_loss(made))
@@ -102,10 +102,10 @@ class Net:
         """inputs [..., F] -> [..., units]; starts as `xavier` unless `start` says otherwise.
 
         Args:
-          scope: of the variables, `weights` and `biases`.
+          scope: variable scope of `weights` and `biases`.
           bias: whether there are biases.
-          l2_penalty: weight of the squared weights.
-          l2_biases: whether the biases are penalised as the weights are.
+          l2_penalty: factor of the L2 loss of the weights (half the sum of their squares).
+          l2_biases: whether the L2 loss includes the biases.
           start: makes the initialisers of weights and biases.
         """
         weights_start, biases_start = (start or xavier)()
@@ -124,9 +124,9 @@ class Net:
     ) -> tf.Tensor:
         """Batch normalisation over the last axis (Ioffe and Szegedy 2015), with scale and centre.
 
-        In training the statistics are those of this tower's rows, as in the published code. So N towers train
-        differently from one. With `--sync_batch_norm` (an `across_towers.Exchange`) the statistics are those of
-        the rows of all towers, and N towers train like one.
+        In training the statistics are those of this tower's rows, as in the published code, so a result depends on the
+        number of towers. With `--sync_batch_norm` (an `across_towers.Exchange`) the statistics are those of the rows of
+        all towers, and N towers train like one.
 
         Args:
           inputs: [..., F].

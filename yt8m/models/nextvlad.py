@@ -18,7 +18,7 @@ from yt8m.types import ModelOutput, SideOutput
 @register
 @dataclass(frozen=True)
 class NeXtVladModel(NormalisedModel, ClassifiedModel):
-    """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
+    """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of each expanded frame, weighted by attention."""
 
     # Whether the published gate averages biased variances (`biased` of `Net.batch_norm`), as its other layers do.
     biased_gate: ClassVar[bool] = True
@@ -101,8 +101,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])
         groupwise = tf.reshape(expanded, [-1, pieces, width])
-        describe_stream = aggregation.residuals(net, shares, groupwise, self._start(width))
-        return aggregation.side_by_side(describe_stream)
+        return aggregation.side_by_side(aggregation.residuals(net, shares, groupwise, self._start(width)))
 
     def _width(self, index: int, size: int) -> int:
         """The number of features in one group of stream `index`, which has `size` features."""
@@ -121,10 +120,10 @@ class MixNeXtVladModel(NeXtVladModel):
     """NeXtVLADs whose logits are mixed by w = softmax(FC(BN(mean x))), and which learn from the mixture.
 
     Loss = L(mixture) + sum_e L(branch e) + T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)),
-    where the second of each pair is held constant (Lin et al. 2018, section 3.3, after Lan et al. 2018). The
-    divergence is computed without its constant, the entropy of the mixture. With `cl_both_sides` the last term is
-    that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)): without T^2, and with a
-    gradient for the mixture too.
+    where no gradient flows into the mixture through the last term (Lin et al. 2018, section 3.3, after Lan et al.
+    2018). The divergence is computed without its constant, the entropy of the mixture. With `cl_both_sides` the last
+    term is that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)): without T^2, and
+    with a gradient for the mixture too.
     """
 
     biased_gate: ClassVar[bool] = False

@@ -1,8 +1,8 @@
 """A function of the rows of a batch, computed for a few rows at a time, so that training needs less memory.
 
-What a piece of the batch would keep for its gradient is thrown away, and computed again for the gradient (T. Chen, B.
-Xu, C. Zhang and C. Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016, arXiv 1604.06174). So a step needs
-the memory of one piece, and takes the time of one more forward pass.
+The activations of a piece of the batch are discarded after the forward pass, and computed again for the gradient (T.
+Chen, B. Xu, C. Zhang and C. Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016, arXiv 1604.06174). So a step
+needs the memory of one piece, and takes the time of one more forward pass.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from yt8m.models.layers import Net
 from yt8m.numerics import random_keys
 from yt8m.numerics.compiled import custom_gradient
 
-# (net, inputs [n, T, D], mask [n, T]) -> results [n, C], each row by itself. All layers come from the net.
+# (net, inputs [n, T, D], mask [n, T]) -> results [n, C]. Rows are independent of each other. The net makes all layers.
 Compute = Callable[[Net, Any, Any], Any]
 
 
 def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, size: int) -> tf.Tensor:
-    """`compute(net, inputs, mask)`, [B, C], of `size` rows at a time.
+    """`compute(net, inputs, mask)`, [B, C], computed for `size` rows at a time.
 
     Args:
       compute: the function.
@@ -49,9 +49,13 @@ def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, si
 class _LayersInLoop(Net):
     """Layers that are built inside of a loop. Their variables are made and read outside of it.
 
+    Args:
+      net: makes the variables.
+      values: the values of the variables, if they were read already.
+
     Attributes:
-      values: the values of the variables, in the order in which the layers ask for them.
-      are_trained: which of them are trained.
+      values: the values of the variables that were read here, in the order in which the layers were built.
+      are_trained: for each of these variables, whether it is trained.
     """
 
     def __init__(self, net: Net, values: Iterator[tf.Tensor] | None = None) -> None:
@@ -63,7 +67,7 @@ class _LayersInLoop(Net):
     def variable(
         self, name: str, shape: list[int], initializer: Any, *, l2_penalty: float = 0.0, trainable: bool = True
     ) -> tf.Tensor:
-        """The value of the variable: the next of those that are known, if they are."""
+        """The value of the variable: the next of the `values` that were given, or else one that is read here."""
         if self._known is not None:
             return next(self._known)
         with tf.init_scope():  # leaves the loop
@@ -74,7 +78,7 @@ class _LayersInLoop(Net):
 
 
 class _Pieces(NamedTuple):
-    """The function and its arguments, see `by_pieces`; `seeds(index)` is the scope of the random keys of a piece."""
+    """The arguments of `by_pieces`; `seeds(index)` is the context with the random keys of piece `index`."""
 
     compute: Compute
     inputs: Any
@@ -91,7 +95,10 @@ class _Pieces(NamedTuple):
         return self._joined(write)
 
     def slopes_of_inputs(self, net: Net, values: tuple[tf.Tensor, ...], slopes: tf.Tensor) -> tf.Tensor:
-        """The gradient of the inputs, from that of the results; a step that does not need it does not compute it."""
+        """The gradient [B, T, D] of the inputs, given the gradient `slopes` [B, C] of the results.
+
+        Its loop is separate from that of `slopes_of_values`, so a step that does not use this gradient skips it.
+        """
 
         def write(index: tf.Tensor, array: tf.TensorArray) -> tf.TensorArray:
             rows = self._rows(index, self.inputs)
@@ -103,7 +110,7 @@ class _Pieces(NamedTuple):
     def slopes_of_values(
         self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], slopes: tf.Tensor
     ) -> list[tf.Tensor | None]:
-        """The gradients of the values of the variables, from that of the results; None if one is not trained."""
+        """The gradient of each value, given the gradient `slopes` [B, C] of the results; None if it is not trained."""
 
         def add(index: tf.Tensor, sums: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             reads = [tf.identity(value) for value in values]
@@ -130,7 +137,7 @@ class _Pieces(NamedTuple):
         return self._loop(write, tf.TensorArray(tf.float32, self._count(), infer_shape=False)).concat()
 
     def _loop(self, body: Callable[[tf.Tensor, Any], Any], start: Any) -> Any:
-        """`body(index, state)` for each piece, one after the other; the last state."""
+        """The state after `state = body(index, state)` for each piece in order."""
         count = self._count()
         _, end = tf.while_loop(
             lambda index, _: index < count,
@@ -143,6 +150,6 @@ class _Pieces(NamedTuple):
 
 
 def _gradients(result: tf.Tensor, targets: list[tf.Tensor], slopes: tf.Tensor) -> list[tf.Tensor]:
-    # In pairs: the kernel for a sum of three or more adds them in an order that may change from step to step.
+    # Gradients are added in pairs, since the kernel for three or more addends may change their order between steps.
     pairwise = tf.AggregationMethod.EXPERIMENTAL_TREE
     return tf.gradients(result, targets, slopes, aggregation_method=pairwise, unconnected_gradients="zero")

@@ -1,7 +1,7 @@
-"""The networks of other groups: which of our models each one is, and where its variables lie in ours.
+"""The networks that other groups published: the model of this package for each, and our variable for each of theirs.
 
-The names and layouts were read in the code of the four groups, and are compared with vectors that this code made
-(`tests/models/test_published.py`). Nothing here needs TensorFlow.
+The names and layouts are those in the code of the four groups; `tests/models/test_published.py` compares them with
+outputs of that code. Nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ SOURCES = {
 
 
 class Network(NamedTuple):
-    """A network of a group.
+    """A network that a group published.
 
     Attributes:
-      source: the group that published it, a key of `SOURCES`.
-      published_class: its class there.
-      model: our model.
-      switch: the flag that chooses the network within its class; empty if the class has one network.
-      always: {option: value} that make our model this network. Many of them are not visible in its variables.
-      usual: {option: value} for published flags whose defaults differ from ours, and for what only training needs.
-      transforms: {input transform: the group's code that trains with it}, if its programs have several; no variable
-        shows which. Empty if they have one.
-      renamed: (pattern, replacement) of names without the scope; the first pattern that fits is used.
+      source: the group, a key of `SOURCES`.
+      published_class: the name of the network's class in the group's code.
+      model: the name of our model.
+      switch: the group's flag that chooses the network within its class; empty if the class has one network.
+      always: {option: value} with which our model computes the same as the network. Most of these options cannot be
+        told from the shapes of the variables.
+      usual: {option: value} for published flags whose defaults differ from ours, and for options of training only.
+      transforms: {input transform: the group's program that trains with it} if the group's programs differ in it,
+        since the variables do not show it; otherwise empty.
+      renamed: (regular expression, replacement) of variable names without the scope; the first that matches is used.
     """
 
     source: str
@@ -108,7 +109,7 @@ CANCELLED = ("attention-/biases",)
 
 
 def _of_pooling(family: str, **always: Any) -> dict[str, Any]:
-    """What WILLOW's networks of clusters share."""
+    """The fields of `Network` that all of WILLOW's networks with clusters share."""
     usual = dict({f"{family}_relu": True}, input_batch_norm=True, gating=False, l2_penalty=1e-8)
     return {"always": always, "usual": usual, "renamed": _POOLED}
 
@@ -156,10 +157,11 @@ NETWORKS = (
 
 
 def find(source: str, model: str) -> Network:
-    """The network of a source that our model builds.
+    """The network of a source that our model `model` builds.
 
     Raises:
-      UsageError: there is no such source, or none of its networks is this model; the message lists those it has.
+      UsageError: there is no such source, or the model builds none of its networks; the message lists the models that
+        do.
     """
     if source not in SOURCES:
         raise UsageError(f"--from={source}: expected {' or '.join(SOURCES)}{suggestion(source, SOURCES)}")
@@ -186,15 +188,15 @@ def _class_with_switch(network: Network) -> str:
 
 
 def options(network: Network, values: Mapping[str, Any], *, usual: bool = True) -> dict[str, Any]:
-    """The options of our model: those `values`, and those that make it the network.
+    """The options with which our model computes the same as the network.
 
     Args:
       network: the network.
       values: {option: value} that the user chose.
-      usual: whether options that are not given have the published defaults.
+      usual: whether options that the user did not choose get the published defaults.
 
     Raises:
-      UsageError: an option that is given makes it another network.
+      UsageError: the network never has the value that the user chose.
     """
     for name, value in network.always.items():
         if values.get(name, value) != value:
@@ -206,13 +208,13 @@ def options(network: Network, values: Mapping[str, Any], *, usual: bool = True) 
 
 
 class Variable(NamedTuple):
-    """A variable of a published network, and how its values are moved to ours.
+    """Our variable for one of a published network, and how to convert its value.
 
     Attributes:
-      name: our name for it, without `:0`; empty if our network does without it.
-      drops_axis: whether it has a first axis of length 1, which ours lacks.
-      transposes: whether the axes that are left change places.
-      rows: int [N], which of its rows each row of ours is; None if they are in the same order.
+      name: the name of our variable, without `:0`; empty if our model has no such variable.
+      drops_axis: whether the published variable has a first axis of length 1 that ours lacks.
+      transposes: whether our variable is the transpose of the published one (without that axis).
+      rows: int [N]: row i of our variable is row rows[i] of the published one; None if the order is the same.
     """
 
     name: str
@@ -221,12 +223,12 @@ class Variable(NamedTuple):
     rows: NDArray[np.intp] | None = None
 
     def shape(self, theirs: tuple[int, ...]) -> tuple[int, ...]:
-        """Our shape of a variable of the shape `theirs`."""
+        """The shape of our variable, given the shape of the published one."""
         without_axis = theirs[1:] if self.drops_axis and theirs[:1] == (1,) else theirs
         return without_axis[::-1] if self.transposes else without_axis
 
     def to_ours(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The value in our layout."""
+        """The value of our variable, given that of the published one."""
         moved = np.squeeze(value, 0) if self.drops_axis else value
         moved = moved.T if self.transposes else moved
         return moved if self.rows is None else moved[self.rows]
@@ -234,20 +236,20 @@ class Variable(NamedTuple):
 
 SCOPE = "tower/"  # the scope of all variables; the code of 2017 had none
 
-# The cells of TensorFlow 1.0 and 1.1 called kernel and bias so.
+# In TensorFlow 1.0 and 1.1 recurrent cells named their variables `weights` and `biases`.
 _FORMER_CELLS = re.compile(r"(basic_lstm_cell|gru_cell/gates|gru_cell/candidate)/(weights|biases)$")
 _CELLS = {"weights": "kernel", "biases": "bias"}
 
 
 def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
-    """The variable of this project, and the order of its rows, for each variable of a published network.
+    """Our variable, and the order of its rows, for each variable of a published network.
 
     Args:
       network: the network.
       shapes: the shape of each published variable, by its name without `:0`, with or without the scope `tower`.
 
     Raises:
-      RunError: a variable has other rows than the network's clusters or cells make.
+      RunError: the number of a variable's rows does not fit the number of the network's clusters or cells.
     """
     without_scope = {name.removeprefix(SCOPE): shape for name, shape in shapes.items()}
     by_name = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
@@ -266,7 +268,7 @@ def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
 
 
 def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
-    """The variable of this name without the scope."""
+    """Our variable for the published one with this name (without the scope)."""
     if name in CANCELLED:
         return Variable("")
     branch, own_name = re.fullmatch(r"(branch_\d+/)?(.*)", name, re.DOTALL).groups("")  # type: ignore[union-attr]
@@ -281,7 +283,7 @@ def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
 
 
 def _laid_out(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable:
-    """The variable with its layout: centres are [K, F] here, and a cluster's features stand together."""
+    """Our variable with its layout: here centres are [K, F], and the features of a cluster are adjacent."""
     last = own_name.rpartition("/")[2]
     if last == "cluster_weights2":
         return Variable(ours, drops_axis=True, transposes=True)
@@ -300,9 +302,9 @@ def _matrices_of(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, i
     """The parts of the pooled vector that are matrices, as (features, clusters); empty if no part is a matrix.
 
     Args:
-      branch: scope of one of several networks; empty for a single one.
+      branch: the scope of one network in a mixture, such as `branch_0/`; empty if there is no mixture.
       feature: video or audio; empty for both.
-      shapes: of all variables.
+      shapes: the shapes of all published variables, by name.
     """
     matrices = []
     for stream in [feature] if feature else ["video", "audio"]:
@@ -316,7 +318,10 @@ def _matrices_of(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, i
 
 
 def _by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
-    """The places of our values [K, F] in each part [F, K] of the published vector; None without parts."""
+    """The index in the published vector, whose parts are [F, K], of each value of ours, whose parts are [K, F].
+
+    None if there are no such parts.
+    """
     order, start = [], 0
     for features, clusters in matrices:
         order.append(start + np.arange(features * clusters).reshape(features, clusters).T.ravel())
@@ -325,7 +330,10 @@ def _by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
 
 
 def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
-    """The places of our states, by layer and then by way, in the published state: by way and then by layer."""
+    """The index in the published final state, sorted by direction and then by layer, of each value of ours.
+
+    Ours is sorted by layer and then by direction. None if the variables have no cells of the form expected.
+    """
     biases = re.compile(r"/fw/.*/basic_lstm_cell/bias(es)?$")
     cells = [shape[0] // 4 for name, shape in shapes.items() if shape and biases.search(name)]
     if not cells:

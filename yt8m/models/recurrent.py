@@ -27,10 +27,11 @@ from yt8m.types import ModelOutput
 
 LOOP, CUDNN = "loop", "cudnn"
 
-# drive(k, operand) -> the k-th input of this step + operand times the k-th recurrent weights.
-Drive = Callable[[int, Any], Any]
+# preactivation(k, operand) -> products of the k-th part of the layer with its input at this time step, plus operand
+# times the k-th recurrent weights; [B, units].
+Preactivation = Callable[[int, Any], Any]
 States = tuple[Any, ...]
-Step = Callable[[Drive, States], States]
+Step = Callable[[Preactivation, States], States]
 
 
 def lstm(
@@ -59,49 +60,51 @@ def lstm(
         variables = _variables(net, inputs, cells, 4 * cells, tf.zeros_initializer())
         if not with_memory and runs_cudnn(kernel, mask):
             return cudnn_lstm(inputs, mask, *variables, is_training=net.is_training)
-        driven, weights = _driven(inputs, *variables)
+        products, weights = _input_products(inputs, *variables)
 
-    def step(drive: Drive, states: States) -> States:
+    def step(preactivation: Preactivation, states: States) -> States:
         memory, hidden = states
-        write, fresh, keep, show = tf.split(drive(0, hidden), 4, 1)
+        write, fresh, keep, show = tf.split(preactivation(0, hidden), 4, 1)
         memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
         return memory, tf.sigmoid(show) * tf.tanh(memory)
 
-    kinds = _States(2, kept=2 if with_memory else 1, is_turned=not net.is_training)
-    return _recur(step, [driven], [weights], mask, cells, kinds)
+    layout = _Layout(2, kept=2 if with_memory else 1, is_transposed=not net.is_training)
+    return _recur(step, [products], [weights], mask, cells, layout)
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); arguments and results are those of `lstm`."""
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
-            gates, gate_weights = _driven(inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer()))
+            gates, gate_weights = _input_products(
+                inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer())
+            )
         with tf.variable_scope("candidate"):
-            candidate, candidate_weights = _driven(
+            candidate, candidate_weights = _input_products(
                 inputs, *_variables(net, inputs, cells, cells, tf.zeros_initializer())
             )
 
-    def step(drive: Drive, states: States) -> States:
+    def step(preactivation: Preactivation, states: States) -> States:
         (hidden,) = states
-        reset, keep = tf.split(tf.sigmoid(drive(0, hidden)), 2, 1)
-        fresh = tf.tanh(drive(1, reset * hidden))
+        reset, keep = tf.split(tf.sigmoid(preactivation(0, hidden)), 2, 1)
+        fresh = tf.tanh(preactivation(1, reset * hidden))
         return (keep * hidden + (1.0 - keep) * fresh,)
 
-    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _States(1, kept=1))
+    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _Layout(1, kept=1))
 
 
-class _States(NamedTuple):
-    """The states of a step.
+class _Layout(NamedTuple):
+    """How the states of a layer are kept and multiplied.
 
     Attributes:
-      made: how many there are.
-      kept: how many of the last of them make up the final state.
-      is_turned: whether they are multiplied by weights that were transposed once before the loop.
+      states: number of state tensors [B, cells].
+      kept: the last `kept` of them, concatenated, are the final state of the layer.
+      is_transposed: whether the recurrent weights are transposed once before the loop.
     """
 
-    made: int
+    states: int
     kept: int
-    is_turned: bool = False
+    is_transposed: bool = False
 
 
 Layer = Callable[..., tuple[Any, Any]]
@@ -133,8 +136,8 @@ def both_ways(
     """
     real = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
     forth, forth_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
-    turned = tf.reverse_sequence(inputs, real, seq_axis=1, batch_axis=0)
-    back, back_finals = stack(layer, net, turned, mask, cells, layers, f"{scope}/bw")
+    backwards = tf.reverse_sequence(inputs, real, seq_axis=1, batch_axis=0)
+    back, back_finals = stack(layer, net, backwards, mask, cells, layers, f"{scope}/bw")
     back = tf.reverse_sequence(back, real, seq_axis=1, batch_axis=0)
     finals = [tf.concat(pair, 1) for pair in zip(forth_finals, back_finals, strict=True)]
     return tf.concat([forth, back], 2), finals
@@ -149,25 +152,25 @@ def _variables(
     return kernel, net.variable("bias", [units], bias_initializer)
 
 
-def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(inputs times their part of the kernel, plus bias, [T, B, units]; the rest of the kernel, for the state)."""
+def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """(inputs times their rows of the kernel, plus bias, [T, B, units]; the rows for the recurrent state)."""
     features = int(inputs.shape[-1])
     return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
 
 
 def _recur(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, kinds: _States
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, layout: _Layout
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs `step` over time; the last state is the output.
+    """Runs `step` over time; returns the last state tensor at every time, and the final state.
 
-    The gradient goes through the loop with the weights held constant. The gradient of the inputs equals that
-    of the products, so the gradient of the weights is one product: operands^T times that gradient.
+    The loop is differentiated with constant weights. Inputs and recurrent products are added, so both have the same
+    gradient. The gradient of the weights is therefore one product after the loop: operands^T times that gradient.
     """
     count, computed_in = len(inputs), precision.current()
 
     def run(*arguments: tf.Tensor) -> Any:
         own_inputs, fixed = arguments[:count], arguments[count:]
-        outputs, final, operands = _loop(step, own_inputs, fixed, mask, cells, kinds)
+        outputs, final, operands = _loop(step, own_inputs, fixed, mask, cells, layout)
 
         def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
             of_inputs = tf.gradients([outputs, final], own_inputs, slopes)
@@ -187,39 +190,39 @@ def _rows(values: tf.Tensor) -> tf.Tensor:
 
 
 def _loop(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, kinds: _States
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, layout: _Layout
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """(outputs [T, B, H], final state [B, H * kept], operands of each product [T, B, .])."""
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
     reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
     turn, multiply = (
-        (tf.transpose, precision.few_rows_in_loop) if kinds.is_turned else (tf.identity, precision.few_rows)
+        (tf.transpose, precision.few_rows_in_loop) if layout.is_transposed else (tf.identity, precision.few_rows)
     )
     constant = [tf.stop_gradient(precision.rounded(turn(values))) for values in weights]
 
     def body(time: tf.Tensor, states: States, written: States) -> Any:
         operands: list[tf.Tensor] = []
 
-        def drive(index: int, operand: tf.Tensor) -> tf.Tensor:
+        def preactivation(index: int, operand: tf.Tensor) -> tf.Tensor:
             operands.append(operand)
             return reads[index].read(time) + multiply(operand, constant[index])
 
         real = reads[-1].read(time)
-        moved = [real * new + (1.0 - real) * old for new, old in zip(step(drive, states), states, strict=True)]
+        moved = [real * new + (1.0 - real) * old for new, old in zip(step(preactivation, states), states, strict=True)]
         values = (moved[-1], *operands)
         return time + 1, tuple(moved), tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
-    start = tuple(tf.zeros([rows, cells]) for _ in range(kinds.made))
+    start = tuple(tf.zeros([rows, cells]) for _ in range(layout.states))
     empty = tuple(tf.TensorArray(tf.float32, times) for _ in range(1 + len(weights)))
     _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, start, empty))
     outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
-    return outputs, tf.concat(final[-kinds.kept :], 1), operands
+    return outputs, tf.concat(final[-layout.kept :], 1), operands
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
-    """Whether `kernel` asks for cuDNN's kernel and the op of `tensor` is on a GPU that supports it.
+    """Whether `kernel` is "cudnn" and the device of the op of `tensor` is a GPU that supports cuDNN.
 
-    If cuDNN is requested but not available, this is logged once per process.
+    If cuDNN's kernel is requested but cannot run, this is logged once per process.
     """
     if kernel != CUDNN:
         return False
@@ -289,15 +292,15 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     the same order of the parts (`_standardize_cudnn_weights`).
     """
     features = int(kernel.shape[0]) - int(bias.shape[0]) // 4
-    matrices = _in_its_order(tf.transpose(kernel))
-    write, keep, fresh, show = _in_its_order(bias)
+    matrices = _in_cudnn_order(tf.transpose(kernel))
+    write, keep, fresh, show = _in_cudnn_order(bias)
     of_input = [tf.reshape(matrix[:, :features], [-1]) for matrix in matrices]
     of_state = [tf.reshape(matrix[:, features:], [-1]) for matrix in matrices]
     biases = [write, keep + 1.0, fresh, show, tf.zeros_like(bias)]
     return tf.concat([*of_input, *of_state, *biases], 0)
 
 
-def _in_its_order(gates: tf.Tensor) -> list[tf.Tensor]:
+def _in_cudnn_order(gates: tf.Tensor) -> list[tf.Tensor]:
     """Splits our gates along the first axis and returns them in the order of cuDNN."""
     write, fresh, keep, show = tf.split(gates, 4, 0)
     return [write, keep, fresh, show]
@@ -308,7 +311,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
     """A classifier on the state after the last real frame.
 
     Attributes:
-      family: prefix of the fields of its layers, as in the published flags.
+      family: prefix of the names of the model's own fields, as in the published flags.
     """
 
     family: ClassVar[str]
@@ -349,7 +352,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
         return self.classify(net, tf.concat(states, 1) if self.all_layers else states[-1], vocab_size)
 
     def _read(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """(the frames that are read, the number of real ones): a sample in training, else all.
+        """(the frames that are read, the number of real ones [B]): a sample in training, else all frames.
 
         A model that was trained on single frames reads as many evenly spaced ones in evaluation, because its final
         state depends on how many steps there were.

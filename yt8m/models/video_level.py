@@ -1,4 +1,4 @@
-"""Models of one vector per video. They are also the classifiers at the end of frame-level models.
+"""Models whose input is one vector per video. They also serve as classifiers at the end of frame-level models.
 
 Logistic regression, mixtures of experts, gated mixtures, chains of mixtures and residual blocks.
 """
@@ -102,11 +102,11 @@ class MoeModel(NormalisedModel):
     moe_low_rank_gating: int = option(
         -1, "rank of the matrix W_g that chooses among the experts, as published; -1 or 0: full rank", minimum=-1
     )
-    moe_prob_gating: bool = option(False, "gate the predictions")
+    moe_prob_gating: bool = option(False, "multiply each prediction by a gate in 0..1")
     moe_prob_gating_input: str = option(
-        "prob", "input of these gates: the predictions, or the video's features", choices=("prob", "input")
+        "prob", "input of the gates of the predictions: the predictions, or the features", choices=("prob", "input")
     )
-    prob_gating_rank: int = option(0, "rank of the matrix of these gates; 0: full rank", minimum=0)
+    prob_gating_rank: int = option(0, "rank of the matrix of the gates of the predictions; 0: full rank", minimum=0)
     gating_remove_diag: bool = option(False, "leave each class out of the input of its own gate")
 
     def validate(self) -> None:
@@ -149,7 +149,7 @@ class MoeModel(NormalisedModel):
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
 
     def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
-        """W x before batch normalisation, [B, classes]; `seen` is x, the input of the gates, [B, F]."""
+        """The gates before batch normalisation and sigmoid, W x, [B, classes]; `seen` is their input x, [B, F]."""
         features, rank = int(seen.shape[-1]), self.prob_gating_rank
         if rank < 1:
             weights = net.normal_weights("weights", features, classes)
@@ -168,13 +168,13 @@ class MoeModel(NormalisedModel):
 class GatedMoeModel(MoeModel):
     """A MoeModel whose classes gate each other: p' = p * sigmoid(BN(W p)) (Miech et al. 2017, section 3.3)."""
 
-    moe_prob_gating: bool = option(True, "gate the predictions")
+    moe_prob_gating: bool = option(True, "multiply each prediction by a gate in 0..1")
 
 
 @register
 @dataclass(frozen=True)
 class DeepCombineChainModel(BaseModel):
-    """Mixtures in a chain, each on the input and the predictions of those before it (Wang et al. 2017).
+    """A chain of mixtures of experts; each gets the input and what the former ones predict (Wang et al. 2017).
 
     For l = 1..L: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l, r_l]; p = MoE(s_L+1). The loss is
     L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
@@ -209,7 +209,7 @@ class DeepCombineChainModel(BaseModel):
 @register
 @dataclass(frozen=True)
 class ResidualMlpModel(NormalisedModel, ClassifiedModel):
-    """h = relu(BN(W x)), blocks h + W2 dropout(relu(BN(W1 h))) (after He et al. 2016), a classifier."""
+    """h = relu(BN(W x)), then blocks h + W2 dropout(relu(BN(W1 h))) (after He et al. 2016), then a classifier."""
 
     level: ClassVar[str] = "video"
 

@@ -63,16 +63,19 @@ class Exchange:
         """The function `gathered` for tower `index`."""
         if tf.get_default_graph() is not self._graph:
             raise ValueError(
-                "values are gathered over the towers (by batch norm, most likely) inside of a tf.cond, a "
-                "tf.while_loop or a function, where no other tower can be seen; call it outside of that, or "
-                "train without --sync_batch_norm"
+                "the model gathers the values of all towers (most likely in batch norm) inside of a tf.cond, a "
+                "tf.while_loop or a function, where the tensors of other towers cannot be read; call batch norm "
+                "outside of it, or train without --sync_batch_norm"
             )
         stack = tf.raw_ops.Pack(values=[value] * len(self._asked), axis=0, name="of_all_towers")
         self._asked[index].append((stack, value))
         return stack
 
     def connect(self) -> bool:
-        """Connects every tower to the values of the others, after all are built; returns whether any asked for values.
+        """Connects every tower to the values of the others, after all towers are built.
+
+        Returns:
+          Whether the towers called `gathered` at all.
 
         Raises:
           ValueError: the towers did not make the same calls of `gathered` in the same order.

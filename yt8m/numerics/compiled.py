@@ -1,4 +1,4 @@
-"""Operations that cost little: compiled by XLA to one pass over memory, or with a gradient in closed form.
+"""Fast operations: XLA compiles them to one pass over memory, or their gradient has a closed form.
 
 `custom_gradient` does what `tf.custom_gradient` does, except that graphs can be freed. `tf.custom_gradient` registers a
 function for each call, for the whole process. That function keeps its graph in memory forever, so that a process that
@@ -14,7 +14,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 
-# Below this number of columns a pass costs less than its compilation.
+# Below this number of columns compilation takes longer than it saves.
 _LEAST_COLUMNS = 512
 
 
@@ -33,7 +33,7 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
       *tensors: its arguments, the first of them [B, C]; None is passed on as None. If the first one is a sum of
           `add_biases`, it is computed in the same pass.
     """
-    if not is_worth_it(tensors[0]):
+    if not is_worth_compiling(tensors[0]):
         return function(*tensors)
     if addends := getattr(tensors[0].graph, _SUMS, {}).get(tensors[0].name):
         return fused(
@@ -53,7 +53,7 @@ def is_on_gpu(tensor: tf.Tensor) -> bool:
     return bool(tf.DeviceSpec.from_string(tensor.device).device_type == "GPU")
 
 
-def is_worth_it(tensor: tf.Tensor) -> bool:
+def is_worth_compiling(tensor: tf.Tensor) -> bool:
     """Whether compiling operations on `tensor` saves time."""
     columns = tensor.shape[-1] if tensor.shape.rank else None
     if columns is None or int(columns) < _LEAST_COLUMNS or not tf.test.is_built_with_xla():
@@ -68,8 +68,9 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
     """Returns a function of tensors with the results of `function` and the gradient that `function` returns.
 
     Args:
-      function: maps tensors to (result, gradient). The result is a tensor or a tuple of tensors. The gradient is a
-          function from the slopes of the results to the slopes of the arguments. `function` uses only its arguments.
+      function: maps tensors to (result, gradient function). The result is a tensor or a tuple of tensors. The gradient
+          function maps the gradients with respect to the results to those with respect to the arguments. `function`
+          reads no tensors but its arguments.
     """
 
     def call(*arguments: tf.Tensor) -> Any:
@@ -89,7 +90,7 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
 
 @functools.cache
 def _registered() -> str:
-    """Registers the one gradient function of all these calls with TensorFlow; returns its name."""
+    """Registers with TensorFlow the gradient function that all calls of `custom_gradient` share; returns its name."""
     name = "Yt8mCustomGradient"
     tf.RegisterGradient(name)(_gradient)
     return name
@@ -109,8 +110,9 @@ _SUMS = "_yt8m_sums"  # attribute of a graph: {name of a result of `add_biases`:
 def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """products [..., U] + biases [U], both float32.
 
-    For a matrix of products that were cast from bfloat16, a step of training need not compute this sum: `fused` casts
-    and adds in its own pass, and the gradient, which has the same bits, does without the shape of the cast products.
+    If `products` are a matrix that was cast from bfloat16, a training step need not compute this sum as an operation of
+    its own: `fused` casts and adds in its compiled pass. The gradient is the same bit for bit, but does not read the
+    cast products, not even their shape.
     """
     rounded = products.op.inputs[0] if products.op.type == "Cast" else products
     if rounded.dtype != tf.bfloat16 or rounded.shape.rank != 2:

@@ -10,15 +10,15 @@ _ERRORS_ONLY = 3  # onnxruntime's log level
 
 
 def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool = False) -> Any:
-    """A session of onnxruntime.
+    """Opens a session of onnxruntime.
 
     Args:
       model: a local path, or the content of a file.
-      path: the path of the file, for messages.
-      purpose: what needs onnxruntime, for messages.
-      cpu_only: whether the model runs on the CPU even if this onnxruntime can use a GPU. Its idle threads then sleep.
-        If they spun, they would take the cores from what reads and answers requests: a service took twice as much CPU
-        time. A deep network alone takes up to a third longer without spinning, so extractors let their threads spin.
+      path: the path that error messages name.
+      purpose: what needs onnxruntime; the error message of a missing onnxruntime names it.
+      cpu_only: whether the model runs on the CPU even if onnxruntime can use a GPU. Idle threads then sleep instead of
+        spinning: with spinning threads a service took twice as much CPU time, because its other threads had to wait
+        for cores. A deep network alone takes up to a third longer without spinning, so extractors let threads spin.
 
     Raises:
       UsageError: onnxruntime is not installed, or cannot load the file.

@@ -1,4 +1,4 @@
-"""The precision of matrix products: float32, or bfloat16 or float16 if a tower asks for it.
+"""The precision of matrix products: float32, bfloat16 or float16.
 
 Only products change. Their operands are rounded to 8 or 11 significant bits, their results come back as
 float32, and so do the gradients, whose products are rounded in the same way. Weights, batch statistics, losses,
@@ -39,7 +39,10 @@ class _Operand(NamedTuple):
 
 
 def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """float32 `tf.matmul`, for which a batch dimension of 1 is repeated; float16 operands are used unscaled."""
+    """The float32 result of a `tf.matmul` of operands that are scaled and rounded to float16.
+
+    Batch dimensions of length 1 are broadcast. An operand that is float16 already is not scaled.
+    """
 
     def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
         a, b = _operand(left), _operand(right)
@@ -56,7 +59,7 @@ def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, tran
 
 
 def _summed_as(operand: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    """The gradient of `operand`, summed over the batch dimensions in which it was repeated."""
+    """The gradient of `operand`, summed over the batch dimensions in which `operand` was broadcast."""
     axes = [axis for axis, size in enumerate(operand.shape[:-2]) if size == 1]
     return tf.reduce_sum(gradient, axes, keepdims=True) if axes else gradient
 
@@ -72,7 +75,7 @@ def _operand(tensor: tf.Tensor) -> _Operand:
 
 
 def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """The float32 product. If a sum has more terms than `_MANY`, `a` is scaled down so that it cannot overflow."""
+    """The float32 product. If a sum has more than `_MANY` terms, `a` is scaled down so that the sum cannot overflow."""
     terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
     room = tf.maximum(terms / _MANY, 1.0)
     values = a.values / tf.cast(room, tf.float16)
@@ -110,7 +113,7 @@ def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, tran
 
 
 def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[B, F] times [F, U], for few rows, such as one per video of a batch.
+    """inputs [B, F] times weights [F, U], faster than `matmul` if B is small, such as one row per video of a batch.
 
     Let W be the weights and g the gradient of the result. In a plain product the gradient of `inputs` is g W^T, for
     which the CPU kernels copy all of W into another layout. In the form used here it is (W g^T)^T, which is up to four
@@ -119,13 +122,14 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 
 
-def few_rows_in_loop(inputs: tf.Tensor, turned: tf.Tensor) -> tf.Tensor:
-    """[B, F] times [F, U], whose transpose [U, F] was made once before a loop, `rounded`; see `few_rows`.
+def few_rows_in_loop(inputs: tf.Tensor, transposed: tf.Tensor) -> tf.Tensor:
+    """`few_rows` for a loop: inputs [B, F] times weights [F, U], given as their transpose [U, F].
 
-    For the 1,024 x 4,096 weights of an LSTM and 32 rows, the CPU kernels take an eighth less time than in the form of
-    `few_rows`, with the same result to the last bit; for those of a GRU they do not.
+    The caller transposes the weights and rounds them (`rounded`) once before the loop. For the 1,024 x 4,096 weights of
+    an LSTM and 32 rows, the CPU kernels take an eighth less time than in `few_rows`, with the same result bit for bit;
+    for the weights of a GRU they take as long.
     """
-    return tf.cast(tf.transpose(matmul(turned, inputs, transpose_b=True)), inputs.dtype)
+    return tf.cast(tf.transpose(matmul(transposed, inputs, transpose_b=True)), inputs.dtype)
 
 
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -1,7 +1,8 @@
-"""Random numbers that a restored run repeats: stateless ops keyed by seed, step, tower and place in the model.
+"""Random numbers that a restored run repeats: stateless ops keyed by seed, step, tower and the op's position.
 
 Stateful random ops keep a counter that no checkpoint holds, so a resumed run would draw other numbers.
-The engine opens `scope` for each tower; a model calls `next_seed()` for each random op that it makes.
+The engine opens `scope` for each tower; a model calls `next_seed()` for each random op that it makes. The position of
+an op is the number of calls of `next_seed()` before it.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ PieceScopes = Callable[["tf.Tensor"], AbstractContextManager[None]]
 
 
 def piece_scopes() -> PieceScopes:
-    """A function from the number of a piece of the batch, int32 scalar, to a context with random keys of its own.
+    """Returns a function that maps the index of a piece of the batch, int32 scalar, to a context for that piece.
 
-    A piece that is computed twice gets the same keys twice.
+    Random keys in the context differ from those of the other pieces. A piece that is computed twice gets the same keys
+    both times.
     """
     current = _innermost()
     first = next(current.places) << 20

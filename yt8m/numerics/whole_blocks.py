@@ -1,9 +1,9 @@
 """Scores of a class that do not depend on the number and the order of the other classes, not even in their last bit.
 
-The kernels of the CPU compute products and exponentials in blocks of up to 16 values, and the values after the last
-whole block by other instructions, which round differently. So the last bit of a class's score depends on its place.
-Within `scope`, arrays are extended to whole blocks, and what was added is cut off again. Variables are extended once,
-when they have their values: call `fill` then. This is for inference, not for training, evaluation or exports.
+The CPU kernels compute products and exponentials in blocks of up to 16 values, and the values after the last whole
+block by other instructions, which round differently. So the last bit of a class's score depends on the index of the
+class. Within `scope`, arrays are padded to whole blocks, and the padding is cut off the results. Variables are padded
+only once: call `fill` after they were restored. Use this for inference only, not for training, evaluation or exports.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from yt8m.numerics import within
 BLOCK = 16
 
 _is_on: ContextVar[bool] = ContextVar("whole_blocks", default=False)
-# The names of a graph's ops and tensors, because these themselves would keep the graph in memory: ops that extend
-# variables, and arrays of whole blocks by what was cut from them.
+# For each graph, the ops that pad its variables, and {cut tensor: padded tensor}. All are kept by name, because the ops
+# and tensors themselves would keep their graph in memory.
 _fills: weakref.WeakKeyDictionary[tf.Graph, list[str]] = weakref.WeakKeyDictionary()
 _wholes: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 def scope(is_on: bool = True) -> AbstractContextManager[None]:
-    """A context in which arrays are extended to whole blocks."""
+    """A context in which arrays are padded to whole blocks."""
     return within(_is_on, is_on)
 
 
 def extend_columns(values: tf.Tensor) -> tf.Tensor:
-    """Weights [..., U] with as many columns of zeros as the last block lacks, if the scope is on."""
+    """Weights [..., U], padded inside `scope` with columns of zeros to a multiple of `BLOCK`; unchanged outside."""
     missing = -int(values.shape[-1]) % BLOCK
     if not _is_on.get() or not missing:
         return values
@@ -45,12 +45,12 @@ def extend_columns(values: tf.Tensor) -> tf.Tensor:
 
 
 def fill(session: tf.Session) -> None:
-    """Extends the variables of the session's graph, which have their values."""
+    """Computes the padded copies of the variables of the session's graph. Call this after the variables have values."""
     session.run(_fills.get(session.graph, []))
 
 
 def cut(values: tf.Tensor, columns: int) -> tf.Tensor:
-    """The first columns of values [..., U]."""
+    """The first `columns` columns of values [..., U]: `values` without their padding."""
     remaining = values if values.shape[-1] == columns else values[..., :columns]
     if _is_on.get():
         _wholes.setdefault(remaining.graph, {})[remaining.name] = values.name
@@ -58,21 +58,24 @@ def cut(values: tf.Tensor, columns: int) -> tf.Tensor:
 
 
 def uncut(values: tf.Tensor) -> tf.Tensor:
-    """The array [..., U] whose first columns are `values`, where those were cut; else `values`.
+    """The padded tensor that `cut` turned into `values`; `values` itself if nothing was cut.
 
-    Whoever fetches it cuts it without a copy.
+    Fetch this rather than `values`: NumPy drops the padding without a copy.
     """
     name = _wholes.get(values.graph, {}).get(values.name)
     return values if name is None else values.graph.get_tensor_by_name(name)
 
 
 def extended(count: tf.Tensor) -> tf.Tensor:
-    """int32 scalar: the number of columns with those that the last block lacks, if the scope is on."""
+    """int32 scalar: a number of columns, rounded up inside `scope` to a multiple of `BLOCK`; unchanged outside."""
     return count + tf.math.floormod(-count, BLOCK) if _is_on.get() else count
 
 
 def apply_to_rows(function: Callable[..., tf.Tensor], *arrays: tf.Tensor) -> tf.Tensor:
-    """`function` of arrays [N, ...], which treats each row by itself."""
+    """`function(*arrays)` for arrays [N, ...], which are padded to whole blocks of rows inside `scope`.
+
+    Each row of the result must depend only on the same row of the arrays.
+    """
     if not _is_on.get():
         return function(*arrays)
     rows = tf.shape(arrays[0])[0]

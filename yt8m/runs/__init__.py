@@ -1,1 +1,1 @@
-"""Trained runs as they lie in their folders: opened once, their checkpoints chosen, their classes searched."""
+"""Trained runs: opens their folders, chooses checkpoints, unpacks archives, searches classes."""

@@ -24,7 +24,7 @@ _MOST_LINKS = 40  # Linux follows at most this many links
 
 
 class _Metered:
-    """A stream that raises after more bytes than allowed, so that no header can make it fill memory or disk."""
+    """A stream that raises if more bytes are read than `allow` permits, so that no header can fill memory or disk."""
 
     def __init__(self, file: gzip.GzipFile, source: str) -> None:
         self._file, self._source, self._left = file, source, 0
@@ -216,7 +216,7 @@ def _is_same(path: str, other: str) -> bool:
 
 
 def _add(archive: tarfile.TarFile, path: str, name: str) -> None:
-    """Adds a file under fixed owner, mode and time."""
+    """Adds a file with a fixed owner, mode and time."""
     member = tarfile.TarInfo(name)
     member.size = storage.size(path)
     with storage.open_read(path) as content:

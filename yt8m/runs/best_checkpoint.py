@@ -38,15 +38,15 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
 def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[str, Any]) -> None:
     """Copies `checkpoint` to `train_dir`/best, in place of the one that is kept there.
 
-    The folder holds a whole checkpoint at every moment: the files of the new one are added, then the note (best.json)
-    names it, then the files of the former one are removed. A copy that was interrupted is repeated by the next call.
-    Files that are no checkpoint's stay, such as those of an evaluation of this folder.
+    The folder holds a complete checkpoint at every moment: first the files of the new one are added, then the note
+    (best.json) names it, then the files of the former one are removed. The next call repeats an interrupted copy. Other
+    files, such as those of an evaluation of this folder, stay.
 
     Args:
       train_dir: the run's folder.
       checkpoint: a path prefix.
       step: its global step.
-      figures: what else the note says about it.
+      figures: further entries of the note, such as {"gap": 0.83}.
 
     Raises:
       NotFoundError: training has deleted the checkpoint meanwhile.
@@ -70,7 +70,7 @@ def best_step(folder: str, steps: Sequence[int]) -> int:
 
 
 def _number_in_note(folder: str, key: str) -> float:
-    """A number in the note of best/; -1 if it is not there, or the note cannot be read."""
+    """The number under `key` in the note of best/; -1 if there is none, or the note cannot be read."""
     try:
         return float(storage.read_json(storage.join(folder, BEST_NOTE))[key])
     except (RunError, ValueError, KeyError, TypeError):

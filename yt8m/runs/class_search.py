@@ -64,10 +64,10 @@ def _of_run(folder: str) -> Vocabulary:
 
 
 def search(text: str, names: Vocabulary) -> list[int]:
-    """The classes that match, best match first; equal matches by descending number of videos.
+    """The indices of the classes that match, best match first; equal matches by descending number of videos.
 
-    From best to worst: `text` is the number of the class; equals its name; begins the name; begins a word of the name;
-    occurs in the name; occurs in the name of the vertical. Case is ignored.
+    From best to worst: `text` is the index of the class; equals its name; begins the name; begins a word of the name;
+    occurs in the name; occurs in the name of its vertical. Case is ignored.
     """
     wanted = " ".join(text.casefold().split())
     ranks = {index: _rank(wanted, index, names) for index in range(len(names))}

@@ -27,11 +27,11 @@ from yt8m.runs import best_checkpoint
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A run as it was when it was opened; only its checkpoints are looked for anew, since training may go on.
+    """The config and vocabulary of a run, read once. Checkpoints are searched at each call, since training may go on.
 
     Attributes:
       folder: the folder of the run, or of an unpacked archive.
-      config: the config of its training. For a run of the published code, flags complete it.
+      config: the config of its training; for a run of the published code, completed by flags.
       names: the run's own vocabulary; empty if it has none.
       is_own: whether this user is known to have trained the run on this machine.
     """
@@ -48,7 +48,7 @@ class OpenedRun:
 
     @property
     def extractors(self) -> Sequence[Mapping[str, Any]]:
-        """What computed the features, as manifests name it; empty if that is unknown."""
+        """The extractors that computed the features, as data manifests describe them; empty if they are unknown."""
         return self.config.data.extractors
 
     def newest_checkpoint(self) -> str:
@@ -128,8 +128,8 @@ class OpenedRun:
 
         Args:
           data: the data config that `data_for` returned.
-          where: the folder or the file that the run's vocabulary comes from, for messages; by default the run's folder.
-          remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
+          where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
+          remedy: the sentence of error messages that says what to do; by default that of a trained model.
 
         Raises:
           UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names
@@ -249,7 +249,7 @@ class RunFiles:
 
     @cached_property
     def lines(self) -> Lines:
-        """The lines of metrics.jsonl. A line that was cut off by a kill is left out."""
+        """The lines of metrics.jsonl, without a last line that a killed process left incomplete."""
         return list(metric_files.rows(self.folder)) if metric_files.METRICS in self.names else []
 
     @property
@@ -264,5 +264,5 @@ class RunFiles:
 
     @cached_property
     def forgotten(self) -> Collection[int]:
-        """Steps of the validations that no longer count for the best one: they may have been on easier data."""
+        """Steps of former validations that are not compared with later ones, as their data may have been easier."""
         return validation_history.forgotten_in(self.folder) if validation_history.NAME in self.names else ()

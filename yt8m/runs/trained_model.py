@@ -1,4 +1,4 @@
-"""A run with the weights that were chosen: those of a checkpoint, or of an inference model, whose graph is a file."""
+"""A run together with chosen weights: a checkpoint, or an inference model (weights with a meta-graph file)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TrainedModel:
     Attributes:
       run: the run, or an unpacked archive.
       weights: the path of a checkpoint, or the prefix of an inference model.
-      is_file: whether the graph is that of an inference model; otherwise the model's code builds it.
+      is_file: whether the graph is read from the file of an inference model; otherwise the model's code builds it.
     """
 
     run: OpenedRun
@@ -46,7 +46,7 @@ class TrainedModel:
 
     @property
     def step(self) -> int:
-        """The training step of the weights; 0 if a file, such as one of an ensemble, does not say it."""
+        """The training step of the weights; 0 if the file has none, such as that of an ensemble."""
         if not self.is_file:
             return checkpoints.step_of(self.weights)
         reader = tf.train.load_checkpoint(copies.copy_of(self.weights))
@@ -60,7 +60,10 @@ class TrainedModel:
         return MetaGraphModeler(self.weights, top_k, loss)
 
     def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
-        """The config of the runner for an evaluation (`mode` eval) or for inference (infer); without lines if None."""
+        """The config of the runner for an evaluation (`mode` eval) or for inference (infer).
+
+        If `config` is None, the runner writes no log lines and shows no progress.
+        """
         return RunnerConfig.for_run(
             self.run.config,
             mode,
