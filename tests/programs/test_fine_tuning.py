@@ -69,7 +69,7 @@ def test_what_was_not_found_is_listed(tmp_path: pathlib.Path, capfd: pytest.Capt
     assert train.main(segment_flags(tmp_path / "segment", *more)) == 0
     said = capfd.readouterr().err
     assert re.search(r"\n  variable +shape +taken\n", said)
-    assert re.search(r"\n  tower/input_bn/beta +\[24\] +no: it is not there\n", said)
+    assert re.search(r"\n  tower/input_bn/beta +\[24\] +no: the checkpoint lacks it\n", said)
     assert re.search(r"\n  tower/gates/weights +\[.*\] +yes\n", said)
     assert "tower/input_bn/moving_mean " in said
     assert "Adam " not in said
@@ -83,7 +83,7 @@ def test_variables_of_another_shape_are_listed(tmp_path: pathlib.Path, capfd: py
     given = {word.partition("=")[0] for word in more}
     flags = [flag for flag in segment_flags(tmp_path / "s") if flag.partition("=")[0] not in given]
     assert train.main([*flags, *more]) == 0
-    expected = r"tower/fully_connected/weights +\[16, 20\] +no: it has the shape \[24, 20\] there"
+    expected = r"tower/fully_connected/weights +\[16, 20\] +no: the checkpoint has the shape \[24, 20\]"
     assert re.search(expected, capfd.readouterr().err)
 
 
@@ -100,7 +100,7 @@ def test_the_last_layer_of_as_many_other_classes_is_not_taken(
     assert "no: " not in capfd.readouterr().err
     assert train.main(video_flags(tmp_path / "other", *model, other, start, "--max_steps=1")) == 0
     said = capfd.readouterr().err
-    left = re.findall(r"  (tower/\S+) +\S.*  no: the classes are others there", said)
+    left = re.findall(r"  (tower/\S+) +\S.*  no: the checkpoint has other classes", said)
     assert left == ["tower/fully_connected/weights", "tower/fully_connected/biases"]
     assert re.search(r"tower/first/weights +\[24, 8\] +yes", said)
 

@@ -141,7 +141,7 @@ def test_a_metric_of_ones_own_is_one_file_and_shown_everywhere(
         ("--metrics=pathlib:Path", "must be a class that is derived from yt8m.eval_util.metrics.Metric"),
         ("--metrics=HitAtOne", "is taken already"),
         ("--metrics=yt8m.eval_util.metrics:Metric", "does not work on an evaluation without examples"),
-        ("--callbacks=-eval_metrics", "would leave an evaluation without figures"),
+        ("--callbacks=-eval_metrics", "would leave an evaluation without metrics"),
         ("--callbacks=-eval_basic", "cannot be removed; these can: eval_metrics, eval_speed"),
     ],
 )
@@ -224,8 +224,8 @@ def test_a_run_that_cannot_be_written_is_refused_before_it_is_read(
     (tmp_path / place).chmod(0o755)
     assert status == 2
     said = capfd.readouterr().err
-    assert f"error: {tmp_path / place} cannot be written, and" in said
-    assert "name a folder for them by --eval_dir" in said
+    assert f"error: {tmp_path / place} is not writable, but" in said
+    assert "name another folder by --eval_dir" in said
 
 
 def predictions_of(trained: pathlib.Path, *flags: str) -> dict[str, dict[int, float]]:

@@ -26,7 +26,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
     Args:
       learning_rate: scalar tensor or number.
       weight_decay: fraction of a weight that one step at learning rate 1 subtracts.
-      columns: {variable: bool [size of its last axis], which columns decay}; the others decay as a whole.
+      columns: {variable: bool [size of its last axis], which columns decay}; other variables decay as a whole.
     """
 
     def __init__(

@@ -45,8 +45,8 @@ def tower_gradients(
 ) -> Gradients:
     """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum).
 
-    With `all_reduce` they are those of all replicas, and `bad_tower` is one of this replica or -1. With `columns` they
-    are those of the variables named there, and 0 in the columns that do not learn.
+    With `all_reduce` the gradients are summed over all replicas; `bad_tower` is then a tower of this replica or -1.
+    With `columns` only the variables named there have gradients, which are 0 in the columns that do not learn.
     """
     shares, penalty = towers.shares, config.regularization_penalty
     weights, repeats = _weights(shares, config.combine_gradients)
@@ -133,7 +133,7 @@ def apply_gradients(
       examples: int64 scalar, the number of rows of this batch, which is its weight among accumulated batches.
 
     Returns:
-      (names of the averages, op of the whole step), as from `create_averages`.
+      ((variable's name, its average's name) pairs, the op of the whole step), as from `create_averages`.
     """
     if config.accumulate_steps > 1:
         return _accumulate(gradients, optimizer, config, global_step, examples)

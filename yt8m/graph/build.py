@@ -40,17 +40,17 @@ def build(
       modeler: the model and its loss.
       deployment: the towers and their devices.
       optimizer: the settings of optimizer, learning rate, clipping, regularisation and averages.
-      devices: how the towers compute, and whether each step copies the next one's batch to their devices. The
-        predict path is always in float32. With `sync_batch_norm` a custom modeler can share its own statistics too, by
-        `across_towers.gathered`.
+      devices: the precision and the batch norm of the towers, and whether each step copies the next step's batch to
+        their devices. The predict path is always in float32. With `sync_batch_norm` a custom modeler can share its own
+        statistics too, by `across_towers.gathered`.
       seed: the seed of all random ops in the graph.
       split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
-      signature: the options that shaped this graph; they are stored in it, so that a resume can compare them. If the
-        input calls Python, they are not stored, because a resume cannot use the graph.
-      synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step
-        never reports the end of the data; its `examples` is 0 then.
-      columns: {variable: bool [size of its last axis], which columns learn}; nothing else learns. None: all do.
-        Not for several replicas.
+      signature: the options that shaped this graph; they are stored in it, so that a resumed run can compare them. If
+        the input calls Python, they are not stored, because a resumed run cannot use the graph.
+      synchrony: how the replicas of a cluster take each step together; None if they take steps independently. With
+        `AllReduce` a step never reports the end of the data; its `examples` is 0 then.
+      columns: {variable: bool [size of its last axis], which columns learn}; all else is frozen. None: everything
+        learns. Not for several replicas.
 
     Returns:
       The handles. N towers give the same gradients as one tower on the same batch, except for rounding. For models with
@@ -130,7 +130,7 @@ def _check(
 def build_eval(
     inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig, mode: str = "eval", *, seed: int = 0
 ) -> EvalOps:
-    """Builds one step of evaluation (`mode` eval) or inference (infer) and publishes it.
+    """Builds one step of evaluation (`mode` eval) or inference (infer) and publishes it to collections.
 
     Inference has no labels and so no loss. Random ops of a model are seeded with `seed`, so that two
     evaluations agree.
@@ -194,10 +194,10 @@ class _Applied(NamedTuple):
     """The update of the weights in a step.
 
     Attributes:
-      train_op: applies it.
+      train_op: the op that applies the update.
       found: the gradients before clipping.
-      averages: (variable, its moving average) by name.
-      examples: number of examples whose gradients were used.
+      averages: (variable's name, its moving average's name) pairs.
+      examples: int64 scalar, number of examples whose gradients were used.
     """
 
     train_op: tf.Operation
@@ -232,7 +232,7 @@ def _apply_common(
 ) -> _Applied:
     """As `_apply`, on the gradients of all replicas; a step in which no replica has an example changes nothing."""
     all_reduce.announce(towers.examples())
-    # All variables that are there before the optimizer makes its own, and that no gradient changes.
+    # The variables that exist before the optimizer makes its own, and that no gradient changes.
     excluded = {global_step.ref(), *(variable.ref() for variable in tf.trainable_variables())}
     others = [variable for variable in tf.global_variables() if variable.ref() not in excluded]
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
@@ -265,9 +265,9 @@ def train_summaries(
 ) -> tf.Tensor:
     """One merged summary: scalars, histograms of each gradient and its weights (`_thinned`), and further histograms.
 
-    They are not put into the SUMMARIES collection, because its summaries could run outside of a step. The tags
-    are exactly the names given; `tf.summary` would add a number to a name that an op already has. `model_summaries`
-    are those that the modeler made with `tf.summary`; they keep the tags that they have.
+    The summaries are not put into the SUMMARIES collection, since others could run that collection outside of a step.
+    The tags are exactly the names given; `tf.summary` would add a number to a name that an op already has.
+    `model_summaries` are those that the modeler made with `tf.summary`; they keep their tags.
     """
     merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
     for gradient, variable in gradients:
@@ -279,7 +279,7 @@ def train_summaries(
 
 
 def summary_tags(summary_op: tf.Tensor) -> list[str]:
-    """The tags that `summary_op`, a merged summary, will write; those that only a session knows are left out."""
+    """The tags that `summary_op`, a merged summary, will write, but for tags that are computed in the graph."""
     op = summary_op.op
     if op.type == "MergeSummary":
         return [tag for tensor in op.inputs for tag in summary_tags(tensor)]

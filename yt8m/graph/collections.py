@@ -1,4 +1,4 @@
-"""The one place that names graph collections: handles are published here and recovered from a meta-graph.
+"""The names of all graph collections; publishes handles to collections, and recovers them from a meta-graph.
 
 The published code's names are kept (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...), so that
 this project reads its meta-graphs, and scripts of its users read ours.
@@ -16,19 +16,21 @@ from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 
 
-def _alike(fields: str, **others: str) -> dict[str, str]:
-    """{field of the handles: its collection}; the collections of `fields` have the names of the fields."""
+def _collections(fields: str, **others: str) -> dict[str, str]:
+    """{field: name of its collection}. `fields`, separated by spaces, have collections of the same names."""
     return {**{field: field for field in fields.split()}, **others}
 
 
-_PREDICT = _alike("predictions input_batch_raw input_batch num_frames labels label_weights", video_ids="video_id_batch")
-_TRAIN = _alike(
+_PREDICT = _collections(
+    "predictions input_batch_raw input_batch num_frames labels label_weights", video_ids="video_id_batch"
+)
+_TRAIN = _collections(
     "train_op global_step learning_rate regularization_loss total_loss examples gradient_norms bad_tower summary_op",
     step="step_after_train_op",
     label_loss="loss",
     predictions="tower_predictions",
 )
-_EVAL = _alike("global_step examples summary_op", label_loss="loss")
+_EVAL = _collections("global_step examples summary_op", label_loss="loss")
 _INPUT = {field: f"input_{field}" for field in ("initializer", "files", "begun", "last_shard", "shards")}
 
 _INPUT_SAVER = "input_saver"
@@ -39,9 +41,9 @@ _FORMAT = "yt8m_format"
 
 
 def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
-    """Puts every handle of a training graph, and the options that shaped it, into collections.
+    """Puts every handle of a training graph, and `signature`, the options that shaped it, into collections.
 
-    None for a graph that is of no use in another process.
+    `signature` is None if another process cannot use the graph.
     """
     _add(_TRAIN, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
@@ -97,7 +99,7 @@ def recover_predict() -> PredictOps:
 
 
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
-    """The options that shaped the training graph in `meta_graph`; None if it has no training graph to go on with."""
+    """The options that shaped the training graph in `meta_graph`; None if a run cannot be resumed from it."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
     return storage.parse_json(items[0]).get("signature") if items else None
 
@@ -133,12 +135,12 @@ def teacher_saver() -> tf.SaverDef:
 
 
 def publish_format() -> None:
-    """Puts the number of the format into a collection of the current graph."""
+    """Puts the version number of the graph format into a collection of the current graph."""
     tf.add_to_collection(_FORMAT, formats.GRAPH)
 
 
 def refuse_newer(meta_graph: tf.MetaGraphDef, path: str) -> None:
-    """Refuses a meta-graph, read from `path`, whose format is newer than this version. Published ones have no format.
+    """Refuses a meta-graph, read from `path`, whose format is newer than this version's. Published ones have none.
 
     Raises:
       RunError: the format is newer.
@@ -157,7 +159,7 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
 
 
 def _first_of(names: Mapping[str, str]) -> dict[str, Any]:
-    """The first item of each collection; None for an empty collection: the graph lacks what is optional."""
+    """{field: first item of its collection}; None for an empty collection, that of an optional handle."""
     return {field: (tf.get_collection(name) or [None])[0] for field, name in names.items()}
 
 

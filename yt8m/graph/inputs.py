@@ -1,6 +1,6 @@
-"""The input side of a graph: the files to feed, an iterator, the saver of its position, and the towers' shares.
+"""The input of a graph: the placeholder of files, an iterator, the saver of its position, and the towers' shares.
 
-It splits a batch over the towers and combines the values that the towers compute. A step reads its batch when it
+Batches are split over the towers, and the values that the towers compute are combined. A step reads its batch when it
 runs, or takes it from the towers' devices, where the previous step has put it (prefetch_to_device).
 """
 
@@ -89,10 +89,10 @@ def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> 
     """An initializable iterator over batches of `batch_size`, and its handles.
 
     The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
-    made on one machine can read other files on another. The iterator's position has a saver of its own. In the
-    collection SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
-    If the inputter numbers its shards, the iterator gives pairs: a batch, and the shard number of each row.
-    If `endless`, it gives the pairs of `_with_empty_batches` and never ends.
+    made on one machine can read other files on another. The iterator's position has a saver of its own, because in
+    the collection SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint, and break `Saver()` after an
+    import. If the inputter numbers its shards, an element of the iterator is a pair: a batch, and the shard number of
+    each row. If `endless`, the elements are the pairs of `_with_empty_batches`, and the iterator never ends.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
@@ -111,9 +111,9 @@ def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> 
 
 
 def _with_empty_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Pairs: whether there is an element (int64, 1 or 0), and the element. After the last come zeros without end.
+    """Pairs: 1 and an element of `dataset`; after the last element, 0 and zeros without end.
 
-    The end of the data raises no error then. An error would end the collectives of all replicas.
+    So the end of the data raises no error, which would end the collectives of all replicas.
     """
     ones = tf.data.Dataset.from_tensors(tf.ones([], tf.int64)).repeat()
     empty = tf.nest.map_structure(_zeros, dataset.element_spec)
@@ -122,7 +122,7 @@ def _with_empty_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _zeros(spec: Any) -> Any:
-    """Zeros of one row, or an empty sparse tensor."""
+    """One row of zeros for a tensor, or an empty sparse tensor; None for None."""
     if isinstance(spec, tf.TensorSpec):
         return tf.zeros([size or 1 for size in spec.shape.as_list()], spec.dtype)
     if isinstance(spec, tf.SparseTensorSpec):
@@ -195,8 +195,8 @@ def read_shares(
       inputter: gives the batches.
       deployment: the towers and their devices.
       split: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
-      ahead: whether the previous step copies the shares to the towers' devices.
-      endless: whether a step after the end of the data gets a row of zeros, which counts as no example.
+      ahead: whether the previous step copies the shares to the towers' devices (prefetch_to_device).
+      endless: whether steps after the end of the data get a row of zeros, which counts as no example.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
@@ -212,13 +212,12 @@ def read_shares(
 
 
 def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> StepInput:
-    """The input of a step from a dataset that never ends: shares of zeros have no rows."""
+    """The input of a step from an `endless` iterator; shares of zeros have 0 rows."""
     elements = read_in_turn(iterator.get_next, 1 if split else towers)
     batches, _ = separate_shards([element for _, element in elements], ops)
     flags = [flag for flag, _ in elements]
     if ops.begun is not None:
-        begun = [numbers[: flag * count_rows(numbers)] for flag, (_, numbers) in elements]
-        shards = tf.concat(begun, axis=0)
+        shards = tf.concat([numbers[: flag * count_rows(numbers)] for flag, (_, numbers) in elements], axis=0)
         last = tf.reduce_max(tf.concat([[tf.constant(-1, shards.dtype)], shards], axis=0), name="input_last_shard")
         ops = dataclasses.replace(ops, last_shard=last, shards=shards)
     if split:
@@ -278,8 +277,8 @@ def _whole_batch(shares: Sequence[RowShare], split: bool) -> Any:
 def _if(condition: tf.Tensor, build: Callable[[], tf.Operation]) -> tf.Operation:
     """Runs the ops that `build` makes if `condition` holds; returns an op that completes in either case.
 
-    tf.cond would put them into a function, and an error inside a function does not name the failing op. The end of
-    the data is recognised by the op that reports it.
+    tf.cond would put the ops into a function, and an error inside a function does not name the failing op. But the end
+    of the data is recognised by the op that reports it.
     """
     no, yes = tf.raw_ops.Switch(data=condition, pred=condition)
     # The branch depends on these identities, because Switch itself runs whether or not the condition holds.
@@ -296,7 +295,7 @@ class StagedBatch(NamedTuple):
 
     Attributes:
       shares: the shares of the towers, in order.
-      shards: see `InputOps`; None if the inputter does not number its shards.
+      shards: int64 [B], the shard number of each example; None if the inputter does not number its shards.
     """
 
     shares: list[RowShare]
@@ -344,26 +343,26 @@ class PrefetchBuffers:
     Args:
       like: a batch with the types and shapes of all batches.
       deployment: the devices.
-      is_full: a buffer of one bool on the host, filled after all others: if it is empty, so are they.
+      is_full: a buffer of one bool on the host, which is filled last; while it is empty, all buffers are.
     """
 
     def __init__(self, like: StagedBatch, deployment: deploy.DeploymentConfig, is_full: DeviceBuffer) -> None:
         self._like, self._is_full = like, is_full
         host = deployment.inputs_device()
-        self._places = [
+        self._devices = [
             deployment.clone_device(tower) if _is_for_device(leaf) else host
             for tower, share in enumerate(like.shares)
             for leaf in _leaves(share)
         ]
-        self._places += [host for _ in _leaves(like.shards)]
+        self._devices += [host for _ in _leaves(like.shards)]
         self._buffers = {
-            place: DeviceBuffer(place, [leaf.dtype for leaf in self._at(place, like)], "next_step")
-            for place in dict.fromkeys(self._places)
+            device: DeviceBuffer(device, [leaf.dtype for leaf in self._on(device, like)], "next_step")
+            for device in dict.fromkeys(self._devices)
         }
 
     def put(self, batch: StagedBatch) -> tf.Operation:
         """Puts each part of `batch` on the device that needs it."""
-        puts = [buffer.put(self._at(place, batch)) for place, buffer in self._buffers.items()]
+        puts = [buffer.put(self._on(device, batch)) for device, buffer in self._buffers.items()]
         with tf.control_dependencies(puts):
             return self._is_full.put([tf.constant(True)])
 
@@ -372,10 +371,10 @@ class PrefetchBuffers:
 
         Fetching only a part of it empties all buffers too, so that they stay consistent.
         """
-        taken_by_place = {place: buffer.take() for place, buffer in self._buffers.items()}
-        with tf.control_dependencies([part[0] for part in (*taken_by_place.values(), self._is_full.take())]):
-            taken = {place: iter(_passed_on(place, part)) for place, part in taken_by_place.items()}
-        leaves = [next(taken[place]) for place in self._places]
+        by_device = {device: buffer.take() for device, buffer in self._buffers.items()}
+        with tf.control_dependencies([part[0] for part in (*by_device.values(), self._is_full.take())]):
+            taken = {device: iter(_identities(device, part)) for device, part in by_device.items()}
+        leaves = [next(taken[device]) for device in self._devices]
         for leaf, before in zip(leaves, _leaves(self._like), strict=True):
             leaf.set_shape(before.shape)
         return _packed(self._like, leaves)
@@ -384,8 +383,8 @@ class PrefetchBuffers:
         """Empties all buffers."""
         return [buffer.clear() for buffer in (*self._buffers.values(), self._is_full)]
 
-    def _at(self, place: str, batch: StagedBatch) -> list[tf.Tensor]:
-        return [leaf for leaf, at in zip(_leaves(batch), self._places, strict=True) if at == place]
+    def _on(self, device: str, batch: StagedBatch) -> list[tf.Tensor]:
+        return [leaf for leaf, of_leaf in zip(_leaves(batch), self._devices, strict=True) if of_leaf == device]
 
 
 def _is_for_device(leaf: tf.Tensor) -> bool:
@@ -399,8 +398,8 @@ def _is_for_device(leaf: tf.Tensor) -> bool:
     return is_number and leaf.shape.rank is not None and leaf.shape.rank >= 2
 
 
-def _passed_on(place: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    with tf.device(place):
+def _identities(device: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    with tf.device(device):
         return [tf.identity(tensor) for tensor in tensors]
 
 

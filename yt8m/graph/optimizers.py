@@ -29,7 +29,9 @@ optimizers.register("yt8m.graph.adamw:AdamWOptimizer", "AdamWOptimizer")
 # TensorFlow has no default for momentum; 0.9 is usual.
 _ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
-Columns = Mapping[str, NDArray[np.bool_]]  # {variable: which places of its last axis learn}; other variables do not
+Columns = Mapping[
+    str, NDArray[np.bool_]
+]  # {variable: bool [size of last axis], which columns learn}; others are frozen
 
 _EXAMPLES = "examples_of_step"  # key of the table that replicas share
 
@@ -80,14 +82,14 @@ _SCHEDULES = {"exponential": _exponential, "cosine": _cosine, "constant": _const
 def create_optimizer(
     name: str, rate: tf.Tensor, weight_decay: float | None = None, columns: Columns | None = None
 ) -> tf.train.Optimizer:
-    """An optimizer of `optimizers`, or of the user's own class, which is made with the learning rate.
+    """Creates an optimizer.
 
     Args:
-      name: its name, or `package.module:Class`.
-      rate: the learning rate.
+      name: a name in `optimizers`, or `package.module:Class` for a class of the user.
+      rate: the learning rate, the first argument of the class.
       weight_decay: the argument of that name; None for the class's default.
-      columns: the columns that learn, which alone decay; None for all. A class whose constructor has no such argument
-        does not get them.
+      columns: the columns that learn; only these decay. None for all. They are passed only to a class whose constructor
+        has this argument.
 
     Raises:
       UsageError: for the reasons of `check_optimizer`.

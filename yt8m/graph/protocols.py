@@ -96,7 +96,7 @@ class Inputter(abc.ABC):
         return _SomeFiles(self, files[index::count])
 
     def damage(self) -> RunError | None:
-        """Called after the input failed: an error that names the damaged shard and record; None if none is found."""
+        """Called after the input failed. An error that names the damaged shard and record; None if none is damaged."""
         return None
 
     def bad_records(self) -> Sequence[DamagedError]:
@@ -210,7 +210,7 @@ class Evaluator(Protocol):
 
 
 class MeanLoss:
-    """The evaluator of a workload that reports nothing: the mean loss over steps."""
+    """The evaluator of a modeler without an `evaluator` of its own: the mean loss over steps."""
 
     def __init__(self) -> None:
         self.clear()
@@ -234,13 +234,13 @@ class InputOps:
     """The input side of a graph.
 
     Attributes:
-      initializer: starts the iterator at the first record of the files fed.
+      initializer: starts the iterator at the first record of the files that are fed.
       files: string [None] placeholder of paths; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the saver of the iterator's position.
-      begun: int64 scalar, the number of shards to skip at the start of the run's sequence (epoch by epoch, each
-        in its order); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
-      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples.
-      shards: int64 [B], the shard number of each example; None if shards have no numbers.
+      begun: int64 scalar, the number of shards to skip at the start of the run's sequence of shards (see
+        `Inputter.numbered_dataset`); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
+      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples; None as `begun`.
+      shards: int64 [B], the shard number of each example; None as `begun`.
     """
 
     initializer: tf.Operation
@@ -253,13 +253,13 @@ class InputOps:
 
 @dataclass(frozen=True)
 class PredictOps:
-    """Evaluation-mode predictions and where they can be fed; nothing here runs unless fetched.
+    """Evaluation-mode predictions, and the tensors that can be fed; nothing here runs unless fetched.
 
     Attributes:
       predictions: float32 [B, C] of the current batch, or of the values fed.
       input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; if it (and
         num_frames) is fed, no input is read.
-      input_batch: the same after the transform that the model declares.
+      input_batch: `input_batch_raw` after the input transform of the model.
       num_frames: int32 [B].
       labels, video_ids, label_weights: as in the batch, if the workload has them.
       histograms: {tag: values} whose histograms a training writes with its summaries.
@@ -293,7 +293,7 @@ class TrainOps:
         towers depend on each other.
       predictions: [B, ...] training-mode predictions of the step, from all towers.
       reports: {name: report of the modeler}, reduced over the towers.
-      summary_op: scalars, and histograms of gradients and weights; of the same step if fetched with it.
+      summary_op: merged summary of scalars, and of histograms of gradients and weights; fetch it with `train_op`.
       predict: the evaluation-mode path outside of the towers.
       input: the input side.
       averages: (variable's name, its average's name) pairs; empty without moving averages.
@@ -323,7 +323,7 @@ class EvalOps:
     """One step of evaluation or inference.
 
     Attributes:
-      global_step: int64, of the restored checkpoint.
+      global_step: int64 scalar, the global step of the restored checkpoint.
       label_loss: scalar, or None if the batch has no labels (inference).
       examples: int64 scalar, examples of this step.
       reports: {name: report of the modeler}, reduced over the towers.

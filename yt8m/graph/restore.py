@@ -25,7 +25,7 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """The options that shaped the training graph in a `.meta` file; None if it has none to go on with."""
+    """The options that shaped the training graph in a `.meta` file; None if a run cannot be resumed from it."""
     return collections.signature_in(read_meta_graph(meta_path))
 
 
@@ -48,7 +48,7 @@ def warn_of_program(path: str) -> None:
 def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
 
-    The log warns that it is a program, unless it `is_own`: this user wrote exactly this graph here.
+    The log warns that the graph is a program, unless `is_own`: this user wrote exactly this file on this machine.
 
     Raises:
       RunError: the file has no training graph of this project.
@@ -132,7 +132,7 @@ _AVERAGE = "/ExponentialMovingAverage"
 
 
 def name_of_weights(name: str, saved_names: Container[str]) -> str:
-    """The name under which a checkpoint has what evaluation reads of a variable: its moving average, if it has one."""
+    """The checkpoint's name for the value that evaluation uses for a variable: that of its moving average, if any."""
     return name + _AVERAGE if name + _AVERAGE in saved_names else name
 
 
@@ -150,11 +150,11 @@ class ClassAxis(NamedTuple):
 
 
 def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tuple[ClassAxis, ...]]:
-    """The class axes of each variable that depends on the classes; an empty tuple if not in proportion to them.
+    """The class axes of each variable whose shape depends on the classes; an empty tuple if not in proportion to them.
 
-    A model need not declare them: its variables are listed for two numbers of classes, and the axes that grow are those
-    of the classes. The values of a class stand together. The last axis of a variable belongs to the classes that it
-    computes, another axis to the classes that it reads (a gate that sees all predictions).
+    A model need not declare them: an axis that grows with the number of classes is a class axis. The values of a class
+    are adjacent. The last axis of a variable belongs to the classes that it computes, another axis to the classes that
+    it reads (such as a gate that sees all predictions).
 
     Args:
       shapes: {name: shape} for `num_classes` classes.
@@ -173,7 +173,7 @@ def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tu
 
 @dataclass(frozen=True)
 class ClassMap:
-    """Where the classes of a model are in another model.
+    """Which class of another model each class of a model is.
 
     Attributes:
       sources: for each class, its number in the other model, or `NEW`.
@@ -191,11 +191,11 @@ class ClassMap:
         return np.array(self.sources) == NEW
 
     def summary(self) -> str:
-        """How many classes have values in the other model, for a table."""
+        """How many of the classes the other model has, in words."""
         return f"{np.sum(~self.is_new)} of {len(self.sources)} classes"
 
     def columns_of_new(self) -> dict[str, NDArray[np.bool_]]:
-        """{variable: bool [size of its last axis], which columns are of new classes}; only variables that have some."""
+        """{variable: bool [size of its last axis], which columns are new classes}, if its last axis is a class axis."""
         return {
             name: np.repeat(self.is_new, each)
             for name, axes in self.axes.items()
@@ -213,43 +213,44 @@ class ClassMap:
     def moved(self, name: str, initial: NDArray[np.float32], saved: NDArray[np.float32]) -> NDArray[np.float32]:
         """The values of a variable: for new classes the initial ones, for all others those of the other model.
 
-        What anything else reads of a new class starts at 0, so that a new class does not disturb the others.
+        The weights by which other classes read a new class start at 0, so that a new class does not change their
+        scores.
 
         Args:
-          name: of the variable.
+          name: the name of the variable.
           initial: its initial values.
-          saved: the values in the other model, of `shape_there`.
+          saved: its values in the other model, of the shape `shape_there`.
         """
         values = initial.copy()
         every = [np.arange(size) for size in initial.shape]
         targets, origins = list(every), [np.arange(size) for size in saved.shape]
         old, new = np.flatnonzero(~self.is_new), np.flatnonzero(self.is_new)
         for axis, each in self.axes[name]:
-            targets[axis] = _places(old, each)
-            origins[axis] = _places(np.array(self.sources)[old], each)
+            targets[axis] = _indices(old, each)
+            origins[axis] = _indices(np.array(self.sources)[old], each)
         for axis, each in self.axes[name]:
             if axis != _LAST:
                 read = [*every[:_LAST], targets[_LAST]]
-                read[axis] = _places(new, each)
+                read[axis] = _indices(new, each)
                 values[np.ix_(*read)] = 0
         values[np.ix_(*targets)] = saved[np.ix_(*origins)]
         return values
 
 
-def _places(classes: NDArray[np.intp], each: int) -> NDArray[np.intp]:
-    """The places of classes along an axis with `each` values for every class."""
+def _indices(classes: NDArray[np.intp], each: int) -> NDArray[np.intp]:
+    """The indices of the values of `classes` along an axis with `each` values for every class."""
     return (classes[:, np.newaxis] * each + np.arange(each)).ravel()
 
 
 class Started(NamedTuple):
-    """A variable of a model that starts from the weights of another run.
+    """How a variable of a model starts from the weights of another run.
 
     Attributes:
       name: its name.
       shape: its shape.
-      problem: why it was left at its initial value; empty if it was taken.
-      is_average: whether the moving average was taken.
-      classes: which classes were taken, if the other run has other classes.
+      problem: why it keeps its initial value; empty if its value was copied.
+      is_average: whether the value is the moving average in the other run.
+      classes: how many classes were copied, in words; empty if the variable does not depend on the classes.
     """
 
     name: str
@@ -259,14 +260,14 @@ class Started(NamedTuple):
     classes: str = ""
 
     def cells(self) -> tuple[str, str, str]:
-        """Name, shape, and what was taken, in words."""
+        """Name, shape, and whether the value was copied, as the cells of a table."""
         details = ["its average"] * self.is_average + [self.classes] * bool(self.classes)
         taken = f"no: {self.problem}" if self.problem else ", ".join(["yes", *details])
         return self.name, str(self.shape), taken
 
 
 def table_of_starts(rows: Sequence[Started]) -> str:
-    """A text with a header and a line for each variable: whether its value was taken, and if not, why."""
+    """A table with a line for each variable: whether its value was copied, and if not, why."""
     cells = [("variable", "shape", "taken"), *(row.cells() for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     return "\n".join(f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {taken}" for name, shape, taken in cells)
@@ -277,14 +278,14 @@ def warm_start(
 ) -> list[Started]:
     """Fills the model's variables, by name, from another run's checkpoint; slots and step keep their initial values.
 
-    Weights are read from their moving averages if the checkpoint has them, as in evaluation. It adds no op, so
+    Weights are read from their moving averages if the checkpoint has them, as in evaluation. No op is added, so
     the graph may be finalized.
 
     Args:
       session: a session whose variables are initialised.
       checkpoint: a path prefix.
-      averages: (variable's name, its average's name) pairs of the new run, which start from the same values.
-      classes: where the classes of the model are there; None if they are the same ones.
+      averages: (variable's name, its average's name) pairs of the new run; the averages start from the same values.
+      classes: which class of the other run each class of the model is; None if both have the same classes.
 
     Returns:
       All variables of the model, in the order of the graph.
@@ -322,11 +323,11 @@ def warm_start(
 def _misfit(variable: tf.Variable, saved_shape: list[int] | None, classes: ClassMap) -> str:
     """Why the variable cannot have the value of one with the shape `saved_shape`; empty if it can."""
     if saved_shape is None:
-        return "it is not there"
+        return "the checkpoint lacks it"
     if variable.op.name in classes.axes and (not classes.axes[variable.op.name] or classes.is_new.all()):
-        return "the classes are others there"
+        return "the checkpoint has other classes"
     expected = classes.shape_there(variable.op.name, variable.shape.as_list())
-    return "" if saved_shape == expected else f"it has the shape {saved_shape} there"
+    return "" if saved_shape == expected else f"the checkpoint has the shape {saved_shape}"
 
 
 def model_variables() -> list[tf.Variable]:

@@ -44,7 +44,7 @@ class Towers:
         return reduce_values([output.predictions for output in self.outputs], self.shares, Reduction.ROWS)
 
     def mean(self, field: str) -> tf.Tensor:
-        """One scalar field of the outputs, averaged by examples; a missing one counts as 0."""
+        """A scalar field of the outputs, averaged over the towers by their examples; None counts as 0."""
         values = [getattr(output, field) for output in self.outputs]
         weights = [share.weight for share in self.shares]
         return tf.add_n([tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None])
@@ -81,8 +81,8 @@ def build_towers(
 ) -> Towers:
     """Runs `modeler.build` and `modeler.reports` on every tower's share.
 
-    Training computes as `devices` says, the other modes in float32. Towers whose batch norm has common statistics
-    exchange values through `across_towers`.
+    Training uses the precision and the batch norm that `devices` names, the other modes float32. With
+    `sync_batch_norm` the towers exchange statistics through `across_towers`.
     """
     todo = iter(enumerate(shares))
     devices = devices if devices and mode == "train" else DeviceConfig()
@@ -91,9 +91,8 @@ def build_towers(
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
         index, share = next(todo)
-        place = deployment.replica_id * deployment.num_clones + index
         with (
-            random_keys.scope(seed, step, place),
+            random_keys.scope(seed, step, deployment.replica_id * deployment.num_clones + index),
             precision.scope(devices.precision),
             exchange.tower(index, share.rows) if exchange else nullcontext(),
         ):

@@ -68,7 +68,7 @@ def lstm(
         memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
         return memory, tf.sigmoid(show) * tf.tanh(memory)
 
-    layout = _Layout(2, kept=2 if with_memory else 1, is_transposed=not net.is_training)
+    layout = _StateLayout(2, kept=2 if with_memory else 1, is_transposed=not net.is_training)
     return _recur(step, [products], [weights], mask, cells, layout)
 
 
@@ -90,10 +90,10 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
         fresh = tf.tanh(preactivation(1, reset * hidden))
         return (keep * hidden + (1.0 - keep) * fresh,)
 
-    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _Layout(1, kept=1))
+    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _StateLayout(1, kept=1))
 
 
-class _Layout(NamedTuple):
+class _StateLayout(NamedTuple):
     """How the states of a layer are kept and multiplied.
 
     Attributes:
@@ -159,7 +159,12 @@ def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tu
 
 
 def _recur(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, layout: _Layout
+    step: Step,
+    inputs: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    mask: tf.Tensor,
+    cells: int,
+    layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Runs `step` over time; returns the last state tensor at every time, and the final state.
 
@@ -190,7 +195,12 @@ def _rows(values: tf.Tensor) -> tf.Tensor:
 
 
 def _loop(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, layout: _Layout
+    step: Step,
+    inputs: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    mask: tf.Tensor,
+    cells: int,
+    layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """(outputs [T, B, H], final state [B, H * kept], operands of each product [T, B, .])."""
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]

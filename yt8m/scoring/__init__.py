@@ -1,12 +1,12 @@
-"""Trained models: one way to run them, whatever files they lie in.
+"""Runs trained models, whatever their files are.
 
 `scoring.open(path)` gives a `Scorer` for the folder of a run, the folder of an export (SavedModel), an archive
 (.tgz), or an ONNX file. Every program that runs a trained model uses it. A run is opened once, as an `OpenedRun`; a
-`TrainedModel` is a run with the weights that were chosen. Files that the runner reads by its pipeline get their graph
-from a `TrainedModel` too.
+`TrainedModel` is a run with chosen weights. `yt8m eval` and `yt8m inference` of a run read files with the input
+pipeline of the runner instead of a `Scorer`, and build their graph from a `TrainedModel` too.
 
-What needs TensorFlow is imported at its first use, so that an ONNX file opens quickly, and where TensorFlow is not
-installed.
+Modules that need TensorFlow are imported at their first use, so that an ONNX file opens quickly, and also where
+TensorFlow is not installed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def open(
         inference model or its newest export.
       trust_code: import the code that the run names, even if this user did not train it on this machine.
       config: how the model of a run reads records.
-      first_input: the kind of input for which the graph of a run is built at once; for others it is built when they
-        come.
+      first_input: the kind of input for which the graph of a run is built at once; graphs for other kinds are built at
+        their first use.
 
     Raises:
       UsageError: there is no such model, or it names code that is not trusted.

@@ -47,7 +47,7 @@ POLL_SECONDS = 5.0
 
 
 def of_training(config: TrainConfig) -> EvalConfig:
-    """The evaluation that the flags of a training ask for."""
+    """The config of the evaluation of a training's checkpoints on its validation data (--eval_data_pattern)."""
     data = config.data
     return EvalConfig(
         train_dir=config.train_dir,
@@ -63,11 +63,11 @@ def of_training(config: TrainConfig) -> EvalConfig:
 
 
 class Results(NamedTuple):
-    """Where the results go.
+    """Where the results are written.
 
     Attributes:
-      folder: a folder with the layout of a run's.
-      events: one event file for all checkpoints.
+      folder: the folder of the run, or --eval_dir, which gets the same layout.
+      events: the event file for all checkpoints.
       missed: {evaluated checkpoint: number of requirements that it misses}.
     """
 
@@ -191,10 +191,10 @@ class EvaluationTask(NamedTuple):
     """The parts of an evaluation that are the same for every checkpoint.
 
     Attributes:
-      inputter, modeler: the parts that the runner needs.
+      inputter, modeler: the workload of the runner.
       walked: the record counts of the shards at the start.
       names: the vocabulary of the run, or else of the data; empty if there is neither.
-      requirements: what --require demands.
+      requirements: the requirements of --require.
     """
 
     inputter: readers.BatchQueue
@@ -205,9 +205,9 @@ class EvaluationTask(NamedTuple):
 
 
 def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
-    """The run, and what evaluates it.
+    """Opens the run, and makes the parts of its evaluation.
 
-    All flags are checked here, before the work begins. The folder of the results is checked too.
+    All flags and the folder of the results are checked here, before the work begins.
 
     Raises:
       UsageError: see `evaluate`.
@@ -217,7 +217,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
         media_links.check(config.media)
     callbacks.check("eval", config.callbacks)
     if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
-        raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
+        raise UsageError("--callbacks=-eval_metrics would leave an evaluation without metrics; leave it out.")
     metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
     requirements = with_keys(parse_requirements(config.require), metric_classes, has_frequencies=True)
     train_dir = find_folder(config.train_dir)
@@ -249,9 +249,9 @@ def task_for(
     Args:
       config: the config of the evaluation.
       run: the run.
-      where: the folder or the file that the run's vocabulary comes from, for messages; by default the run's folder.
+      where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
       sample: maps the config of the data to one that reads copies of a part of them; by default all are read.
-      remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
+      remedy: the sentence of error messages that says what to do; by default that of a trained run.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
@@ -270,7 +270,7 @@ def _refuse_read_only(folder: str) -> None:
     for place in (folder, storage.join(folder, eval_samples.FOLDER)):
         if not storage.is_remote(place) and not local.is_writable(place):
             raise UsageError(
-                f"{place} cannot be written, and the results would go there; name a folder for them by --eval_dir."
+                f"{place} is not writable, but the results are to be written there; name another folder by --eval_dir."
             )
 
 
@@ -285,12 +285,12 @@ def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[
 
 
 def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
-    """Yields the newest checkpoint, then each newer one as it appears, until the training has noted its end.
+    """Yields the newest checkpoint, then each newer one as it appears, until the training has recorded its end.
 
-    A training that was killed notes no end, so it is followed until it is started again and ends. If --checkpoint
-    names another checkpoint than the newest, only that one is yielded.
+    A training that was killed records no end, so this waits until the training is started again and ends. If
+    --checkpoint names another checkpoint than the newest, only that one is yielded.
 
-    With --run_once a newer one follows only if training deleted the first before it was evaluated.
+    With --run_once a newer checkpoint is yielded only if training deleted the first before it was evaluated.
 
     Args:
       run: the run.
@@ -308,7 +308,7 @@ def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -
         return
     announced = ""
     while True:
-        # It is read before the checkpoints are listed, since it is noted after the last save.
+        # The end is read before the checkpoints are listed, since training records it after the last save.
         ended = run_dir.ended(train_dir)
         newest = _newer(train_dir, last)
         if newest is not None:
@@ -327,7 +327,7 @@ def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -
 
 def _newer(train_dir: str, evaluated_last: str) -> str | None:
     """The newest readable checkpoint; None if there is none that is newer than the one evaluated last."""
-    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
+    # Compare the steps in the names first, since `newest_readable` reads whole checkpoints.
     if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
         return None
     newest = checkpoints.newest_readable(train_dir)
@@ -347,7 +347,7 @@ def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
 
 
 def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
-    """Evaluates one checkpoint in this process; the figures of the logged batches go to `events`.
+    """Evaluates one checkpoint in this process; writes the metrics of the logged batches to `events`.
 
     Raises:
       RunError: a shard changed since its records were counted; the message names it.
@@ -366,7 +366,7 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
     samples = done.samples(run)
     if samples is None:
         return
-    if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
+    if len(done.figures["aps"]):  # without any label, the thresholds of an earlier evaluation are kept
         path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
         thresholds.write(path, samples.points, done.names, done.step)
     eval_samples.write(folder, samples)
@@ -374,7 +374,7 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> N
 
 
 def _keep(config: EvalConfig, model: TrainedModel, folder: str, done: Evaluated, task: EvaluationTask) -> None:
-    """Writes the inference model. With --keep_best also keeps the best checkpoint."""
+    """Writes the inference model; with --keep_best copies the checkpoint to best/ if it is the best so far."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
     prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, done.step)
     logging.info("the inference model of step %d is %s", done.step, prefix)

@@ -76,10 +76,10 @@ def open_export(folder: str) -> ExportScorer:
 
 
 class ExportScorer(ArrayScorer):
-    """A SavedModel in a session of its own on the CPU, which gets records or features.
+    """A SavedModel in its own session on the CPU, which is fed with records or features.
 
     A SavedModel can execute any code that its graph contains, so the log warns of it, unless this user is known to have
-    exported it here from a run of this user's own.
+    exported it on this machine from an own run.
 
     Args:
       path: the path that the user named.
@@ -125,11 +125,11 @@ class ExportScorer(ArrayScorer):
         return about
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos, with those of NaN.
+        """The ids and scores of videos; a score may be NaN.
 
         Raises:
-          UsageError: the videos are numbers of cached records.
-          RunError: the model takes rated segments out of the records.
+          UsageError: the videos are given as numbers of cached records.
+          RunError: the model scores the rated segments of records rather than the records.
         """
         if isinstance(videos, np.ndarray):
             raise UsageError(f"{self.path} is an export, which cannot read a cache: name its run.")

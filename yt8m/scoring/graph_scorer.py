@@ -1,6 +1,6 @@
-"""The scorer of a run, or of an archive: the model's graph with the weights of a checkpoint.
+"""The scorer of a run or an archive: the model's graph with chosen weights.
 
-The graph has a session of its own, and is fed with records, arrays, or numbers of cached records.
+The graph has its own session, and is fed with records, arrays, or numbers of cached records.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class FedGraph:
 
     Args:
       model: the model.
-      data: what it reads, and how.
-      mode: infer, or eval for the graph that has labels and a loss.
-      top_k: classes of each video that count in an evaluation.
-      dtypes: the type of each feature, for a graph that is fed with arrays; None for one that parses records.
-      cached: records in a cache, for a graph that is fed with their numbers; None for one that is not.
+      data: the format of the records, and how they are read.
+      mode: infer, or eval for a graph with labels and a loss.
+      top_k: number of best classes of each video that an evaluation uses.
+      dtypes: the type of each feature, for a graph that is fed with arrays; None for a graph that parses records.
+      cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
 
     Attributes:
       modeler: completes the reports of an evaluation.
@@ -185,14 +185,14 @@ class GraphScorer(Scorer):
         self.resources, self._lock, self._is_closed = contextlib.ExitStack(), threading.Lock(), False
         self._graphs: dict[Any, FedGraph] = {}
         self._cached: dict[bool, CachedRecords] = {}
-        # Further graphs are built later, maybe by other threads: which code is trusted was decided now.
+        # Further graphs are built later, maybe by other threads; this context holds which code is trusted.
         self._context = contextvars.copy_context()
         model.log()
-        if not self.data.cache:  # otherwise the graph for the numbers of cached records is likely to be the only one
+        if not self.data.cache:  # with a cache, the graph for numbers of cached records is probably the only one
             self._graph("infer", self.takes.types_of(first_input), USUAL_SETTINGS)
 
     def _graph(self, mode: str, dtypes: Types, settings: EvaluationSettings, is_cached: bool = False) -> FedGraph:
-        """The graph that takes features of these types; for None it takes records, or numbers of cached ones."""
+        """The graph that is fed with features of these types; if None, with records or (`is_cached`) their numbers."""
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self.path}: this model is closed; load it again.")
@@ -205,11 +205,11 @@ class GraphScorer(Scorer):
             return self._graphs[key]
 
     def cached_records(self, files: Sequence[str], settings: EvaluationSettings | None = None) -> CachedRecords:
-        """The records of some files, from the cache that the config names; the scorer takes their numbers as videos.
+        """The records of some files, from the cache that the config names; `scores` accepts their numbers as videos.
 
         Args:
-          files: the shards; those of the first call hold.
-          settings: those with which the records will be evaluated; None if they will be scored.
+          files: the shards. Later calls ignore it and return the records of the first call.
+          settings: the settings of the evaluation of these records; None if they are to be scored.
         """
         segments = settings is not None and self._rates_segments(settings)
         with self._lock:
@@ -221,16 +221,17 @@ class GraphScorer(Scorer):
             return self._cached[segments]
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos, with those of NaN."""
+        """The ids and scores of videos; a score may be NaN."""
         graph = self._graph("infer", types_of(videos), USUAL_SETTINGS, isinstance(videos, np.ndarray))
         values = graph.run(graph.scores, padded(videos, rows))
         ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
         return list(ids), values["scores"][: len(videos)]
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """One step of an evaluation; a run that was trained on rated segments is evaluated on those of records.
+        """One step of an evaluation; a run that was trained on rated segments is evaluated on the rated segments.
 
-        Rated segments, and reports that a GPU has summed over the rows, cannot be cut, so they are not padded.
+        `rows` is ignored for rated segments and for reports that a GPU has summed over the rows, since padding cannot
+        be cut off these.
         """
         segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
         settings = settings._replace(segment_labels=segments)
@@ -255,7 +256,7 @@ class GraphScorer(Scorer):
         """Refuses records that the run's reader cannot parse as they are.
 
         Raises:
-          UsageError: features or vocabulary differ from the model's, or bytes stand for other values.
+          UsageError: features, their ranges or the vocabulary differ from the model's.
         """
         self.check(data)
         if not self.reads(data):
@@ -279,7 +280,7 @@ class Evaluation:
       metric_classes: the metrics; None for the built-in ones.
 
     Attributes:
-      evaluator: has the metrics.
+      evaluator: computes the metrics.
       examples: number of examples so far.
     """
 

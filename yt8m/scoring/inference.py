@@ -37,7 +37,7 @@ PREDICTIONS = "predictions.csv"
 def infer(config: InferenceConfig) -> int:
     """Predicts as `config` says; returns the exit status.
 
-    If training deletes the checkpoint before it is read, the next one is taken.
+    If training deletes the checkpoint before it is read, the next newer one is used.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.

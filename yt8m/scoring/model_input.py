@@ -1,4 +1,4 @@
-"""What a trained model takes, and the forms in which it can be given: files, records, batches of arrays, and arrays."""
+"""The input of trained models, and its forms: files, records, batches of arrays, and arrays."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from yt8m.config.train_config import DataConfig
 
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
-# Some videos in the form in which a scorer takes them. The last one is their numbers in `GraphScorer.cached_records`.
+# Videos as a scorer takes them: serialized records, parsed arrays, or numbers of `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
-# Records as they are, the arrays of parsed records (unless only a reader of the user's own can parse them), or floats.
+# Serialized records, the arrays of parsed records (unless only a custom reader can parse them), or float arrays.
 InputKind = Literal["records", "parsed records", "floats"]
 Types = tuple[np.dtype[Any], ...] | None
 OTHER_RANGES = (
@@ -37,12 +37,12 @@ class ModelInput:
     """What a model takes as input.
 
     Attributes:
-      folder: the folder of the model, for messages.
+      folder: the folder of the model, which error messages name.
       format: level, features (names, sizes, ranges) in the order of the model, and number of classes.
-      extractors: the extractors of the features, as manifests name them; empty if they are unknown.
+      extractors: the extractors of the features, as manifests describe them; empty if they are unknown.
       is_own: whether this user is known to have trained the model on this machine.
-      has_own_reader: whether a reader of the user's own reads the records, so that their format is not known here.
-      max_frames: number of frames of a record that it uses, from the start of the video.
+      has_own_reader: whether a custom reader reads the records, so that their format is not known here.
+      max_frames: largest number of frames of a record that the model uses, from the start of the video.
     """
 
     folder: str
@@ -80,7 +80,7 @@ class ModelInput:
         return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
 
     def types_of(self, kind: InputKind) -> Types:
-        """The types of the features of `arranged` batches of a kind of input; None for records."""
+        """The types of the features of an `arranged` batch of this kind of input; None for serialized records."""
         if kind == "records" or self.has_own_reader:
             return None
         are_usual = all(feature.range in (None, PUBLISHED) for feature in self.format.features)
@@ -125,17 +125,17 @@ class ModelInput:
 
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
-    """What the model of a run takes, whose data config is `data`."""
+    """The input of the model of a run whose data config is `data`."""
     from yt8m.config import data_fit  # slow to import, and only a run has such a config
 
     return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader), data.max_frames)
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
-    """The batches in one batch, in several, or in a dict of arrays.
+    """The batches of `data`: a batch, an iterable of batches, or a dict of arrays by the names of the features.
 
     Raises:
-      UsageError: this is not a form of data.
+      UsageError: `data` is none of these.
     """
     if isinstance(data, Mapping):
         return _of_arrays(data)
@@ -143,12 +143,12 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
 
 
 def types_of(videos: Videos) -> Types:
-    """The types of the features; None if these are records, or numbers of cached ones."""
+    """The types of the features of parsed videos; None for serialized records, and for numbers of cached ones."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
 
 
 def padded(videos: Videos, rows: int) -> Any:
-    """The videos with the last one repeated, so that they have `rows` rows; the argument itself if it has as many."""
+    """`videos` with the last one repeated up to `rows` rows; `videos` itself if it has at least as many."""
     missing_rows = rows - len(videos)
     if missing_rows <= 0:
         return videos
@@ -167,7 +167,7 @@ def padded(videos: Videos, rows: int) -> Any:
 
 
 def refuse_nan_in(videos: Videos) -> None:
-    """Refuses arrays of the user's that hold NaN or an infinity; the message names the array and the video.
+    """Refuses arrays with NaN or an infinity; the message names the array and the video. Records are not checked.
 
     Raises:
       UsageError: there is such an array.
@@ -185,7 +185,7 @@ def _as_fed(values: Any) -> Any:
 
 
 def _of_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
-    """Batches of the rows of arrays, without labels. The ids are the numbers of the rows."""
+    """Batches of the rows of arrays, without labels. The id of a row is its number."""
     arrays = {name: _as_array(values) for name, values in arrays_by_name.items()}
     shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}
     shape = shapes.pop() if len(shapes) == 1 else ()

@@ -17,7 +17,7 @@ from yt8m.storage import own_runs
 
 
 class OnnxScorer(ArrayScorer):
-    """A model in an ONNX file, by onnxruntime on the CPU. Records are parsed by NumPy.
+    """A model in an ONNX file, which onnxruntime runs on the CPU. Records are parsed with NumPy.
 
     Args:
       path: the file, local or gs://.
@@ -30,7 +30,7 @@ class OnnxScorer(ArrayScorer):
     def __init__(self, path: str) -> None:
         self._file = OnnxFile(path)
         about, names = self._file.about, self._file.texts.get(vocabulary.NAME)
-        # Only an extractor of the user's own in the file could run code here.
+        # The file can make this process run code only if it names an extractor with code of its own.
         is_own = bool(about["extractors"]) and own_runs.is_noted(storage.read_bytes(path))
         takes = ModelInput(path, self._file.format, about["extractors"], is_own, has_own_reader=False)
         own_names = vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(())
@@ -59,4 +59,4 @@ class OnnxScorer(ArrayScorer):
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
 
     def close(self) -> None:
-        """Nothing: the session ends with its last user."""
+        """Does nothing: onnxruntime frees the session together with this object."""

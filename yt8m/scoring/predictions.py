@@ -72,7 +72,7 @@ reserve_flags("extraction", PredictConfig)
 
 
 def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | None:
-    """Chooses the tags; None if the flags ask for none, or if a timeline has no thresholds.
+    """The thresholds that choose tags; None if the flags ask for no tags, or if a timeline has no thresholds.
 
     Raises:
       UsageError: --tags is given, and there are no thresholds.
@@ -101,12 +101,12 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
     Args:
       config: the flags.
-      settings: those of the extractors of videos.
+      settings: the settings of the extractors of videos.
       patterns: video files, or files of records.
 
     Raises:
-      UsageError: there is no such model or file, the records are not of the kind that it takes, or the extractors of a
-        video cannot be used.
+      UsageError: there is no such model or file, the records do not fit the model, or the extractors of a video cannot
+        be used.
       RunError: a record is damaged, or there is none to show.
     """
     files = manifest.shards_at(patterns)
@@ -141,7 +141,7 @@ def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> in
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{where}: there is {missing}.")
-    # Few records are parsed sooner than the ops of a graph are made that would parse them.
+    # Parsing a few records in Python is faster than building the graph ops that would parse them.
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:

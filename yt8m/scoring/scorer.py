@@ -1,6 +1,6 @@
 """The interface of a trained model that scores videos, whatever kind of file it comes from.
 
-Also chooses the classes to show, from the scores: the best ones, or those that reach their thresholds.
+This also chooses the classes to show from the scores: the best ones, or those that reach their thresholds.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class EvaluationSettings(NamedTuple):
     """How batches are evaluated.
 
     Attributes:
-      top_k: number of best predictions of each video that count.
-      segment_labels: evaluate on the rated segments of frame records.
+      top_k: number of best classes of each video that the ranking metrics use.
+      segment_labels: whether frame records are evaluated on their rated segments.
     """
 
     top_k: int = 20
@@ -58,11 +58,11 @@ class EvaluatedStep(NamedTuple):
 class Scorer(Closing, abc.ABC):
     """A trained model that is ready to score videos. Several threads may call it at once.
 
-    A further kind of file is one more class: it sets the attributes, and implements `compute`, `evaluated` and `close`.
+    Each kind of file has a subclass, which sets the attributes and implements `compute`, `evaluated` and `close`.
 
     Args:
       path: the path that the user named.
-      takes: what the model takes.
+      takes: the input of the model.
       names: the model's own vocabulary; empty if it has none.
 
     Attributes:
@@ -79,7 +79,7 @@ class Scorer(Closing, abc.ABC):
 
     @functools.cached_property
     def training_data(self) -> DataConfig:
-        """The data that the model was trained on, as far as they are known."""
+        """The format of the data that the model was trained on, as far as the file says it."""
         from yt8m.config.train_config import DataConfig  # slow to import, and predictions do not need it
 
         sizes = self.takes.format.sizes()
@@ -101,33 +101,33 @@ class Scorer(Closing, abc.ABC):
         return vocabulary.shown_for(self.num_classes, self.names)
 
     def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
-        """The names to show with data, whose vocabulary is in `vocabulary_file`, or by the data's `files`.
+        """The names to show for data whose vocabulary is `vocabulary_file` or, if that is empty, lies next to `files`.
 
         Raises:
-          UsageError: that vocabulary numbers the classes differently than the model's.
+          UsageError: the vocabulary of the data numbers the classes differently than the model's.
         """
         of_data = vocabulary.of_data(vocabulary_file, files)
         names = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
         return vocabulary.shown_for(self.num_classes, names)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
-        """Chooses tags, by the thresholds in `thresholds_file`, or else by the model's own; None if there are none."""
+        """The thresholds that choose tags: those in `thresholds_file`, else the model's own; None if there are none."""
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
 
     def videos_in_batch(self, most: int = 1024) -> int:
-        """The default number of whole videos in a batch: `most`, or fewer if videos have many frames."""
+        """The default number of whole videos (not segments) in a batch: `most`, or fewer if videos have many frames."""
         return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
 
     def batches(self, data: Data, batch_size: int | None = None) -> Iterator[Videos]:
-        """The data in batches; records stay as they are if the model can read them so.
+        """The data in batches. Records stay serialized if the model's own graph can parse them.
 
         Args:
           data: a file pattern, the result of `read_records`, batches, or arrays by the names of the features.
-          batch_size: that of files that are named; None for `videos_in_batch`.
+          batch_size: number of videos in a batch, if `data` is a file pattern; None for `videos_in_batch`.
 
         Raises:
-          UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
+          UsageError: `data` is none of these, no file matches, or features or vocabulary differ from the model's.
         """
         if isinstance(data, str | os.PathLike):
             data = self.records(data, batch_size)
@@ -137,7 +137,7 @@ class Scorer(Closing, abc.ABC):
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:
-        """Some records of `data`, parsed unless only the model's own reader can do that; raises like `batches`."""
+        """Some records of `data`, parsed unless the model has a custom reader; raises like `batches`."""
         self.check(data)
         return raws if self.takes.has_own_reader else self.takes.arranged(data.parsed(raws))
 
@@ -155,16 +155,16 @@ class Scorer(Closing, abc.ABC):
         self.takes.check(data)
 
     def reads(self, data: Records) -> bool:
-        """Whether the model reads the records as they are; otherwise they are parsed into arrays."""
+        """Whether the model's graph can parse the records; otherwise they must be parsed into arrays first."""
         return self.takes.reads(data)
 
     def scores(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
-        """The texts of the ids of B videos, and the scores of all classes, float32 [B, C].
+        """The ids of B videos as texts, and the scores of all classes, float32 [B, C].
 
         Args:
           videos: B videos.
-          rows: number of rows that the model computes, the last video repeated, so that a video's scores do not depend
-            on B; 0 for B rows.
+          rows: number of rows that the model computes; if it exceeds B, the last video is repeated. With a constant
+            number a video's scores do not depend on B. 0 for B rows.
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
@@ -188,17 +188,17 @@ class Scorer(Closing, abc.ABC):
         """One step of an evaluation; other arguments and errors are those of `scores`.
 
         Raises:
-          UsageError: the model cannot be evaluated so.
+          UsageError: the model cannot be evaluated on such videos or with such settings.
         """
 
 
 class ArrayScorer(Scorer):
-    """A scorer of a file without labels and loss: it is evaluated on arrays, and not on rated segments.
+    """A scorer of a file whose graph has no labels and no loss. It is evaluated on arrays, but not on rated segments.
 
     Args:
       path, takes, names: as for `Scorer`.
       weights: the path of the weights.
-      about: what the file says about the model.
+      about: the description of the model in the file: `model`, `step`, `is_averaged`.
     """
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary, weights: str, about: Mapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ class ArrayScorer(Scorer):
         logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, weights)
 
     def reads(self, data: Records) -> bool:
-        """Whether the model reads the records as they are: only if a reader of the user's own does, in its graph."""
+        """Whether the model's graph must parse the records: only if it has a custom reader."""
         return self.takes.has_own_reader
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:

@@ -1,4 +1,4 @@
-"""Segment inference: what a model reads to score every segment of every video, and where its scores go."""
+"""Segment inference: the reader of every segment of every video, and the ranking of segments by their scores."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def consumer_for(
 
     Args:
       ranking: the ranking.
-      candidates: the classes that a video may have; None if it may have all.
-      windows: number of windows of each segment, whose mean counts.
+      candidates: the candidate classes of each video; None if all classes are candidates.
+      windows: number of windows of each segment; the score of a segment is the mean over its windows.
     """
     means = WindowMeans(windows)
 

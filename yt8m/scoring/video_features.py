@@ -1,4 +1,4 @@
-"""Features of a few videos, outside of a data set: for `yt8m.extract`, and as a trained model takes them."""
+"""Features of a few videos that are not written to a data set: for `yt8m.extract`, and as input of trained models."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from yt8m.types import Closing
 Entry = Mapping[str, Any]
 Part = tuple[int, int]  # the first frame, and the frame after the last one
 
-_LONGEST = 100_000  # frames of a video that is scored
-_DECODING_SECONDS = 7200.0  # limit for a video that is scored; a film of hours takes longer than a clip
+_LONGEST = 100_000  # largest number of frames of a video that is scored
+_DECODING_SECONDS = 7200.0  # time limit for decoding a video that is scored; a film of hours takes longer than a clip
 
 
 class VideoFeatures(Closing):
     """Extracts the features of videos. Use it in a `with` block.
 
     Args:
-      entries: the extractors, as manifests name them.
+      entries: the extractors, as manifests describe them.
       located: the same extractors, with their weights.
-      jobs: processes that decode.
-      is_scored: whether a video is extracted as a whole, to be scored in windows; by default its first frames are, as
-        many as the entries say.
+      jobs: number of processes that decode.
+      is_scored: whether videos are to be scored in windows. Then whole videos are extracted; otherwise only the first
+        `max_frames` frames.
 
     Attributes:
-      per_second: frames a second.
-      max_frames: the largest number of frames of a record of the training data.
+      per_second: number of frames a second.
+      max_frames: the largest number of frames of a record, according to the entries.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class VideoFeatures(Closing):
         self._computer.close()
 
     def of_videos(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
-        """Yields each path with its features: float32 [T, size] for each extractor, as its records give them back."""
+        """Yields each path with its features: float32 [T, size] for each extractor, rounded as records round them."""
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
         for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
@@ -74,7 +74,13 @@ class VideoFeatures(Closing):
             yield path, features._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
 
     def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]) -> NumpyBatch:
-        """The batch for a model: parts of a video."""
+        """The batch in which each row is one of the `windows` of a video.
+
+        Args:
+          takes: the input of the model.
+          arrays: the features of the video, float32 [T, size] for each extractor.
+          windows: the parts of the video.
+        """
         by_name = {
             f"{prefix}{entry['feature']}": values
             for entry, values in zip(self._entries, arrays, strict=True)
@@ -97,13 +103,13 @@ def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> N
 def for_model(
     takes: ModelInput, flags: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
 ) -> VideoFeatures:
-    """The extraction of videos to score, by just the extractors that the model's training data were made with.
+    """The extraction of videos to score, with exactly the extractors that made the model's training data.
 
     Args:
-      takes: what the model takes.
-      flags: settings and paths of weights by name, which take precedence.
-      names: extractors, if the model does not name its own.
-      trust_code: import the code, or load the SavedModels, that the model names.
+      takes: the input of the model.
+      flags: settings and paths of weights by name, which take precedence over those that the model names.
+      names: extractors to use, needed if the model names none.
+      trust_code: whether to import the code, or load the SavedModels, that the model names.
 
     Raises:
       UsageError: the extractors are unknown, are not trusted, or have other weights.
@@ -114,7 +120,7 @@ def for_model(
     else:
         entries = _wanted(takes, takes.extractors)
         refuse_code(takes.folder, entries, flags, is_trusted=trust_code or takes.is_own)
-        located = locate(_again(takes, entry, flags) for entry in entries)
+        located = locate(_recreated(takes, entry, flags) for entry in entries)
         for entry, extractor in zip(entries, located, strict=True):
             refuse_other_weights(takes.folder, entry, extractor.weights)
     return VideoFeatures(entries, located, is_scored=True)
@@ -125,8 +131,8 @@ def _choose_by_name(
 ) -> tuple[Sequence[Entry], list[Located]]:
     if not names:
         raise UsageError(
-            f"{takes.folder} does not say by which extractors its features {', '.join(takes.format.sizes())} were "
-            "made, because its records are not from `yt8m extract`. Name them by --extractors, such as "
+            f"{takes.folder} does not name the extractors of its features {', '.join(takes.format.sizes())}, "
+            "because its records are not from `yt8m extract`. Name them by --extractors, such as "
             "inception,vggish for features of YouTube-8M."
         )
     located = locate(choose(names, flags))
@@ -136,7 +142,7 @@ def _choose_by_name(
 
 
 def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
-    """The extractors whose features the model takes."""
+    """The entries of the extractors whose features the model takes, in the order of the model's features."""
     wanted = []
     for name in takes.format.sizes():
         match = entry_of(name, entries)
@@ -147,8 +153,8 @@ def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     return wanted
 
 
-def _again(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
-    """The extractor of an entry; the user may give other paths for its weights, and settings like the device.
+def _recreated(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
+    """The extractor of an entry; flags may change the paths of its weights, and settings such as the device.
 
     Raises:
       UsageError: another setting differs from that of the training data.
@@ -160,18 +166,18 @@ def _again(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
         if flags[key] != options.with_tuples(entry["settings"][key]):
             raise UsageError(
                 f"{takes.folder} was trained on features of {name} with --{key}={entry['settings'][key]}, not "
-                f"{flags[key]}. Leave that out."
+                f"{flags[key]}. Leave --{key} out."
             )
     return Chosen(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
 
 
 def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any], *, is_trusted: bool) -> None:
-    """Refuses SavedModels, and networks that bring code of their own, of a run that is not trusted.
+    """Refuses extractors that are SavedModels or networks with code of their own, if the run is not trusted.
 
     Args:
-      folder: the run that names them.
-      entries: the extractors, as manifests name them.
-      flags: paths of weights by name, whose code the user chose.
+      folder: the run that names the extractors.
+      entries: the extractors, as manifests describe them.
+      flags: paths of weights by name; the user chose their code.
       is_trusted: whether the code that the run names may be imported.
 
     Raises:
@@ -189,7 +195,7 @@ def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any],
 
 
 def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights) -> None:
-    """Refuses weights with other sums than those that a run was trained with; raises `UsageError`."""
+    """Refuses weights whose sha256 differs from that of the weights of the training data; raises `UsageError`."""
     for field, expected in entry["weights"].items():
         if own_weights.sha256.get(field) != expected:
             raise UsageError(
@@ -202,7 +208,7 @@ def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights
 def extract(
     paths: Sequence[str], names: Sequence[str], flags: Mapping[str, Any], settings: Settings, jobs: int
 ) -> Iterator[tuple[str, Features, list[str]]]:
-    """Yields each path with its features, as the extractors give them, and their names.
+    """Yields each path with its features, not rounded to bytes, and the names of the features.
 
     Raises:
       UsageError, RunError: see `choose` and `weights.find`.

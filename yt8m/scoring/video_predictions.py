@@ -1,4 +1,4 @@
-"""What a trained model says of videos: names and scores, a CSV file, or scores over time."""
+"""Predictions of a trained model for video files: names and scores, a CSV file, or scores over time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class VideoScores(NamedTuple):
     Attributes:
       path: the video.
       scores: float32 [C]; empty if the video is bad.
-      seconds: length of what was scored; a video ends after at most 100,000 frames.
-      bad: why it has no scores; empty if it has.
-      over_time: the scores of its parts, if they were asked for.
+      seconds: length of the scored part of the video, which has at most 100,000 frames.
+      bad: why the video has no scores; empty if it has.
+      over_time: the scores of the parts of the video; None unless requested.
     """
 
     path: str
@@ -51,7 +51,7 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
       scorer: the model.
       source: the extraction for this model.
       paths: the videos.
-      seconds: length of the parts whose scores are wanted too; 0 for none.
+      seconds: length of the parts of `VideoScores.over_time`; 0 for none.
 
     Raises:
       RunError: the scores are NaN.
@@ -73,7 +73,7 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
 
 
 def _parts(count: int, size: int) -> list[Part]:
-    """`count` frames in parts of `size`; the last one may be shorter."""
+    """Divides `count` frames into parts of `size` frames; the last one may be shorter."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
@@ -87,7 +87,7 @@ def _with_long_end(windows: list[Part]) -> list[Part]:
 def _scores(
     scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]
 ) -> NDArray[np.float32]:
-    """float32 [parts, C]: the scores of parts of a video, of which `arrays` are the features."""
+    """float32 [parts, C]: the scores of the parts `windows` of the video with the features `arrays`."""
     batches = (windows[first : first + _PARTS_AT_ONCE] for first in range(0, len(windows), _PARTS_AT_ONCE))
     return np.concatenate([scorer.scores(source.batch(scorer.takes, arrays, batch))[1] for batch in batches])
 
