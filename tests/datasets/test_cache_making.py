@@ -49,9 +49,9 @@ def test_it_makes_what_a_training_reads(
         [sys.executable, "-c", program, *words(tmp_path, f"--jobs={jobs}")], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; 5 shards were parsed now\n"
-    assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, as the shards do, and" in done.stderr
+    assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, the size of the shards;" in done.stderr
     cache = ShardCache(f"{tmp_path}/cache", format_of(YT8MFrameFeatureReader(10, (3, 2))))
-    made = {os.path.basename(cache.place(str(path))) for path in shards}
+    made = {os.path.basename(cache.path_of(str(path))) for path in shards}
     assert {path.name for path in (tmp_path / "cache").iterdir()} == made
     shards[2].touch()
     assert main(words(tmp_path)) == 0
@@ -62,7 +62,7 @@ def test_it_makes_what_a_training_reads(
 def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     assert main(words(tmp_path, "--all_segments")) == 0
     cache = ShardCache(f"{tmp_path}/cache", format_of(EverySegmentReader(10, (3, 2))))
-    assert len(cache.opened(cache.place(str(shards[0]))) or ()) == 4
+    assert len(cache.opened(cache.path_of(str(shards[0]))) or ()) == 4
     assert main(words(tmp_path, "--all_segments", "--segment_labels")) == 2
 
 

@@ -62,8 +62,8 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
         ("", "expected the header old,new"),
         ("old,new\na,b\na,c\n", "a class is renamed once, but the file has 'a' 2 times"),
         ("old,new\na,c\nb,c\n", "a class is renamed once, but the file has 'c' 2 times"),
-        ('old,new\na,"b\n', "this is no CSV file of UTF-8 text"),
-        ("old,new\ncaf\u00e9,b\n", "this is no CSV file of UTF-8 text"),
+        ('old,new\na,"b\n', "this is not a CSV file of UTF-8 text"),
+        ("old,new\ncaf\u00e9,b\n", "this is not a CSV file of UTF-8 text"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, text: str, told: str) -> None:

@@ -34,8 +34,8 @@ def test_lines_are_numbered_and_empty_ones_passed_over(file: pathlib.Path) -> No
     ("content", "told"),
     [
         (b"\x1f\x8b\x08\n", "line 1: the file is compressed by gzip; unpack it first (gunzip)."),
-        (b"a\nb\r\n", "line 2: it ends in CRLF; convert the file to plain line ends (dos2unix)."),
-        (b"a\nb", "line 2: the last line has no end: the file was cut short; write it again."),
+        (b"a\nb\r\n", "line 2: the line ends in CRLF; convert the file to LF line ends (dos2unix)."),
+        (b"a\nb", "line 2: the last line has no line end: the file was cut short; write it again."),
     ],
 )
 def test_files_that_are_no_plain_lines_are_refused(file: pathlib.Path, content: bytes, told: str) -> None:
@@ -75,17 +75,20 @@ def test_rows_are_read_with_or_without_a_header(file: pathlib.Path, header: byte
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"Class,Segments\n", "line 1: a file of ranked segments; expected predictions for videos (VideoId,LabelCo"),
-        (b"a,1 0.5\nVideoId,LabelConfidencePairs\n", "line 2: 'LabelConfidencePairs': expected class numbers"),
+        (b"Class,Segments\n", "line 1: the file has ranked segments; expected predictions for videos (VideoId,LabelCo"),
+        (
+            b"a,1 0.5\nVideoId,LabelConfidencePairs\n",
+            "line 2: 'LabelConfidencePairs': expected alternating class numbers",
+        ),
         (b"a 1 0.5\n", "line 1: 'a 1 0.5': expected `video,class score"),
         (b"a,1 0.5\na,2 0.5\n", "line 2: video 'a' is in an earlier line already"),
-        (b"a,x 0.5\n", "line 1: 'x 0.5': expected class numbers and scores in turn."),
-        (b"a,1 y\n", "line 1: '1 y': expected class numbers"),
-        (b"a,1.5 0.5\n", "line 1: '1.5 0.5': expected class numbers"),
-        (b"a,99999999999999999999 0.5\n", "line 1: '99999999999999999999 0.5': expected class numbers"),
-        (b"a,1 0.5 2\n", "line 1: 3 words, or a score that is not a number; expected a finite score for each class."),
-        (b"a,1 nan\n", "line 1: 2 words, or a score that is not a number"),
-        (b"a,1 inf\n", "line 1: 2 words, or a score that is not a number"),
+        (b"a,x 0.5\n", "line 1: 'x 0.5': expected alternating class numbers and scores."),
+        (b"a,1 y\n", "line 1: '1 y': expected alternating class numbers"),
+        (b"a,1.5 0.5\n", "line 1: '1.5 0.5': expected alternating class numbers"),
+        (b"a,99999999999999999999 0.5\n", "line 1: '99999999999999999999 0.5': expected alternating class numbers"),
+        (b"a,1 0.5 2\n", "line 1: a class has no score, or a score is not finite, in 3 words; expected a finite score"),
+        (b"a,1 nan\n", "line 1: a class has no score, or a score is not finite, in 2 words"),
+        (b"a,1 inf\n", "line 1: a class has no score, or a score is not finite, in 2 words"),
         (b"a,3 0.5 10 0.5\n", "line 1: classes 3 to 10; expected 0 to 9 (--num_classes)."),
         (b"a,-1 0.5 9 0.5\n", "line 1: classes -1 to 9; expected 0 to 9 (--num_classes)."),
         (b"a,1 0.5 2 0.5 1 0.25\n", "line 1: a class is repeated; give each class once per video."),
@@ -115,20 +118,20 @@ def test_submissions_are_read_with_or_without_a_header(file: pathlib.Path, heade
     assert (second.number, second.ranks) == (3, {})
 
 
-WAY = "; expected video:start with a start of 0, 5, 10, ... seconds, and one blank between two segments."
+WAY = "; expected video:start with a start of 0, 5, 10, ... seconds, and one space between two segments."
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"VideoId,x\n", "line 1: a file of predictions for videos; expected ranked segments (Class,Segments)."),
-        (b"3,\nClass,Segments\n", "line 2: 'Class' is none of the 2 classes that segments are rated for"),
-        (b"3,\nVideoId,x\n", "line 2: 'VideoId' is none of the 2 classes"),
-        (b"4,a:0\n", "line 1: '4' is none of the 2 classes"),
+        (b"VideoId,x\n", "line 1: the file has predictions for videos; expected ranked segments (Class,Segments)."),
+        (b"3,\nClass,Segments\n", "line 2: 'Class' is not one of the 2 classes for which segments are rated"),
+        (b"3,\nVideoId,x\n", "line 2: 'VideoId' is not one of the 2 classes"),
+        (b"4,a:0\n", "line 1: '4' is not one of the 2 classes"),
         (b"3\n", "line 1: there is no comma; expected `class,video:start"),
         (b"3,a:0\n7,a:0\n3,b:0\n", "line 3: class 3 is in line 1 already; give each class one line."),
         (b"3,a:0 b:5 a:0\n", "line 1: the segment 'a:0' is repeated; give each segment once per class."),
-        (b"3,a:0 b:5  c:5\n", f"line 1: two blanks in a row{WAY}"),
+        (b"3,a:0 b:5  c:5\n", f"line 1: there are two spaces in a row{WAY}"),
         *((b"3,x:0 " + bad + b" y:5\n", f"line 1: {prediction_files.shown(bad)} is not a segment{WAY}")
           for bad in (b"a", b":5", b"a:", b"a:05", b"a:1x", b"a:/5", b"a:1234567", b"a:7", b"a,b:5", b"a\tb:5")),
         (b'3,"a":5\n', f"line 1: '\"a\":5' is not a segment{WAY}"),

@@ -93,7 +93,7 @@ GOOD = b"v000,3 0.5 4 0.25\n"
 @pytest.mark.parametrize(
     ("content", "line", "words"),
     [
-        (b"Class,Segments\n3,v000:0\n", 1, "a file of ranked segments"),
+        (b"Class,Segments\n3,v000:0\n", 1, "the file has ranked segments"),
         (GOOD + GOOD, 2, "'v000' is in an earlier line"),
         (GOOD + b"v001,3 0.5 3 0.25\n", 2, "a class is repeated"),
         (GOOD + b"v001,30 0.5\n", 2, "expected 0 to 29"),

@@ -72,7 +72,7 @@ def make(config: CacheConfig, data: DataConfig) -> None:
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.room(files), file=sys.stderr)
-    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(cache.place(shard))) is not None}
+    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(cache.path_of(shard))) is not None}
     made_shards = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
     missing = [shard for shard in files if shard not in parsed_shards]
     for made in terminal.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
@@ -111,7 +111,7 @@ def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterato
 
 
 def _make(cache: ShardCache, shard: str) -> _Made:
-    parsed = cache.made(shard, cache.place(shard))
+    parsed = cache.made(shard, cache.path_of(shard))
     return _Made(shard, len(parsed), parsed.damage)
 
 

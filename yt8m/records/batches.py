@@ -23,9 +23,9 @@ from yt8m.records.shards import DamagedError
 
 T = TypeVar("T")
 
-# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
+# Number of serialized records in a shuffle buffer. A video record has 5 KB, a frame record 250 to 350 KB.
 VIDEO_SHUFFLE_BUFFER, FRAME_SHUFFLE_BUFFER = 4096, 256
-BLOCK = 4  # number of records taken from one file before those of the next file
+BLOCK = 4  # number of consecutive records that a shuffled epoch reads from a file before it turns to the next one
 _AT_ONCE = 8  # number of files that a shuffled epoch reads in turns
 
 
@@ -40,8 +40,8 @@ class Records:
       max_frames: frames of a video that are read, from its start.
       dequantize: whether bytes are converted to floats.
       seed: shuffles files and records, in a new order in each epoch; None keeps their order.
-      shuffle_buffer: number of records to draw from.
-      worker: (i, n) reads the i-th of n shares: whole files if there are enough of them, else every n-th record.
+      shuffle_buffer: number of records from which the next one is drawn; None for the default of the level.
+      worker: (i, n) reads the i-th of n shares: every n-th file if there are at least n files, else every n-th record.
     """
 
     files: Sequence[str]
@@ -62,7 +62,7 @@ class Records:
         self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames)
 
     def __iter__(self) -> Iterator[NumpyBatch]:
-        """The batches of the next epoch; the first call gives epoch 0."""
+        """The batches of the next epoch; the first iteration is epoch 0."""
         self._epoch += 1
         return self.epoch(self._epoch - 1)
 
@@ -71,17 +71,17 @@ class Records:
 
         Raises:
           DamagedError: a record is damaged or not of the expected format; the message names file and record.
-          RunError: a file holds more or fewer records than its manifest says, or cannot be read.
+          RunError: a file has another number of records than its manifest says, or cannot be read.
         """
         return map(self.parsed, self.serialized(number))
 
     def parsed(self, raws: Sequence[Raw]) -> NumpyBatch:
-        """The batch of some serialized records; raises like `epoch`."""
+        """Serialized records as one batch; raises like `epoch`."""
         batch = self._parser.batch(raws)
         return batch.dequantize() if self.dequantize else batch
 
     def serialized(self, epoch: int = 0) -> Iterator[list[Raw]]:
-        """The batches of one epoch, not parsed: each record with its file and its number in the file."""
+        """The batches of one epoch before parsing: lists of (serialized record, its file, its number in the file)."""
         raws = self._raws(epoch)
         while group := list(itertools.islice(raws, self.batch_size)):
             yield group
@@ -105,7 +105,7 @@ class Records:
 def _of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
     """The records of a file that belong to the i-th of n workers, for `share` (i, n); one block at a time.
 
-    At the end the number of all records is compared with the manifest's.
+    At the end, the number of records in the file is compared with that in the manifest.
     """
     count, (part, workers) = 0, share
     for records in shards.read_blocks(path):
@@ -116,11 +116,11 @@ def _of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> It
 
 
 def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None:
-    """Refuses a file of `count` records if it should have another number.
+    """Compares the number of records of a file with that in its manifest, if it has one.
 
     Raises:
       DamagedError: the file is empty.
-      RunError: the manifest says another number.
+      RunError: the manifest has another number.
     """
     if not count:
         raise DamagedError(path, 0, shards.EMPTY)
@@ -129,7 +129,7 @@ def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None
 
 
 def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
-    """All items of the streams. A few streams are read in turns; one that ends is replaced by the next."""
+    """All items of the streams: `_AT_ONCE` streams are read in turns, and one that ends is replaced by the next."""
     waiting, open_streams = deque(streams), deque[Iterator[T]]()
     while waiting or open_streams:
         while waiting and len(open_streams) < _AT_ONCE:
@@ -145,9 +145,9 @@ def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]
     """The items in a random order, drawn from a buffer of `size`."""
     buffer = list(itertools.islice(items, size))
     for item in items:
-        place = int(draw.random() * size)
-        yield buffer[place]
-        buffer[place] = item
+        index = int(draw.random() * size)
+        yield buffer[index]
+        buffer[index] = item
     draw.shuffle(buffer)
     yield from buffer
 
@@ -164,18 +164,19 @@ def read_records(
     shuffle_buffer: int | None = None,
     worker: tuple[int, int] = (0, 1),
 ) -> Records:
-    """Batches of TFRecord files as NumPy arrays; TensorFlow is not imported.
+    """Batches of the records in TFRecord files as NumPy arrays; TensorFlow is not imported.
 
     Args:
       pattern: a pattern of files, local or gs://; or a list of patterns.
       batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
-      feature_names: which features, and in which order; by default all, in the order of the manifest, or else
-        alphabetically.
+      feature_names: the features to read, in this order; by default all, in the order of the manifest, or in
+        alphabetical order if there is no manifest.
       num_classes: number of classes, C; by default that of the vocabulary or the manifest of the data, else 3862.
       max_frames: frames of a video that are read, from its start.
       dequantize: whether frames that are stored as bytes are converted to float32.
       seed: shuffles the files and the records, each epoch in another order; None keeps their order.
-      shuffle_buffer: number of records to draw from; by default 4096 videos, or 256 of frames.
+      shuffle_buffer: number of records from which the next one is drawn; by default 4096 at video level, 256 at frame
+        level.
       worker: (i, n) reads the i-th of n shares of the files, so that n processes read each record once.
 
     Returns:
@@ -201,19 +202,19 @@ def _feature(data: DataFormat, name: str) -> FeatureFormat:
 
 
 def _classes_of(files: Sequence[str], data: DataFormat) -> int:
-    """The class count of the files' vocabulary, or else of their manifest, or else of YouTube-8M."""
+    """The number of classes in the files' vocabulary, or else in their manifest, or else in YouTube-8M."""
     path = vocabulary.find(files)
     return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
-    """The level and the features: those of the manifest if there is one, else those of the first record."""
+    """The format in the manifest if there is one, else that of the first record."""
     discovered = discovery.find(files)
     if discovered is not None:
         return discovered.format
-    for path in files:  # damage is the likely cause; reading the first record gives an error that describes it
+    for path in files:  # damage is the likely cause; reading the first record raises an error that describes it
         next(shards.read_contexts(path), None)
     raise UsageError(
-        f"{files[0]}: the first records do not show which features they have, and of which size. Write a manifest that "
-        "says it, as `yt8m make-records` does."
+        f"{files[0]}: the first records do not show the names and sizes of the features. Write a manifest with them, "
+        "as `yt8m make-records` does."
     )

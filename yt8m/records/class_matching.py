@@ -1,4 +1,4 @@
-"""Finds the classes of a vocabulary in another one by their names, of which some may have changed."""
+"""Finds the classes of a vocabulary in another one by their names; some classes may have been renamed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Matching(NamedTuple):
     """Where the classes of a new vocabulary are in an old one.
 
     Attributes:
-      sources: for each new class its number in the old vocabulary, or -1.
-      num_classes_there: number of old classes.
-      gone: the old names without a new class.
+      sources: for each new class its index in the old vocabulary, or -1 if it is not there.
+      num_classes_there: number of classes of the old vocabulary.
+      gone: the names of the old classes that the new vocabulary lacks.
       renamed: the number of classes that were found by a rename.
     """
 
@@ -32,7 +32,7 @@ class Matching(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both have the same classes in the same order."""
+        """Whether both vocabularies have the same classes in the same order."""
         return not self.gone and self.sources == tuple(range(len(self.sources)))
 
     def summary(self) -> str:
@@ -51,7 +51,7 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
       renames: {old name: new name}.
 
     Raises:
-      UsageError: a vocabulary has a name twice, or a rename does not fit the two.
+      UsageError: a vocabulary has a name twice, or a rename does not fit the two vocabularies.
     """
     for which, names in (("old", old.names), ("new", new.names)):
         _refuse_repeated(names, f"--init_from: classes are found by name, but the {which} vocabulary has the name")
@@ -68,17 +68,17 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
 
 
 def read_renames(path: str) -> dict[str, str]:
-    """{old name: new name} of a CSV file with the columns `old,new`.
+    """{old name: new name} in a CSV file with the columns `old,new`.
 
     Raises:
-      UsageError: there is no such file, it is no CSV file, a line has not two names, or a name is there twice.
+      UsageError: the file is missing or not CSV, a line does not have two names, or a column has a name twice.
     """
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     try:
         lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
         header, *rows = [[field.strip() for field in fields] for fields in lines if fields] or [[]]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise UsageError(f"--rename={path}: this is no CSV file of UTF-8 text: {error}.") from error
+        raise UsageError(f"--rename={path}: this is not a CSV file of UTF-8 text: {error}.") from error
     if header != _HEADER or any(len(row) != len(_HEADER) or not all(row) for row in rows):
         raise UsageError(f"--rename={path}: expected the header old,new and two names on each line.")
     for column in zip(*rows, strict=True):

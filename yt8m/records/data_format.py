@@ -1,6 +1,6 @@
-"""The format of the records of a data set: level, features, classes; and values stored as bytes.
+"""The format of the records of a data set (level, features, classes), and the conversion of features stored as bytes.
 
-`manifest.json` keeps it under its key `data`; the last four entries are optional:
+`manifest.json` stores the format under its key `data`; the last four entries are optional:
 
     {"level": "frame", "features": [{"name": "clip", "size": 16, "range": [-1.5, 3.0]}],
      "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100]}
@@ -38,8 +38,8 @@ class FeatureFormat(NamedTuple):
 
     Attributes:
       name: the feature's name in the records.
-      size: number of its values, in one frame if it has frames.
-      range: the values that bytes stand for (see `dequantized`); None if the values are stored as floats.
+      size: number of values per video, or per frame at frame level.
+      range: for values stored as bytes, the smallest and largest value (see `dequantized`); None for floats.
     """
 
     name: str
@@ -57,9 +57,8 @@ def features_of(
 
     Args:
       level: `video` or `frame`.
-      names, sizes: of the features.
-      ranges: for each feature the two ends of the range that its bytes stand for, or () for floats; without them,
-        features have YouTube-8M's ranges.
+      names, sizes: the name and the size of each feature.
+      ranges: the range of each feature, or () for floats; if `ranges` is empty, each feature has its `usual_range`.
     """
     bounds = [(ends[0], ends[1]) if ends else None for ends in ranges] or [usual_range(level, name) for name in names]
     return tuple(FeatureFormat(*column) for column in zip(names, sizes, bounds, strict=True))
@@ -74,7 +73,7 @@ class DataFormat(NamedTuple):
       segment_labels: whether the records have rated segments.
       num_classes: number of classes; None if unknown.
       max_frames: the largest number of frames of a video; None at video level, or if unknown.
-      positives: number of videos with each class in these shards; None if they were not counted.
+      positives: [num_classes], the number of videos with each class in these shards; None if they were not counted.
     """
 
     level: str
@@ -134,21 +133,23 @@ def _feature(values: Mapping[str, Any]) -> FeatureFormat:
 
 
 def _at_least_one(values: Mapping[str, Any], name: str) -> int | None:
-    """The count of that name, which must be positive; None if there is none."""
+    """The count `values[name]`, which must be positive; None if it is missing."""
     if name in values and int(values[name]) < 1:
         raise ValueError(f"{name} is {values[name]}; expected at least 1")
     return int(values[name]) if name in values else None
 
 
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
-    """Joins the formats of several shards, given as (file, format in it); None if there are none.
+    """Joins the formats that several files declare; None if there are none.
+
+    The number of classes is that of any format that has it, and `max_frames` the largest that a format has. The counts
+    of positives are added if each format has them.
 
     Args:
-      formats: a format may leave out the number of classes; then that of the others counts. `max_frames` is the largest
-          that a format has. The counts of positives are added if each format has them.
+      formats: (path of the file, the format that it declares).
 
     Raises:
-      RunError: two files contradict one another; the message names them and the first difference.
+      RunError: two formats contradict each other; the message names the files and the first difference.
     """
     for (first_path, first), (path, other) in itertools.combinations(formats, 2):
         difference = next(_differences(first, other), None)
@@ -179,14 +180,14 @@ def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
 
 
 def videos_in_batch(values: int, most: int) -> int:
-    """The default number of videos in a batch of an evaluation or inference.
+    """The default batch size of an evaluation or inference.
 
     Args:
-      values: the number of values of a video, over all of its frames.
-      most: the largest number.
+      values: the number of feature values of a video, over all of its frames.
+      most: the largest batch size.
 
     Returns:
-      `most`, or if so many videos take more than 512 MiB as float32, the largest power of two that does not.
+      `most` if a batch of that size takes at most 512 MiB as float32; else the largest power of two that does, or 1.
     """
     fitting = _BATCH_BYTES // (values * np.dtype(np.float32).itemsize)
     return most if fitting >= most else 1 << max(0, fitting.bit_length() - 1)
@@ -200,6 +201,6 @@ def quantized(values: NDArray[Any], bounds: Range) -> NDArray[np.uint8]:
 
 
 def dequantized(values: NDArray[np.uint8], bounds: Range) -> NDArray[np.float32]:
-    """float32 of the same shape: q * span/255 + span/512 + low, as YouTube-8M's features are read (`PUBLISHED`)."""
+    """The float32 values that bytes stand for: q * span/255 + span/512 + low, the formula of YouTube-8M's readers."""
     low, high = bounds
     return values * np.float32((high - low) / 255) + np.float32((high - low) / 512 + low)

@@ -1,7 +1,6 @@
 """Checks the content of records: id, labels, ratings, and the types, sizes and values of features.
 
-A record that is sound here is one that the readers of the graph (`yt8m.readers`) accept; a law of the tests compares
-both.
+A record without a problem is one that the TensorFlow readers (`yt8m.readers`) accept; property tests compare both.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ class DeepCheck:
     """Checks the content of records, one at a time.
 
     Args:
-      sizes: {feature: number of values per frame} that every record must have; if empty, those in the manifest of a
-          shard, or else those of its first record.
-      num_classes: labels must be below this number; None for the number in the manifest. If there is no number, all
-          labels from 0 on are allowed.
+      sizes: {feature: number of values per frame} that every record must have; if empty, the sizes are those in the
+          manifest of a shard, or else those of its first record.
+      num_classes: labels must be below this number; None for the number in the manifest. If the manifest has none
+          either, all labels from 0 on are allowed.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
@@ -28,24 +27,25 @@ class DeepCheck:
         self._seen: dict[bytes, str] = {}
         self.begin_shard()
 
-    def begin_shard(self, said: DataFormat | None = None) -> None:
-        """Call this before each shard, since its records may have another format than those of the last one.
+    def begin_shard(self, declared: DataFormat | None = None) -> None:
+        """Forgets the format of the previous shard's records; to be called before each shard.
 
         Args:
-          said: the format of the records in the shard's manifest; None if there is none.
+          declared: the format of the records in the shard's manifest; None if there is no manifest.
         """
         sizes, num_classes = self._given
-        self._level = said and said.level
-        self._sizes = dict(sizes) or (said.sizes() if said else {})
-        self._kinds = {feature.name: "bytes" if feature.range else "float" for feature in said.features} if said else {}
-        self._num_classes = num_classes or (said and said.num_classes)
+        features = declared.features if declared else ()
+        self._level = declared and declared.level
+        self._sizes = dict(sizes) or (declared.sizes() if declared else {})
+        self._kinds = {feature.name: "bytes" if feature.range else "float" for feature in features}
+        self._num_classes = num_classes or (declared and declared.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
         """The problems of one record; each text begins with the id of the record, if it has one.
 
         Args:
-          payload: the record.
-          where: shard and number of the record, for the message if a later record has the same id.
+          payload: the serialized record.
+          where: shard and number of the record, which the message names if a later record has the same id.
         """
         try:
             record = shards.parse(payload)
@@ -54,7 +54,7 @@ class DeepCheck:
         return self.problems_of(record, where)
 
     def problems_of(self, record: Record, where: str) -> list[str]:
-        """The same of a parsed record."""
+        """`problems` of a parsed record."""
         problems = [*self._id(record, where), *label_problems(record, self._num_classes), *rating_problems(record)]
         problems += self._features(record)
         name = id_text(record.id())
@@ -88,11 +88,11 @@ class DeepCheck:
             yield f"unequal numbers of frames: {counts}"
 
     def _learn(self, features: Mapping[str, list[Feature]]) -> None:
-        """Takes sizes and types that are not known yet from this record, as a training does without a manifest."""
+        """Takes the sizes and types that are still unknown from this record, as training does without a manifest."""
         frames = {name: steps[0] for name, steps in features.items() if steps}
         types = ("bytes", "float") if self._level == "frame" else ("float",)
         if not self._sizes:
-            # Context of another type is no feature (timestamps, say), unless its name says that it is one.
+            # An entry of another type (timestamps, say) is no feature, unless it has the name of a published feature.
             self._sizes = {
                 name: len(frame.numbers())
                 for name, frame in frames.items()
@@ -107,7 +107,7 @@ _PUBLISHED_FEATURES = {"mean_rgb", "mean_audio", "rgb", "audio"}
 
 
 def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Iterator[str]:
-    """Yields problems of one feature: the first frame of a wrong type or size, and the number of invalid values."""
+    """Yields the problems of one feature: its first frame of a wrong type or size, and the number of invalid values."""
     arrays = [frame.numbers() for frame in frames]
     for index, (frame, values) in enumerate(zip(frames, arrays, strict=True)):
         place = f", frame {index}," if len(arrays) > 1 else ""
@@ -126,7 +126,7 @@ def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Ite
 
 
 def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
-    """Yields what is wrong with the labels of a record and of its segments; with no number, all from 0 on are right."""
+    """Yields the problems of a record's labels and segment labels; all from 0 on are right if `num_classes` is None."""
     for name in ("labels", "segment_labels"):
         if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
             yield f"{name} holds values of type {kind}; expected whole numbers"
@@ -138,7 +138,7 @@ def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
 
 
 def rating_problems(record: Record) -> Iterator[str]:
-    """Yields what is wrong with the starts and scores of rated segments."""
+    """Yields the problems of the starts and scores of a record's rated segments."""
     counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; these numbers must be equal"

@@ -1,4 +1,4 @@
-"""Finds the format of the records in shards, without TensorFlow: from a manifest, or else from a first record."""
+"""Finds the format of the records in shards, without TensorFlow: in a manifest, or else from a shard's first record."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from yt8m.records import manifest, shards
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.shards import Record
 
-_TRIED = 3  # number of shards whose first record is tried
-_HEAD = 1 << 18  # number of bytes that include the first record of most shards
-_LARGEST = 1 << 28  # limit of bytes; a longer first record is not fetched
+_TRIED = 3  # number of shards whose first record is examined before the search is given up
+_HEAD = 1 << 18  # bytes read from the start of a shard; most first records are shorter
+_LARGEST = 1 << 28  # bytes; a longer first record is not fetched
 
 
 class Found(NamedTuple):
     """The format of the records in shards, and the file that it was found in.
 
     Attributes:
-      format: level, features, and the rest as far as it is known.
-      source: the manifest, or the shard whose first record was read.
-      is_declared: whether it comes from a manifest. A single record may lack features of others.
-      extractors: the extractors of the features, as the manifest names them; empty if they are unknown.
+      format: the level and the features; other attributes are None if they are unknown.
+      source: the path of the manifest, or of the shard whose first record was read.
+      is_declared: whether a manifest declares the format. A format read from one record may lack features of others.
+      extractors: the entry `extractors` of the manifest; empty if it has none.
     """
 
     format: DataFormat
@@ -39,14 +39,14 @@ class Found(NamedTuple):
 
 
 def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
-    """The format of the records; None if neither a manifest nor a first record shows it.
+    """The format of the records; None if there is no manifest, and the first records of a few shards do not show it.
 
     Args:
       files: the shards.
       manifest_path: path of the manifest; if it is empty, the manifests in the folders of the shards are read.
 
     Raises:
-      RunError: a manifest is damaged, or two contradict one another.
+      RunError: a manifest is damaged, or two contradict each other.
     """
     if manifest_path:
         written = manifest.read(manifest_path) if storage.exists(manifest_path) else manifest.Manifest((), {})
@@ -63,10 +63,10 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
 
 
 def of_record(record: Record) -> DataFormat | None:
-    """The format of a record, with its features in alphabetical order; None if the record does not show them.
+    """The format of a record, with its features in alphabetical order; None if the record does not show their sizes.
 
-    A feature is a list of floats or, in each frame, a list of floats or one string of bytes. The features are not
-    shown if one of them has no frame, or has frames of several sizes.
+    A feature is a list of floats or, at frame level, one list of floats or one string of bytes per frame. Its size is
+    unknown if it has no frame, or frames of several sizes.
     """
     has_frames = bool(record.lists)
     kinds = ("float", "bytes") if has_frames else ("float",)
@@ -74,7 +74,7 @@ def of_record(record: Record) -> DataFormat | None:
     for name, frames in sorted((record.lists or record.features()).items()):
         kinds_and_sizes = {(frame.kind, len(frame.numbers())) for frame in frames}
         if kinds_and_sizes and not {kind for kind, _ in kinds_and_sizes} & {*kinds, ""}:
-            continue  # not a feature, but timestamps, for example
+            continue  # timestamps, for example
         kind, size = next(iter(kinds_and_sizes), ("", 0))
         if len(kinds_and_sizes) != 1 or size == 0:
             return None
@@ -84,7 +84,7 @@ def of_record(record: Record) -> DataFormat | None:
 
 
 def _first_record(path: str) -> Record | None:
-    """The first record of a shard; None if it is damaged. Later readers of the shard report the damage in detail."""
+    """The first record of a shard; None if it is damaged: whatever reads the shard later reports the damage."""
     with contextlib.suppress(RunError, ValueError):
         for payload in shards.read_records(io.BytesIO(_start_of(path)), path):
             return shards.parse(payload)
@@ -92,7 +92,7 @@ def _first_record(path: str) -> Record | None:
 
 
 def _start_of(path: str) -> bytes:
-    """The bytes of a shard up to the end of its first record, or more."""
+    """The first bytes of a shard, at least up to the end of its first record unless that is longer than `_LARGEST`."""
     start = storage.read_start(path, _HEAD)
     whole = struct.unpack_from("<Q", start)[0] + manifest.AROUND if len(start) >= 12 else 0
     return start if not len(start) < whole <= _LARGEST else storage.read_start(path, whole)

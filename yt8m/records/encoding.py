@@ -1,7 +1,7 @@
 """Encodes videos as framed TFRecords, many at a time and without protobuf.
 
-If the ids and labels of videos take equally many bytes, their records differ only in bytes at fixed positions. So
-such records are filled in as the rows of one array, which is ten times as fast as one record after the other.
+The records of videos whose ids and labels take equally many bytes differ only in bytes at fixed positions. They are
+written into the rows of one array, which is ten times as fast as encoding one record after the other.
 """
 
 from __future__ import annotations
@@ -19,34 +19,33 @@ from numpy.typing import NDArray
 
 from yt8m.records import shards
 
-_AROUND = 12  # bytes of a TFRecord frame before its payload
-_BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a cache until they are written
-_ENTRIES = (("id", 1), ("labels", 3))  # of every record, as the first arguments of `_head`
+_BEFORE, _AFTER = 12, 4  # bytes of a TFRecord frame before and after its payload
+_BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a core's cache until they are written
+_CONTEXT = (("id", 1), ("labels", 3))  # (name, kind as in `_head`) of the context features of every record
 
-
-_of_thread = threading.local()
+_scratch_of_thread = threading.local()
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
-    """An array of any content, in memory of this thread that the next call with the same name takes again.
+    """An uninitialized array in memory that the next call with the same name in the same thread uses again.
 
-    The kernel needs more time to provide new memory of this size than a copy into it takes.
+    New memory of this size would take the kernel longer to provide than a copy into it takes.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = getattr(_of_thread, name, None)
+    memory = getattr(_scratch_of_thread, name, None)
     if memory is None or len(memory) < size:
         memory = np.empty(size, np.uint8)
-        setattr(_of_thread, name, memory)
+        setattr(_scratch_of_thread, name, memory)
     return np.asarray(memory[:size].view(dtype).reshape(shape))
 
 
 class Contexts:
-    """The ids and labels of videos, encoded as the entries of their records.
+    """The ids and labels of videos, encoded as the context features of their records.
 
     Args:
       ids: the id of each video.
-      rows: [n], the place of a video for each label, ascending.
-      classes: [n], the class of each label, ascending for each video.
+      rows: [n], the index of the video of each label, ascending.
+      classes: [n], the class of each label, ascending within each video.
     """
 
     def __init__(self, ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
@@ -54,20 +53,20 @@ class Contexts:
         self._ids = _Texts(b"".join(ids), np.fromiter(map(len, ids), np.int64, len(ids)))
         self._labels = _Texts(encoded.tobytes(), np.bincount(rows, widths, len(ids)).astype(np.int64))
 
-    def equally_long(self, places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Groups videos whose ids and labels have equal lengths; yields the positions of one group at a time."""
-        lengths = self._ids.lengths[places] << 32 | self._labels.lengths[places]
+    def equally_long(self, indices: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Groups videos whose encoded ids and labels have the same lengths; yields the indices of each group."""
+        lengths = self._ids.lengths[indices] << 32 | self._labels.lengths[indices]
         order = np.argsort(lengths, kind="stable")
-        yield from np.split(places[order], np.flatnonzero(np.diff(lengths[order])) + 1)
+        yield from np.split(indices[order], np.flatnonzero(np.diff(lengths[order])) + 1)
 
-    def entries(self, places: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
-        """The bytes of n videos whose ids have one length and whose labels have one length.
+    def entries(self, indices: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+        """The encoded context features of n videos, of one group of `equally_long`.
 
         Returns:
-          The parts of an entry in their order: uint8 [n, size], or [size] for a part that all videos share.
+          Consecutive parts of the encoding: uint8 [n, size], or [size] for a part that all videos share.
         """
-        values = self._ids.matrix(places), self._labels.matrix(places)
-        heads = [_head(*entry, value.shape[1]) for entry, value in zip(_ENTRIES, values, strict=True)]
+        values = self._ids.matrix(indices), self._labels.matrix(indices)
+        heads = [_head(*entry, value.shape[1]) for entry, value in zip(_CONTEXT, values, strict=True)]
         return [np.frombuffer(heads[0], np.uint8), values[0], np.frombuffer(heads[1], np.uint8), values[1]]
 
 
@@ -78,14 +77,14 @@ class _Texts:
         self._joined, self.lengths = np.frombuffer(joined, np.uint8), lengths
         self._starts = np.cumsum(lengths) - lengths
 
-    def matrix(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Some strings of one length as the rows of an array."""
-        length = self.lengths[places[0]]
-        return np.asarray(self._joined[self._starts[places][:, None] + np.arange(length)])
+    def matrix(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The strings with these indices, which have one length, as the rows of an array."""
+        length = self.lengths[indices[0]]
+        return np.asarray(self._joined[self._starts[indices][:, None] + np.arange(length)])
 
 
 def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of numbers from 0 as varints, one after the other, and how many bytes each has."""
+    """(the bytes of non-negative numbers as varints, one after the other; the number of bytes of each)."""
     most = -(-int(numbers.max(initial=1)).bit_length() // 7)  # 7 bits in each byte
     groups_of_bits = numbers[:, None] >> 7 * np.arange(max(most, 1))
     is_used = groups_of_bits > 0
@@ -97,7 +96,10 @@ def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.
 
 @lru_cache(1 << 10)
 def _head(name: str, kind: int, length: int) -> bytes:
-    """The bytes before the value of a map entry; `kind` is 1 for bytes, 2 for floats, and 3 for packed integers."""
+    """The bytes of a map entry from a name to a Feature, before the Feature's values, which take `length` bytes.
+
+    `kind` is the field number of the Feature's list: 1 for bytes, 2 for floats, and 3 for packed integers.
+    """
     whole = shards.entries({name: _feature(kind, bytes(length))})
     return whole[: len(whole) - length]
 
@@ -113,30 +115,30 @@ def _kind(values: NDArray[Any]) -> int:
 class VideoRecords:
     """Videos as framed Examples, sorted by the lengths of their ids and labels.
 
-    Iterating gives arrays uint8 [m, bytes of a record], each of records of one length; together they have all records.
-    The next array takes the memory of the one before, in any iteration of the same thread.
+    An iteration yields uint8 arrays [m, bytes of a record], each of records of one length, until all are yielded.
+    Each array is overwritten by the next one that any iteration in the same thread yields.
 
     Args:
-      contexts: ids and labels.
-      places: int64 [n], the places of the videos, at least one.
-      features: function from places [m] to the features {name: uint8 or float32 [m, size]} of these videos.
+      contexts: ids and labels of at least these videos.
+      indices: int64 [n], the indices of the videos in `contexts`, at least one.
+      features: function from indices [m] to the features {name: uint8 or float32 [m, size]} of these videos.
 
     Attributes:
-      size: bytes of all records together.
+      size: bytes of all framed records together.
     """
 
     def __init__(
         self,
         contexts: Contexts,
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
     ) -> None:
         self._contexts, self._features = contexts, features
-        feature_bytes = _bytes_of_row(_feature_parts(features(places[:1])))
+        feature_bytes = _bytes_of_row(_feature_parts(features(indices[:1])))
         self._count = max(1, _BLOCK // feature_bytes)
-        self._groups = list(contexts.equally_long(places))
+        self._groups = list(contexts.equally_long(indices))
         sizes = [_bytes_of_row(contexts.entries(group[:1])) + feature_bytes for group in self._groups]
-        framed = [_AROUND + len(shards.head(1, size)) + size + 4 for size in sizes]
+        framed = [_BEFORE + len(shards.head(1, size)) + size + _AFTER for size in sizes]
         self.size = sum(len(group) * size for group, size in zip(self._groups, framed, strict=True))
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
@@ -167,30 +169,30 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _width(columns: Sequence[NDArray[np.uint8]]) -> int:
-    """Bytes of a framed record of these parts."""
-    return _AROUND + _bytes_of_row(columns) + 4
+    """The number of bytes of a framed record that consists of these parts."""
+    return _BEFORE + _bytes_of_row(columns) + _AFTER
 
 
 def _frame(columns: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:
     """Fills `records` with TFRecord frames around the joined parts; a part is [n, size], or [size] if constant."""
-    length = struct.pack("<Q", records.shape[1] - _AROUND - 4)
-    place = 0
+    length = struct.pack("<Q", records.shape[1] - _BEFORE - _AFTER)
+    start = 0
     for part in [np.frombuffer(length + shards.masked_crc(length), np.uint8), *columns]:
-        records[:, place : place + part.shape[-1]] = part
-        place += part.shape[-1]
-    sums = np.array([google_crc32c.value(payload) for payload in records[:, _AROUND:-4]], np.uint64)
-    records[:, -4:] = shards.masked(sums).astype("<u4").view(np.uint8).reshape(-1, 4)
+        records[:, start : start + part.shape[-1]] = part
+        start += part.shape[-1]
+    checksums = np.array([google_crc32c.value(payload) for payload in records[:, _BEFORE:-_AFTER]], np.uint64)
+    records[:, -_AFTER:] = shards.masked(checksums).astype("<u4").view(np.uint8).reshape(-1, _AFTER)
 
 
-def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+def frame_records(contexts: Contexts, index: int, features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     """The framed SequenceExample of one video, uint8 [1, bytes of the record].
 
     Args:
-      contexts: ids and labels.
-      place: the place of the video.
-      features: {name: uint8 or float32 [T, size]}.
+      contexts: ids and labels of videos.
+      index: the index of the video in `contexts`.
+      features: {name: its frames, uint8 or float32 [T, size]}.
     """
-    context = b"".join(part.tobytes() for part in contexts.entries(np.array([place])))
+    context = b"".join(part.tobytes() for part in contexts.entries(np.array([index])))
     lists = shards.entries({name: _frame_list(frames) for name, frames in features.items()})
     columns = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
     record = np.empty((1, _width(columns)), np.uint8)
@@ -199,7 +201,7 @@ def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray
 
 
 def _frame_list(frames: NDArray[Any]) -> bytes:
-    """Encodes a FeatureList, in which the same bytes precede each frame."""
+    """Encodes the frames [T, size] of one feature as a FeatureList, in which the same bytes precede each frame."""
     value = _as_bytes(frames)
     whole = shards.field(1, _feature(_kind(frames), value[0].tobytes()))
     filled = np.empty((len(frames), len(whole)), np.uint8)

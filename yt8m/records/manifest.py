@@ -1,4 +1,4 @@
-"""manifest.json: the number of records and bytes that each shard must have, and the format of the records.
+"""manifest.json: the number of records, size and checksum of each shard, and the format of the records.
 
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
@@ -9,12 +9,13 @@
      "corrections": {"file": "decisions.csv", "sha256": "...", "labels added": 12, "labels removed": 30}}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
-`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is optional
-too: if `yt8m extract` made the records, it names what computed the features, in the order of the command line. So are
-`split`, the split of the records, and `corrections`: the decisions on labels that `yt8m make-records` applied.
+The other entries are optional. `data` is described in `data_format`; the manifests of YouTube-8M's own shards have
+none. `extractors` describes the networks that computed the features, in the order of the command line, if `yt8m
+extract` made the records. `split` is the split of the records, and `corrections` names the file of corrected labels
+that `yt8m make-records` applied.
 
-`count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
-was cut inside such a header, TensorFlow regards the cut as the end of the shard, but the count finds it.
+`count_records` counts the records of a shard; of each record it reads only the 12 header bytes. If a shard was cut
+inside such a header, TensorFlow regards the cut as the end of the shard, but `count_records` reports it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ NAME, _KIND = "manifest.json", "yt8m manifest"
 FORMAT = f"{_KIND} {formats.MANIFEST}"
 AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
 _CHUNK, _HEADER = 1 << 18, 64
-_LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
+_LARGE = 1 << 16  # bytes; after a longer record, `_HEADER` bytes are read at a time instead of `_CHUNK`
 _THREADS = 8
 _HELD = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
 REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
@@ -64,13 +65,11 @@ class Manifest(NamedTuple):
     """The content of one or several manifest files.
 
     Attributes:
-      sources: the files that it was read from.
+      sources: the paths of the manifest files.
       shards: {absolute path: the content that the shard must have}.
-      data: the format of the records; None if no file describes it.
-      extractors: the extractors of the features; empty if they are unknown, or if the files name different ones.
-      split: the split of the records; empty if it is unknown, or if the files name different ones.
-      corrections: the file of decisions that were applied to the labels, and how many; empty if there is none, or if
-        the files name different ones.
+      data: the format of the records; None if no file has it.
+      extractors, split, corrections: the entries of these names; empty if a file lacks them, or if the files have
+        different ones.
     """
 
     sources: tuple[str, ...]
@@ -85,11 +84,13 @@ class Manifest(NamedTuple):
         return self.shards.get(storage.absolute(path))
 
     def differences(self, path: str, **content: Any) -> list[str]:
-        """How a shard differs from the content that it must have, each in a few words; empty if no manifest names it.
+        """The differences between a shard and its manifest, each as the end of a sentence about the shard.
+
+        There are none if no manifest names the shard.
 
         Args:
           path: the shard.
-          content: what it holds, by the names of `Shard`.
+          content: values of attributes of `Shard` that were found in the shard.
         """
         expected = self.expected(path)
         return [
@@ -131,10 +132,10 @@ def read(path: str) -> Manifest:
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """The joined manifests of the folders of `files`; it has no shards if there is no manifest.
+    """The joined manifests in the folders of `files`; it has no shards if there is no manifest.
 
     Raises:
-      RunError: a file is not a valid manifest, or two contradict one another about the format of the records.
+      RunError: a file is not a valid manifest, or two contradict each other about the format of the records.
     """
     paths = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
     manifests = [read(path) for path in paths if storage.exists(path)]
@@ -162,12 +163,10 @@ def write(
       path: the file to write.
       shards: {path: content of the shard}.
       data: the format of the records; None if unknown.
-      extractors: the extractors of the features, if they are known.
-      split: the split of the records, if it is known.
-      corrections: the decisions that were applied to the labels.
+      extractors, split, corrections: the entries of these names; left out if empty.
 
     Raises:
-      UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
+      UsageError: the manifest is in a bucket and a shard is not, or the other way round.
     """
     folder = os.path.dirname(storage.absolute(path))
     shards_by_name: dict[str, Any] = {}
@@ -185,7 +184,7 @@ def write(
 
 
 def shards_at(patterns: storage.Patterns) -> list[str]:
-    """The sorted files that match the patterns a user gave, each once, without manifests, which lie beside the shards.
+    """The sorted files that match the patterns a user gave, each once, without the manifests beside the shards.
 
     Raises:
       UsageError: no pattern is given, one of them matches no file, or one matches nothing but a folder.
@@ -194,23 +193,23 @@ def shards_at(patterns: storage.Patterns) -> list[str]:
 
 
 def shards_among(paths: list[str]) -> list[str]:
-    """The paths of one pattern that are not manifests.
+    """The paths that match one pattern and are not manifests.
 
-    A folder among files is damage, which whoever reads them counts.
+    A folder among several paths is kept: whatever reads the files reports it as a damaged one.
 
     Raises:
-      UsageError: the pattern matches nothing but a folder, or it matches a pipe or a device.
+      UsageError: the only path is a folder, or a path is a pipe or a device.
     """
     # Paths in buckets are not checked: each check would be a request.
     if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
         raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns_in(paths[0])}.")
     for path in filter(storage.is_special, paths):
-        raise UsageError(f"{path} is no file but a pipe or a device; shards are read more than once, so name files.")
+        raise UsageError(f"{path} is a pipe or a device; shards are read more than once, so name regular files.")
     return [path for path in paths if os.path.basename(path) != NAME]
 
 
 def patterns_in(folder: str) -> str:
-    """Patterns of the shards in a folder, or else of those up to two folders deeper, as an error suggests them."""
+    """Patterns, for an error message, that match the shards in a folder, or else those up to two folders deeper."""
     for deeper in ("", "*/", "*/*/"):
         folders = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
         if folders:
@@ -219,7 +218,7 @@ def patterns_in(folder: str) -> str:
 
 
 class ShardWriter:
-    """Writes serialized records into an open file, and notes its content."""
+    """Writes serialized records into an open file, and counts what it writes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._records, self._bytes, self._crc = file, 0, 0, 0
@@ -232,12 +231,12 @@ class ShardWriter:
         self._crc = google_crc32c.extend(self._crc, framed)
 
     def content(self) -> Shard:
-        """What has been written so far."""
+        """The content that has been written so far."""
         return Shard(self._records, self._bytes, f"{self._crc:08x}")
 
 
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
-    """Writes serialized records into a shard, which appears under its name when it is complete.
+    """Writes serialized records into a shard atomically.
 
     Raises:
       RunError: the shard cannot be written.
@@ -250,10 +249,10 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
 
 
 def count_records(path: str) -> int:
-    """The number of records of a shard; if it is in a bucket, it is fetched first.
+    """The number of records of a shard; a shard in a bucket is downloaded first.
 
     Raises:
-      DamagedError: the shard is empty, cut short, or the lengths of its records do not add up to its size.
+      DamagedError: the shard is empty or cut short, or the lengths of its records do not add up to its size.
       RunError: the shard cannot be read.
     """
     with storage.open_read(path) as file:
@@ -273,11 +272,11 @@ def count_all(paths: Sequence[str]) -> list[int | BaseException]:
 
 
 def _walk(file: BinaryIO) -> int | None:
-    """Counts records by their headers; None if the last record does not end at the end of the file."""
+    """The number of records by their headers; None if the last record does not end at the end of the file."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
-    place = count = length = 0
-    while place < end:
-        chunk = os.pread(descriptor, _HEADER if length > _LARGE else _CHUNK, place)
+    offset = count = length = 0
+    while offset < end:
+        chunk = os.pread(descriptor, _HEADER if length > _LARGE else _CHUNK, offset)
         within = 0
         while within + 12 <= len(chunk):
             (length,) = struct.unpack_from("<Q", chunk, within)
@@ -285,12 +284,12 @@ def _walk(file: BinaryIO) -> int | None:
             count += 1
         if within == 0:
             return None
-        place += within
-    return count if place == end else None
+        offset += within
+    return count if offset == end else None
 
 
 def _damage(path: str) -> DamagedError:
-    """Reads the whole shard to find where it is damaged."""
+    """The error of the first damaged record; reads the whole shard to find it."""
     try:
         count = sum(1 for _ in shards.read_shard(path))
     except DamagedError as error:

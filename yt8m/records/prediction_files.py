@@ -3,9 +3,9 @@
     VideoId,LabelConfidencePairs            Class,Segments
     ab12,3 0.95 17 0.5                      3,ab12:0 ab12:35 cd34:10
 
-2017 and 2018: a line is a video with classes and scores, best first. An id is written as `shards.id_text` gives it,
-and quoted if it contains a comma or a quote; it is never empty. 2019: a line is a class with its segments, best first.
-When a reader refuses a file, its error names the line.
+Left, 2017 and 2018: a line is a video with classes and scores, best first. An id is written as `shards.id_text` gives
+it, and quoted if it contains a comma or a quote; it is never empty. Right, 2019: a line is a class with its segments,
+each `video:start in seconds`, best first. Errors in a file name the line.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _DIGITS = 18  # a number with this many digits always fits an int64
 
 
 def spreadsheet_text(text: str) -> str:
-    """A text for a CSV file that people open in a spreadsheet, which would compute `=1+1` instead of showing it.
+    """Escapes a text for a CSV file that people open in a spreadsheet, which would evaluate `=1+1`.
 
-    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection says.
+    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection recommends.
     """
     return f"'{text}" if text.startswith(_BEGINS_FORMULA) else text
 
 
 def text_of_spreadsheet(text: str) -> str:
-    """The text that `spreadsheet_text` wrote as `text`."""
+    """The inverse of `spreadsheet_text`."""
     return text[1:] if text.startswith("'") and text[1:].startswith(_BEGINS_FORMULA) else text
 
 
 def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a CSV file that people may open in a spreadsheet, whole or not at all.
+    """Writes a CSV file that people may open in a spreadsheet, atomically.
 
-    Whoever makes the rows passes texts of others, such as ids and names, through `spreadsheet_text`.
+    The caller must pass texts of unknown content in `rows`, such as ids and names, through `spreadsheet_text`.
     """
     with storage.write_atomic(path, "w") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -72,7 +72,8 @@ def read_lines(path: str) -> Iterator[TextLine]:
     """The lines of a file, one in memory at a time; empty lines are skipped.
 
     Raises:
-      RunError: gzip, CRLF line ends, or a last line without its end; the message has the line number.
+      RunError: the file is compressed by gzip, has CRLF line ends, or its last line has no line end; the message has
+        the line number.
     """
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
@@ -87,9 +88,9 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
     if line.text.endswith(b"\r"):
-        line.refuse("it ends in CRLF; convert the file to plain line ends (dos2unix).")
+        line.refuse("the line ends in CRLF; convert the file to LF line ends (dos2unix).")
     if not text.endswith(b"\n"):
-        line.refuse("the last line has no end: the file was cut short; write it again.")
+        line.refuse("the last line has no line end: the file was cut short; write it again.")
     return line
 
 
@@ -99,7 +100,7 @@ def whole_number(text: bytes) -> int:
 
 
 def shown(text: bytes) -> str:
-    """The beginning of `text`, for an error message."""
+    """The first 40 bytes of `text`, quoted for an error message."""
     start = text[:40].decode("utf-8", "backslashreplace")
     return repr(start + ("..." if len(text) > 40 else ""))
 
@@ -110,11 +111,11 @@ _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 
 
 class PredictionWriter:
-    """Writes predictions for videos in the order in which they arrive; called with each report of inference.
+    """Writes predictions for videos in the order in which they arrive; an inference calls it with each batch's results.
 
     Args:
       file: a text file, open for writing.
-      top_k: largest number of pairs in a row; a row has fewer if the reports have fewer columns.
+      top_k: largest number of (class, score) pairs per video; fewer if the results have fewer columns.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -123,7 +124,7 @@ class PredictionWriter:
         self._file.write(HEADER_LINE)
 
     def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Writes the rows of one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
+        """Writes the lines of one batch: `video_ids` [B], `classes` and `scores` [B, k], best first.
 
         Raises:
           RunError: an id is empty.
@@ -154,7 +155,7 @@ def prediction_line(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
 
 
 def _field(text: str) -> str:
-    """The text of an id as a field of CSV."""
+    """An id as a field of CSV."""
     if not text:
         raise RunError("a video has an empty id, so no line can be written for it. Give it an id.")
     if '"' not in text and "," not in text:
@@ -166,7 +167,7 @@ class PredictionRow(NamedTuple):
     """The predictions for one video.
 
     Attributes:
-      where: file and line, for error messages.
+      where: file and line number, for error messages.
       video_id: the text of the id, as `id_text` gives it.
       classes: int32 [k], in the order of the file, without duplicates.
       scores: float32 [k].
@@ -182,15 +183,17 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
     """The rows of a prediction file, with or without its header, one in memory at a time.
 
     Raises:
-      RunError: the file has a repeated video, an empty id, an unknown or repeated class, a word that is not a number,
-          CRLF line ends, gzip compression or a last line that was cut short (the message names the line), or no video.
+      RunError: the file has no video, or a repeated video, an empty id, an unknown or repeated class, a word that is
+        not a number, CRLF line ends, gzip compression or a last line that was cut short; the message names the line.
     """
     seen: set[str] = set()
     for line in read_lines(path):
         if line.number == 1 and line.text == PREDICTIONS_HEADER:
             continue
         if line.number == 1 and line.text.startswith(b"Class,"):
-            line.refuse(f"a file of ranked segments; expected predictions for videos ({PREDICTIONS_HEADER.decode()}).")
+            line.refuse(
+                f"the file has ranked segments; expected predictions for videos ({PREDICTIONS_HEADER.decode()})."
+            )
         row = parse_prediction(line, num_classes)
         if row.video_id in seen:
             line.refuse(f"video {row.video_id!r} is in an earlier line already; give each video one line.")
@@ -201,15 +204,15 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
 
 
 def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
-    """One row; raises like `read_predictions`."""
+    """The predictions in one line; raises like `read_predictions`."""
     video_id, pairs = split_line(line)
     return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
 
 
 def split_line(line: TextLine) -> tuple[str, bytes]:
-    """The text of the id, and the pairs; raises like `read_predictions`.
+    """(the id as `id_text` gives it, the unparsed pairs) of a line; raises like `read_predictions`.
 
-    Other programs may write control characters or bytes that are not UTF-8 into an id; `id_text` escapes them.
+    Control characters, and bytes that are not UTF-8, which other programs may have written into an id, are escaped.
     """
     field, comma, pairs = line.text.rpartition(b",")
     if not comma:
@@ -229,9 +232,12 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
         classes = np.array(words[::2], np.bytes_).astype(np.int64)
         scores = np.array(words[1::2], np.bytes_).astype(np.float32)
     except (ValueError, OverflowError):
-        line.refuse(f"{shown(pairs)}: expected class numbers and scores in turn.")
+        line.refuse(f"{shown(pairs)}: expected alternating class numbers and scores.")
     if len(classes) != len(scores) or not np.isfinite(scores).all():
-        line.refuse(f"{len(words)} words, or a score that is not a number; expected a finite score for each class.")
+        line.refuse(
+            f"a class has no score, or a score is not finite, in {len(words)} words; expected a finite score for each "
+            "class."
+        )
     if len(classes) and not 0 <= classes.min() <= classes.max() < num_classes:
         line.refuse(f"classes {classes.min()} to {classes.max()}; expected 0 to {num_classes - 1} (--num_classes).")
     if len(np.unique(classes)) < len(classes):
@@ -242,9 +248,9 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
 SEGMENTS_HEADER = b"Class,Segments"
 
 _SEPARATOR = re.compile(r'[ ,"]')
-# As many segments `video:start` as there are, with starts that are multiples of 5 seconds, or any starts. Six digits of
-# a start suffice for more than eleven days. One match checks all words of a line: a Python loop would take ten times as
-# long, and a file has 100 million words.
+# These match the segments `video:start` from the start of a line up to the first that is malformed; in the first
+# pattern, starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One match checks all
+# segments of a line: a Python loop would take ten times as long, and a file has 100 million segments.
 _SEGMENTS_ON_GRID = re.compile(rb'(?:[^ ,\t\r"]+:(?:[05]|[1-9]\d{0,4}[05])(?: |\Z))*+')
 _SEGMENTS = re.compile(rb'(?:[^ ,\t\r"]+:(?:0|[1-9]\d{0,5})(?: |\Z))*+')
 
@@ -262,7 +268,7 @@ class ClassLine(NamedTuple):
 
 
 def video_name(video_id: bytes) -> bytes:
-    """The part of a segment's name before `:start`: the id's text, with ` `, `,` and `"` as `\\xHH`."""
+    """The part of a segment's name before `:start`: `id_text` of the id, with ` `, `,` and `"` escaped as `\\xHH`."""
     return _SEPARATOR.sub(lambda match: f"\\x{ord(match[0]):02x}", id_text(video_id)).encode()
 
 
@@ -275,8 +281,8 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
       any_start: whether starts need not be multiples of 5 seconds.
 
     Raises:
-      RunError: an unknown or repeated class, a repeated segment, a bad start, a malformed line, CRLF, gzip, a last
-        line that was cut short (the message names the line); or the file has no class.
+      RunError: the file has no class, or an unknown or repeated class, a repeated segment, a wrong start, a malformed
+        line, CRLF line ends, gzip compression or a last line that was cut short; the message names the line.
     """
     seen: dict[int, int] = {}
     for line in read_lines(path):
@@ -284,11 +290,11 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
         if line.number == 1 and name.strip() == b"Class":
             continue
         if line.number == 1 and name == b"VideoId":
-            line.refuse(f"a file of predictions for videos; expected ranked segments ({SEGMENTS_HEADER.decode()}).")
+            line.refuse(f"the file has predictions for videos; expected ranked segments ({SEGMENTS_HEADER.decode()}).")
         number = whole_number(name)
         if number not in classes:
             line.refuse(
-                f"{shown(name)} is none of the {len(classes)} classes that segments are rated for; "
+                f"{shown(name)} is not one of the {len(classes)} classes for which segments are rated; "
                 "give one of these classes, or name your own list of classes by --segment_label_ids_file."
             )
         if not comma:
@@ -301,19 +307,19 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
 
 
 def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """{segment: its rank}; checks every segment."""
+    """{segment: its rank, from 0}, after a check of every segment."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)
     if match and match.end() < len(text):
         bad = segments[text.count(b" ", 0, match.end())]
-        problem = f"{shown(bad)} is not a segment" if bad else "two blanks in a row"
+        problem = f"{shown(bad)} is not a segment" if bad else "there are two spaces in a row"
         line.refuse(
-            f"{problem}; expected video:start with a start of 0, 5, 10, ... seconds, and one blank between two "
+            f"{problem}; expected video:start with a start of 0, 5, 10, ... seconds, and one space between two "
             "segments."
         )
     ranks = dict(zip(segments, range(len(segments)), strict=True))
     if len(ranks) < len(segments):
-        twice = next(name for place, name in enumerate(segments) if ranks[name] != place)
-        line.refuse(f"the segment {shown(twice)} is repeated; give each segment once per class.")
+        repeated = next(name for rank, name in enumerate(segments) if ranks[name] != rank)
+        line.refuse(f"the segment {shown(repeated)} is repeated; give each segment once per class.")
     return ranks

@@ -1,4 +1,4 @@
-"""Parses records of a known format into NumPy arrays: by `wire` if they are encoded as usual, else by protobuf."""
+"""Parses records of a known format into NumPy arrays: by `wire` if they have the usual encoding, else by protobuf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.shards import DamagedError, id_text
 
-Raw = tuple[bytes, str, int]  # a serialised record, its file, and its number in that file
+Raw = tuple[bytes, str, int]  # a serialized record, its file, and its number in that file
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +23,13 @@ class NumpyBatch:
     """A batch of B videos.
 
     Attributes:
-      ids: the text of each id.
-      features: one array for each feature, by name and in the order of the data: float32 [B, size] of videos;
-        [B, T, size] of frames, uint8 if the records hold bytes, else float32. T is the length of the longest video;
-        the frames after the end of a shorter one are 0.
-      num_frames: int32 [B]; 1 for videos.
+      ids: the id of each video, as `id_text` gives it.
+      features: {name of a feature: its values}. At video level float32 [B, size]; at frame level [B, T, size], uint8 if
+        the records hold bytes, else float32. T is the number of frames of the longest video; shorter ones are padded
+        with 0.
+      num_frames: int32 [B]; 1 at video level.
       labels: bool [B, C].
-      ranges: the values that the bytes of each uint8 feature stand for; a feature that is not named has YouTube-8M's
-          -2..2.
+      ranges: {uint8 feature: the range of the values that its bytes stand for}; by default YouTube-8M's -2..2.
     """
 
     ids: Sequence[str]
@@ -43,15 +42,15 @@ class NumpyBatch:
         return len(self.ids)
 
     def dequantize(self) -> NumpyBatch:
-        """The same batch with float32 in place of bytes; frames after the end of a video stay 0."""
+        """The same batch with bytes converted to float32; the padding after the end of a video stays 0."""
         return dataclasses.replace(self, features={name: self._floats(name) for name in self.features}, ranges={})
 
     def without_labels(self) -> NumpyBatch:
-        """The same batch with labels of no class."""
+        """The same batch with labels bool [B, 0]."""
         return dataclasses.replace(self, labels=np.zeros((len(self), 0), np.bool_))
 
     def joined_means(self) -> NDArray[np.float32]:
-        """float32 [B, D]: the features of each video side by side, those of frames as the mean over its frames."""
+        """float32 [B, D]: the features of each video, concatenated; at frame level their means over the frames."""
         frames = np.maximum(self.num_frames, 1)[:, np.newaxis]
         means = [
             values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames
@@ -69,9 +68,13 @@ class NumpyBatch:
 
 
 class _Layout(NamedTuple):
-    """The places of the values in a record.
+    """Where the values are in a video-level record.
 
-    They hold for all records of the same length whose other bytes equal `fixed`.
+    Two records of the same length have the same layout if they agree in all bytes that are not part of a value.
+
+    Attributes:
+      video_id, labels, features: the spans of the id, of the packed labels, and of each feature.
+      fixed: the offsets of all other bytes.
     """
 
     video_id: wire.Span
@@ -81,10 +84,10 @@ class _Layout(NamedTuple):
 
 
 class RecordParser:
-    """Parses records of one format and joins them to batches.
+    """Parses records of one format into batches.
 
     Args:
-      data: the format of the records; without a class count no labels are read, and C is 0.
+      data: the format of the records; if `num_classes` is None, no labels are read, and C is 0.
       max_frames: number of frames that are read from the start of a video; None for all.
 
     Attributes:
@@ -97,10 +100,10 @@ class RecordParser:
         self._classes = data.num_classes or 0
 
     def batch(self, raws: Sequence[Raw]) -> NumpyBatch:
-        """The arrays of some records, in their order.
+        """Parses some records, whose order is kept.
 
         Raises:
-          DamagedError: a record is damaged or not of the format; the message names file and record.
+          DamagedError: a record is damaged or does not have the format; the message names file and record.
         """
         videos = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
         for values in videos.features.values():
@@ -125,7 +128,7 @@ class RecordParser:
         return labels
 
     def ratings(self, raw: Raw) -> list[NDArray[Any]]:
-        """For each of `shards.RATING_LISTS` the values of a record, int64 or float32; raises like `batch`."""
+        """The lists `shards.RATING_LISTS` of a record, each int64 or float32; raises like `batch`."""
         try:
             context = shards.parse(raw[0], with_lists=False)
             starts, classes, scores = (
@@ -141,28 +144,28 @@ class RecordParser:
         raise DamagedError(*raw[1:], "its ratings cannot be read")
 
     def layout(self, record: bytes) -> _Layout:
-        """The places of the values in a video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
-        places = wire.entries(record)
-        video_id, labels = self._id_and_labels(record, places)
-        features = [_vector(record, places.context[name], feature) for name, feature in self._features]
+        """The layout of a video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
+        entries = wire.entries(record)
+        video_id, labels = self._id_and_labels(record, entries)
+        features = [_vector(record, entries.context[name], feature) for name, feature in self._features]
         is_fixed = np.ones(len(record), np.bool_)
         for span in (video_id, labels, *features):
             is_fixed[slice(*span)] = False
         return _Layout(video_id, labels, features, np.flatnonzero(is_fixed))
 
-    def _id_and_labels(self, record: bytes, places: wire.FeatureSpans) -> tuple[wire.Span, wire.Span]:
-        video_id = wire.bytes_value(record, places.context.get(b"id") or places.context[b"video_id"])
+    def _id_and_labels(self, record: bytes, entries: wire.FeatureSpans) -> tuple[wire.Span, wire.Span]:
+        video_id = wire.bytes_value(record, entries.context.get(b"id") or entries.context[b"video_id"])
         if video_id[0] == video_id[1]:
             raise wire.OtherEncodingError
-        labels = places.context.get(b"labels")
+        labels = entries.context.get(b"labels")
         return video_id, wire.numbers_value(record, labels) if labels else (0, 0)
 
     def frames(self, record: bytes) -> Example:
         """The example in a frame-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
-        places = wire.entries(record)
-        video_id, packed = self._id_and_labels(record, places)
+        entries = wire.entries(record)
+        video_id, packed = self._id_and_labels(record, entries)
         values = [
-            (wire.byte_frames if feature.range else wire.float_frames)(record, places.lists[name], feature.size)
+            (wire.byte_frames if feature.range else wire.float_frames)(record, entries.lists[name], feature.size)
             for name, feature in self._features
         ]
         if len(set(map(len, values))) > 1:
@@ -178,7 +181,7 @@ class RecordParser:
             return self.by_protobuf(raw)
 
     def by_protobuf(self, raw: Raw) -> Example:
-        """The example in a record that is encoded in an unusual way; raises like `batch`."""
+        """The example in a record that has an unusual encoding, or is damaged; raises like `batch`."""
         self.refuse_damage(raw)
         record = shards.parse(raw[0])
         frames = record.features()
@@ -189,7 +192,7 @@ class RecordParser:
         return Example(record.id(), np.array(record.values("labels"), np.int64), values)
 
     def refuse_damage(self, raw: Raw) -> None:
-        """Raises `DamagedError` if a check of the whole record finds something wrong."""
+        """Raises `DamagedError` if a check of the whole record finds a problem."""
         check = DeepCheck({}, self._classes)
         check.begin_shard(self.format)
         problems = check.problems(raw[0], "")
@@ -197,15 +200,15 @@ class RecordParser:
             raise DamagedError(*raw[1:], problems[0])
 
 
-# What parsing raises if a record is not encoded as usual, or lacks a feature.
+# The errors that parsing by `wire` raises if a record does not have the usual encoding, or lacks a feature.
 _UNUSUAL = (wire.OtherEncodingError, KeyError)
 
 
-def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span:
-    """The bytes in which a video's vector lies, stored as floats or as 8 bits."""
+def _vector(record: bytes, span: wire.Span, feature: FeatureFormat) -> wire.Span:
+    """The span of the values in the Feature at `span`, which are stored as float32 or bytes."""
     if not feature.range:
-        return wire.floats_value(record, place, feature.size)
-    start, end = wire.bytes_value(record, place)
+        return wire.floats_value(record, span, feature.size)
+    start, end = wire.bytes_value(record, span)
     if end - start != feature.size:
         raise wire.OtherEncodingError
     return start, end
@@ -225,7 +228,7 @@ class _Parsed:
     Attributes:
       ids: the id of each record, as bytes.
       features, num_frames: as in `NumpyBatch`.
-      rows, classes: lists of int64 arrays, which together have the row and the class of each label.
+      rows, classes: int64 arrays; concatenated, they are the row and the class of each label.
     """
 
     features: Mapping[str, NDArray[Any]]
@@ -237,14 +240,14 @@ class _Parsed:
         self.classes: list[NDArray[np.int64]] = []
 
     def add(self, row: int, example: Example) -> None:
-        """Adds the id and the labels of one record."""
+        """Stores the id and the labels of one record."""
         self.ids[row] = example.video_id
         self.rows.append(np.full(len(example.labels), row))
         self.classes.append(example.labels)
 
 
 class _Videos(_Parsed):
-    """Parses video-level records, those of equal length together, since most of them have the same layout."""
+    """Parses video-level records; those of equal length together, since most of them have the same layout."""
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw]) -> None:
         super().__init__(len(raws))
@@ -264,7 +267,7 @@ class _Videos(_Parsed):
         }
 
     def _group(self, records: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-        """Parses the records [N, length] of some rows."""
+        """Parses records of equal length, uint8 [N, length], which are these rows of the batch."""
         while len(rows):
             raw = self._raws[rows[0]]
             try:
@@ -277,12 +280,12 @@ class _Videos(_Parsed):
                 rows, records = rows[1:], records[1:]
 
     def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> None:
-        """Copies the values of records of one layout; raises `OtherEncodingError` if a label is negative."""
+        """Copies the values of records that have this layout; raises `OtherEncodingError` if a label is negative."""
         start, end = layout.video_id
         labels = wire.numbers(records[:, slice(*layout.labels)])
         joined, width = records[:, start:end].tobytes(), end - start
-        for place, row in enumerate(rows.tolist()):
-            self.ids[row] = joined[place * width : (place + 1) * width]
+        for index, row in enumerate(rows.tolist()):
+            self.ids[row] = joined[index * width : (index + 1) * width]
         self.rows.append(rows[labels[0]])
         self.classes.append(labels[1])
         for values, span in zip(self._stored, layout.features, strict=True):
@@ -305,13 +308,13 @@ class _Frames(_Parsed):
         lengths = [len(example.values[0][:max_frames]) for example in examples]
         self.num_frames = np.array(lengths, np.int32)
         self.features = {
-            feature.name: _padded([example.values[place] for example in examples], lengths)
-            for place, feature in enumerate(parser.format.features)
+            feature.name: _padded([example.values[index] for example in examples], lengths)
+            for index, feature in enumerate(parser.format.features)
         }
 
 
 def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[Any]:
-    """One feature of frames as [B, T, size]; T is the largest of `lengths`, and at least 1."""
+    """The first `lengths` frames of one feature of each video, as [B, T, size]; T is the largest length, at least 1."""
     padded = np.empty((len(values), max(1, *lengths), values[0].shape[1]), values[0].dtype)
     for row, (frames, length) in enumerate(zip(values, lengths, strict=True)):
         padded[row, :length] = frames[:length]
@@ -320,8 +323,8 @@ def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[A
 
 
 def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The rows of uint8 or float32 [B, ...] with a value that is `shards.UNFIT` for a feature."""
-    # If the sum of squares, which takes one pass, is small, each value is in range.
+    """The indices of the rows of uint8 or float32 [B, ...] that have a value which is `shards.UNFIT`."""
+    # The sum of squares needs a single pass; if it is small, every value is in range.
     flat = values.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype == np.uint8 or np.dot(flat, flat) < shards.LARGEST**2 / 4:
@@ -330,7 +333,7 @@ def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _texts(ids: Sequence[bytes]) -> list[str]:
-    """The text of each id. One test of all ids together shows whether they are ordinary; then they are only decoded."""
-    joined = b"\n".join(ids)
+    """`id_text` of each id."""
+    joined = b"\n".join(ids)  # one test of all ids together is faster than one test each
     texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
     return texts if len(texts) == len(ids) else [id_text(video_id) for video_id in ids]

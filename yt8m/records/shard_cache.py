@@ -1,16 +1,16 @@
-"""A folder of parsed shards: a file for each version of a shard and each format to read it in.
+"""A folder of parsed shards: one file for each version of a shard and each format in which it is read.
 
-A shard is parsed once. Its file appears whole or not at all, so that several processes may fill one folder. The name of
-the file contains a hash of the shard's path, size and time, and of the format. So a changed shard or another format
-has another file. It holds the values of the records as they lie in memory, then an index of them:
+A shard is parsed once. Its file is written atomically, so that several processes may fill one folder. The name of the
+file contains a hash of the shard's path, size and modification time, and of the format, so that a changed shard or
+another format has another file. The file holds the values of the records as arrays hold them, then an index:
 
     values of record 0 | values of record 1 | ... | index: an NPZ file | end of the values, checksum of the index, magic
 
-The values of a record are those of its features, one feature after another: uint8 or little-endian float32,
-[frames, size]; a video's vector is one frame. Each record has a checksum, which is compared when the record is first
-read. Frames are read by `preadv` straight into a batch. This is as fast as copying from a mapping; but the pages do
-not count as memory of the process, and a file that became shorter is an error rather than a crash. Videos are too small
-for a call each, so their file is mapped.
+The values of a record are those of one feature after another: uint8 or little-endian float32, [frames, size]; the
+vector of a video-level feature is one frame. Each record has a checksum, which is compared when the record is first
+read. Frames are read by `preadv` straight into a batch. This is as fast as copying from a memory map; but the pages do
+not count as memory of the process, and a file that became shorter causes an error rather than a crash. Video-level
+records are too small for a system call each, so their file is memory-mapped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.storage.local import free_bytes
 
-_FORMAT = 4  # version of the files; a new version makes existing files stale
+_FORMAT = 4  # version of the files; files of another version are not read
 _FOOTER = struct.Struct("<QI8s")
 _MAGIC = b"yt8mrec1"
 
@@ -48,7 +48,7 @@ class Block(NamedTuple):
 
     Attributes:
       batch: the records.
-      ratings: for each of `RATING_LISTS` the values of each record; empty if ratings are not read.
+      ratings: {name of `RATING_LISTS`: the list of each record}; empty if ratings are not read.
     """
 
     batch: NumpyBatch
@@ -60,7 +60,7 @@ class Ragged(NamedTuple):
 
     Attributes:
       values: the values of all lists, one list after another.
-      splits: int64 [N + 1], the borders of the lists in `values`.
+      splits: int64 [N + 1]; list i is `values[splits[i] : splits[i + 1]]`.
     """
 
     values: NDArray[Any]
@@ -68,7 +68,7 @@ class Ragged(NamedTuple):
 
     @classmethod
     def of_counts(cls, values: NDArray[Any], counts: NDArray[Any]) -> Ragged:
-        """Lists that have so many values each."""
+        """Splits `values` into lists with these numbers of values."""
         return cls(values, np.append(0, np.cumsum(counts, dtype=np.int64)))
 
     def take(self, rows: NDArray[np.int64]) -> Ragged:
@@ -80,12 +80,12 @@ class Ragged(NamedTuple):
 
 
 def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[DamagedError] = ()) -> None:
-    """Writes the records of a shard; the file appears whole or not at all.
+    """Writes the records of a shard atomically.
 
     Args:
       path: the file.
-      blocks: the records; at most a few of them are in memory at a time.
-      damage: holds the bad record at which the shard was left, or nothing; looked at after the last block.
+      blocks: the records; one block is in memory at a time.
+      damage: the damaged record at which reading the shard ended, if any; may be filled while `blocks` is iterated.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *RATING_LISTS)}
     with storage.write_atomic(path) as file:
@@ -98,13 +98,13 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
             for content in _values_of_each(batch):
                 file.write(content)
                 columns["checksums"].append(google_crc32c.value(content))
-        index, place = _index(columns, damage), file.tell()
+        index, values_end = _index(columns, damage), file.tell()
         file.write(index)
-        file.write(_FOOTER.pack(place, google_crc32c.value(index), _MAGIC))
+        file.write(_FOOTER.pack(values_end, google_crc32c.value(index), _MAGIC))
 
 
 def _values_of_each(batch: NumpyBatch) -> Iterator[bytes]:
-    """The values of each record of a batch, without those after the end of its video."""
+    """The values of each record of a batch, without the padding after its last frame."""
     for row, count in enumerate(batch.num_frames.tolist()):
         frames = [values[row] if values.ndim == 2 else values[row, :count] for values in batch.features.values()]
         yield b"".join([values.tobytes() for values in frames])
@@ -126,10 +126,10 @@ def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> 
 
 
 class DamagedCacheError(RunError):
-    """A file of the cache is damaged: it must be made again."""
+    """A file of the cache is damaged and must be made again."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: this file of --cache is damaged; check its disk, and remove the file.")
+        super().__init__(f"{path}: this file of --cache is damaged; check the disk, and remove the file.")
 
 
 class CachedShard:
@@ -142,9 +142,10 @@ class CachedShard:
     Attributes:
       path: as given.
       ids: object [N], the ids as bytes.
-      num_frames: int32 [N]; 1 for videos.
-      lists: by name the lists of each record: its `labels`, int64, and if ratings were read, each of `RATING_LISTS`.
-      damage: the number of the bad record at which the shard was left, and what is wrong with it; None if none is bad.
+      num_frames: int32 [N]; 1 at video level.
+      lists: {name: the list of each record} for `labels` (int64) and, if ratings were read, for `RATING_LISTS`.
+      damage: (number of the damaged record at which reading the shard ended, what is wrong with it); None if all
+        records are sound.
 
     Raises:
       DamagedCacheError: the file is damaged, or has another format.
@@ -175,17 +176,18 @@ class CachedShard:
         return len(self.num_frames)
 
     def _read_index(self) -> tuple[Mapping[str, NDArray[Any]], int]:
-        """The arrays of the index, and the end of the values."""
+        """(the arrays of the index, the offset in the file at which the values end)."""
         size = os.fstat(self._file).st_size
         footer = os.pread(self._file, _FOOTER.size, max(0, size - _FOOTER.size))
         if len(footer) < _FOOTER.size:
             raise DamagedCacheError(self.path)
-        place, checksum, magic = _FOOTER.unpack(footer)
-        content = os.pread(self._file, max(0, size - _FOOTER.size - place), place) if place < size else b""
+        values_end, checksum, magic = _FOOTER.unpack(footer)
+        index_size = max(0, size - _FOOTER.size - values_end)
+        content = os.pread(self._file, index_size, values_end) if index_size else b""
         if magic != _MAGIC or google_crc32c.value(content) != checksum:
             raise DamagedCacheError(self.path)
         try:
-            return dict(np.load(io.BytesIO(content), allow_pickle=False)), place
+            return dict(np.load(io.BytesIO(content), allow_pickle=False)), values_end
         except (ValueError, zipfile.BadZipFile):
             raise DamagedCacheError(self.path) from None
 
@@ -194,7 +196,7 @@ class CachedShard:
 
         Args:
           row: number of the record.
-          buffers: uint8 arrays, one for each feature, of as many bytes as the record has of it.
+          buffers: for each feature the uint8 array to fill, with as many bytes as the record's values take.
 
         Raises:
           DamagedCacheError: the values are damaged.
@@ -211,10 +213,10 @@ class CachedShard:
             self._check(row, buffers)
 
     def vectors(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The values of some videos, uint8 [K, bytes of a video]; raises like `read_values`."""
+        """The values of K video-level records, uint8 [K, bytes of a record]; raises like `read_values`."""
         vectors = self._mapped[rows]
-        for place in np.flatnonzero(~self._is_checked[rows]):
-            self._check(rows[place], [vectors[place]])
+        for index in np.flatnonzero(~self._is_checked[rows]):
+            self._check(rows[index], [vectors[index]])
         return vectors
 
     @functools.cached_property
@@ -222,7 +224,7 @@ class CachedShard:
         return np.memmap(self._opened, np.uint8, "r", shape=(len(self), self._frame_bytes))
 
     def _check(self, row: int, values: list[Any]) -> None:
-        """Compares the checksum of a record with that of its values."""
+        """Compares the stored checksum of a record with that of the values just read."""
         if functools.reduce(google_crc32c.extend, values, 0) != self._checksums[row]:
             raise DamagedCacheError(self.path)
         self._is_checked[row] = True
@@ -237,14 +239,14 @@ class ShardCache:
 
     Args:
       folder: local folder, made if missing; any number of processes may share it.
-      data: what is read of a record: level, features, the number of classes (None to read no labels), whether segments
-        are rated, and the number of frames from the start of a video (None for all).
-      skips_bad: whether a bad record ends its shard, rather than being an error.
+      data: the format in which records are read: `num_classes` None reads no labels, `segment_labels` True reads
+        ratings, and `max_frames` is the number of frames read from the start of a video (None for all).
+      skips_bad: whether reading a shard ends at a damaged record, rather than raising an error.
 
     Attributes:
       data: as given.
-      types: the NumPy type in which the values of each feature are stored: bytes of frames stay bytes.
-      frame_bytes: the bytes of one frame of each feature.
+      types: the NumPy type in which each feature is stored: uint8 for frames stored as bytes, else float32.
+      frame_bytes: the number of bytes of one frame of each feature.
     """
 
     def __init__(self, folder: str, data: DataFormat, skips_bad: bool = False) -> None:
@@ -256,17 +258,17 @@ class ShardCache:
         ]
 
     def room(self, files: Sequence[str]) -> str:
-        """One line: how many of these shards are in the folder, how much room the others take, and the free room."""
-        missing = [shard for shard in files if not storage.exists(self.place(shard))]
+        """A line: the number of parsed shards in the folder, the space that the others need, and the free space."""
+        missing = [shard for shard in files if not storage.exists(self.path_of(shard))]
         needed, free = sum(storage.size(shard) for shard in missing), free_bytes(self._folder)
         line = f"{self._folder} has {len(files) - len(missing)} of {len(files)} parsed shards"
         if not missing:
             return line
-        line += f"; the others take at most {needed / 1e9:.2f} GB, as the shards do, and {free / 1e9:.2f} GB are free"
+        line += f"; the others take at most {needed / 1e9:.2f} GB, the size of the shards; {free / 1e9:.2f} GB are free"
         return f"{line}. The disk may become full" if needed > free else line
 
-    def place(self, shard: str) -> str:
-        """The path of the file for the present version of a shard.
+    def path_of(self, shard: str) -> str:
+        """The path of the cache's file for the present version of a shard.
 
         Raises:
           RunError: the shard cannot be read.
@@ -279,30 +281,30 @@ class ShardCache:
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
         return storage.join(self._folder, f"{os.path.basename(shard)[:100]}.{digest}.parsed")
 
-    def opened(self, place: str) -> CachedShard | None:
-        """The parsed records in the file at `place`; None if it is missing or damaged."""
+    def opened(self, path: str) -> CachedShard | None:
+        """The parsed records in a file of the cache; None if it is missing or damaged."""
         try:
-            return CachedShard(place, sum(self.frame_bytes))
+            return CachedShard(path, sum(self.frame_bytes))
         except (storage.NotFoundError, DamagedCacheError):
             return None
 
-    def made(self, shard: str, place: str) -> CachedShard:
-        """Parses a shard and opens its file, which replaces an older one.
+    def made(self, shard: str, path: str) -> CachedShard:
+        """Parses a shard, writes its file and opens it.
 
         Args:
-          shard: the shard.
-          place: the path of the file for the version of the shard that is expected.
+          shard: the path of the shard.
+          path: `path_of(shard)` before the shard is read; another path afterwards means that the shard has changed.
 
         Raises:
-          DamagedError: a record is bad, and none is skipped. Then there is no file.
+          DamagedError: a record is damaged, and `skips_bad` is False. Then no file is written.
           RunError: the shard has changed, or the file cannot be written.
         """
         damage = list[DamagedError]()
-        write_cached_shard(place, self._blocks(shard, place, damage), damage)
-        return CachedShard(place, sum(self.frame_bytes))
+        write_cached_shard(path, self._blocks(shard, path, damage), damage)
+        return CachedShard(path, sum(self.frame_bytes))
 
-    def _blocks(self, shard: str, place: str, damage: list[DamagedError]) -> Iterator[Block]:
-        """The sound records of a shard; if a bad one is skipped, it is added to `damage`."""
+    def _blocks(self, shard: str, path: str, damage: list[DamagedError]) -> Iterator[Block]:
+        """The records before the first damaged one, which is added to `damage` if `skips_bad`, else raised."""
         count = 0
         try:
             for records in shards.read_blocks(shard):
@@ -313,15 +315,15 @@ class ShardCache:
             if not self._skips_bad:
                 raise
             damage.append(error)
-        if self.place(shard) != place:
-            raise RunError(f"{shard} has changed while it was read; start again once it is whole.")
+        if self.path_of(shard) != path:
+            raise RunError(f"{shard} changed while it was read; start again once it is complete.")
 
     def _parsed(self, raws: Sequence[Raw]) -> Iterator[Block]:
-        """The records up to the first bad one, which is then raised."""
+        """The records before the first damaged one; then raises the `DamagedError` of that record."""
         try:
             yield self._block(raws)
         except DamagedError as error:
-            # A record before this one may be bad too: the parser looks at one kind of damage after another.
+            # An earlier record may be damaged too: the parser checks all records for one kind of damage after another.
             before = raws[: error.record - raws[0][2]]
             if before:
                 yield from self._parsed(before)
@@ -332,4 +334,4 @@ class ShardCache:
         if not self.data.segment_labels:
             return Block(batch, {})
         ratings = list(map(self._parser.ratings, raws))
-        return Block(batch, {name: [lists[place] for lists in ratings] for place, name in enumerate(RATING_LISTS)})
+        return Block(batch, {name: [lists[index] for lists in ratings] for index, name in enumerate(RATING_LISTS)})

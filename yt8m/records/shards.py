@@ -29,21 +29,21 @@ Values = list[bytes] | list[int] | list[float]
 
 # {list in the context of a record, with one entry for each rating of a segment: type of its entries}
 RATING_LISTS = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
-LATEST_START = (1 << 31) - 1  # later starts of segments are implausible; up to here (record, start) fits one int64
+LATEST_START = (1 << 31) - 1  # seconds; the latest allowed start of a segment, so that (record, start) fits one int64
 # Entries of a record's context that are not features.
 NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 
 # The largest absolute value of a feature. The sum of the squares of up to 3.4 million such values fits a float32,
 # so the L2 norm of their vector is finite; the square of a single 1e38 overflows.
 LARGEST = 1e16
-UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # the words of messages for values that no feature may have
+UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages describe the values that no feature may have
 
 NO_PROTO = "it is not an Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
-_USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
-_FEW = 16  # records of a block, of which `read_blocks` reads fewer one by one
-_BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they stay in a core's cache
+_USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has as many
+_FEW = 16  # if a block of `_BLOCK` bytes holds fewer records, `read_blocks` reads the records one by one
+_BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they fit into a core's cache
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
@@ -64,7 +64,7 @@ class DamagedError(RunError):
     """
 
     def __init__(self, path: str, record: int, problem: str) -> None:
-        # A text that names a flag already says what to do.
+        # A problem that names a flag already says what to do.
         remedy = "" if "--" in problem else "; fetch the file again, or leave it out"
         super().__init__(f"{path}: record {record}: {problem}{remedy}.")
         self.path, self.record, self.what = path, record, problem
@@ -75,7 +75,7 @@ class Feature(NamedTuple):
 
     Attributes:
       kind: `bytes`, `float` or `int64`; empty for a feature without a value.
-      value: the values in the encoding of protobuf.
+      value: the values: of type bytes, float or int.
     """
 
     kind: str
@@ -96,15 +96,15 @@ class Record(NamedTuple):
     """A decoded Example or SequenceExample.
 
     Attributes:
-      context: features of the whole video; an Example has no others.
-      lists: the frames of each feature list.
+      context: the Features of the whole video; an Example has no others.
+      lists: {name of a feature list: the Feature of each frame}; empty for an Example.
     """
 
     context: dict[str, Feature]
     lists: dict[str, list[Feature]]
 
     def values(self, name: str) -> list[Any]:
-        """The values of one feature of the context; empty if there is no such feature."""
+        """The values of one Feature of the context; empty if there is no such Feature."""
         return list(self.context[name].value) if name in self.context else []
 
     def id(self) -> bytes:
@@ -116,7 +116,7 @@ class Record(NamedTuple):
         return b""
 
     def features(self) -> dict[str, list[Feature]]:
-        """The features that a model reads: the frames of each list, and each other feature as one frame."""
+        """The features that a model reads: {name: its frames}; a feature in the context has one frame."""
         taken = NOT_FEATURES | self.lists.keys()
         return self.lists | {name: [feature] for name, feature in self.context.items() if name not in taken}
 
@@ -147,7 +147,7 @@ def id_bytes(text: bytes) -> bytes:
 
 
 def read_shard(path: str) -> Iterator[bytes]:
-    """The records of a TFRecord file, one after another.
+    """Yields the serialized records of a TFRecord file.
 
     Raises:
       DamagedError: a record is damaged or cut short; the message names the file and the record's number, from 0.
@@ -157,7 +157,7 @@ def read_shard(path: str) -> Iterator[bytes]:
 
 
 def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
-    """Yields each record of a TFRecord file, and its content without the frames.
+    """Yields (serialized record, the record parsed without its feature lists) for each record of a TFRecord file.
 
     Raises:
       DamagedError: a record is damaged, cut short, or no proto; the message names the file and the record's number.
@@ -170,12 +170,12 @@ def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
 
 
 def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
-    """The records of an open shard from its present position on.
+    """Yields the serialized records of an open shard from its present position on; raises like `read_shard`.
 
     Args:
       file: an open file, positioned at the beginning of a record.
-      path: the path for error messages, which are those of `read_shard`.
-      number: number of the next record.
+      path: the path that error messages name.
+      number: number of the next record in the shard, from 0.
     """
     while header := file.read(12):
         if len(header) < 12 or header[8:] != masked_crc(header[:8]):
@@ -192,7 +192,7 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
 
 
 def read_blocks(path: str) -> Iterator[list[bytes]]:
-    """The same as `read_shard`, but several records at a time, which is much faster if records are small."""
+    """Yields several records of `read_shard` at a time, which is much faster if records are small."""
     with storage.open_read(path) as file:
         data, begun, number = b"", 0, 0  # unparsed bytes, their offset in the file, the number of the next record
         while chunk := file.read(_BLOCK):
@@ -202,7 +202,7 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
                 yield records
             begun, number, data = begun + used, number + len(records), data[used:]
             if len(data) > 12 and len(records) < _FEW:
-                break  # long records, which are read without the copies made here, or a damaged one
+                break  # records are long, and `read_records` makes fewer copies; or one is damaged
         file.seek(begun)
         long_records = read_records(file, path, number)
         while records := list(itertools.islice(long_records, 1)):
@@ -210,29 +210,29 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
 
 
 def _block(data: bytes) -> tuple[list[bytes], int]:
-    """(complete, sound records at the beginning of `data`; number of bytes that they take)."""
-    records, crcs, ends, place = [], [], [], 0
-    lengths: dict[bytes, int] = {}  # {header: length}, because most records have one of a few lengths
+    """(the complete and sound records at the beginning of `data`, the number of bytes that they take)."""
+    records, crcs, ends, offset = [], [], [], 0
+    lengths: dict[bytes, int] = {}  # {header: length}; saves checksums, because few lengths occur
     while True:
-        header = data[place : place + 12]
+        header = data[offset : offset + 12]
         length = lengths.get(header, -1)
         if length < 0:
             if len(header) < 12 or header[8:] != masked_crc(header[:8]):
                 break
             lengths[header] = length = int.from_bytes(header[:8], "little")
-        end = place + 12 + length
+        end = offset + 12 + length
         if end + 4 > len(data):
             break
-        record = data[place + 12 : end]
+        record = data[offset + 12 : end]
         records.append(record)
         crcs.append(google_crc32c.value(record))
         ends.append(end)
-        place = end + 4
+        offset = end + 4
     return _sound(data, records, crcs, ends)
 
 
 def _sound(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
-    """(the records before the first with a wrong checksum, the end of these records)."""
+    """(the records before the first with a wrong checksum, the offset after the last of them)."""
     if not records:
         return [], 0
     places = np.array(ends)
@@ -262,7 +262,7 @@ def _is_there(file: BinaryIO, length: int) -> bool:
 
 
 def parse(payload: bytes, with_lists: bool = True) -> Record:
-    """Decodes a serialised Example or SequenceExample.
+    """Decodes a serialized Example or SequenceExample.
 
     Args:
       payload: one record.
@@ -276,7 +276,7 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
     try:
         message = _proto().FromString(payload)
     except DecodeError:
-        list(field_sizes(payload))  # raises an error that names the place of the damage, if it finds it
+        list(field_sizes(payload))  # if it finds the damage, it raises an error that names the byte
         raise ValueError("protobuf cannot parse the content of its features") from None
     context = {entry.key: _feature(entry.value) for entry in message.context.feature}
     lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
@@ -289,7 +289,7 @@ def _feature(message: Any) -> Feature:
 
 
 def unfit_values(values: NDArray[Any]) -> int:
-    """The number of values that are `UNFIT` for a feature."""
+    """The number of values that are `UNFIT`."""
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
@@ -334,9 +334,13 @@ def _proto() -> Any:
 
 
 def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[int]:
-    """Yields a number for each field of a record: 1, or for a field of integers their count. No object is built.
+    """Yields 1 for each field of a serialized message, or for a field of integers their count; builds no objects.
 
-    The sum estimates the work of parsing the record; a caller can stop early if it is too large.
+    The sum estimates the work of parsing the message; a caller can stop early if it is too large.
+
+    Args:
+      content: the serialized message.
+      message: the type of the message, one of `_MESSAGES`.
 
     Raises:
       ValueError: `content` is not such a message; the error is raised when the iteration reaches the damage.
@@ -357,50 +361,50 @@ def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
     Raises:
       ValueError: `content` is not a message.
     """
-    place, end = 0, len(content)
-    while place < end:
-        key, place = _varint(content, place)
+    offset, end = 0, len(content)
+    while offset < end:
+        key, offset = _varint(content, offset)
         kind, size = key & 7, 0
         if kind in (0, 2):
-            size, place = _varint(content, place)
+            size, offset = _varint(content, offset)
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
-            raise ValueError(f"wire type {kind} at byte {place} is not allowed")
+            raise ValueError(f"wire type {kind} at byte {offset} is not allowed")
         if kind == 0:
             size = 0
-        if place + size > end:
-            raise ValueError(f"a field of {size} bytes at byte {place} runs past the end of {end}")
-        yield (key >> 3, content[place : place + size]) if kind == 2 else (0, b"")
-        place += size
+        if offset + size > end:
+            raise ValueError(f"a field of {size} bytes at byte {offset} runs past the end of {end}")
+        yield (key >> 3, content[offset : offset + size]) if kind == 2 else (0, b"")
+        offset += size
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
+def _varint(content: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
-    while place < len(content) and shift < 70:
-        byte = content[place]
+    while offset < len(content) and shift < 70:
+        byte = content[offset]
         value |= (byte & 0x7F) << shift
-        place += 1
+        offset += 1
         if byte < 0x80:
-            return value, place
+            return value, offset
         shift += 7
-    raise ValueError(f"a number at byte {place} does not end")
+    raise ValueError(f"a number at byte {offset} does not end")
 
 
 def masked_crc(data: bytes) -> bytes:
-    """TFRecord's masked CRC-32C: the CRC is rotated and offset, since a CRC of data that contain CRCs would be weak."""
+    """TFRecord's masked CRC-32C: rotated and offset, because the CRC of data that contain CRCs would be weak."""
     return struct.pack("<I", masked(google_crc32c.value(data)))
 
 
 def masked(crc: Any) -> Any:
-    """A checksum, or an array of uint64 of them, as TFRecord stores it."""
+    """The masked form of a CRC-32C, or of a uint64 array of them."""
     return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
 
 
 def joined_crc(first: int, second: int, size: int) -> int:
-    """The CRC-32C of two byte strings joined, from that of each and the size of the second.
+    """The CRC-32C of two concatenated byte strings, from the CRC-32C of each and the size of the second in bytes.
 
-    A CRC is a remainder of polynomials over two elements: zeros after a string multiply its CRC by a power of x.
+    A CRC is the remainder of a polynomial over GF(2): appending zeros to a string multiplies its CRC by a power of x.
     """
     power, exponent, product = 1 << 31, 8 * size, 1 << 30  # x^0, and x^1: the highest bit is the lowest coefficient
     while exponent:
@@ -410,7 +414,7 @@ def joined_crc(first: int, second: int, size: int) -> int:
 
 
 def _multiplied(factor: int, other: int) -> int:
-    """The product of two polynomials modulo that of CRC-32C."""
+    """The product of two polynomials over GF(2) modulo the polynomial of CRC-32C."""
     product = 0
     for bit in range(31, -1, -1):
         if factor >> bit & 1:
@@ -447,7 +451,7 @@ def head(number: int, size: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message, for any message that is encoded by hand."""
+    """An encoded field of bytes, text or a message."""
     return head(number, len(content)) + content
 
 
@@ -457,37 +461,33 @@ def bytes_feature(*values: bytes) -> bytes:
 
 
 def float_feature(values: Any) -> bytes:
-    """A Feature with a FloatList of the float32 of `values` (packed)."""
+    """A Feature with a packed FloatList of `values`, converted to float32."""
     return field(2, field(1, np.asarray(values, "<f4").tobytes()))
 
 
 def int64_feature(values: Iterable[int]) -> bytes:
-    """A Feature with an Int64List of `values` (packed)."""
+    """A Feature with a packed Int64List of `values`."""
     return field(3, field(1, b"".join(varint(int(value)) for value in values)))
 
 
 def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
-    """A Feature for each frame.
-
-    Args:
-      frames: uint8 [T, size]; the feature of a frame holds one bytes value of its `size` numbers.
-    """
+    """A Feature for each frame of uint8 [T, size]: a BytesList with one string of `size` bytes."""
     value = head(1, frames.shape[1])
     header = head(1, len(value) + frames.shape[1]) + value  # it is the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 
 def entries(values: Mapping[str, bytes]) -> bytes:
-    """A proto map from names to messages, as repeated entries in field 1."""
+    """An encoded proto map from names to messages: field 1 is repeated for each entry."""
     return b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in values.items())
 
 
 def example(features: Mapping[str, bytes]) -> bytes:
-    """A tf.train.Example of encoded Features."""
+    """A serialized tf.train.Example of encoded Features."""
     return field(1, entries(features))
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
-    """A tf.train.SequenceExample of encoded Features: the context, and {name: Features of the frames}."""
+    """A serialized tf.train.SequenceExample of encoded Features: the context, and {name: the Feature of each frame}."""
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
     return field(1, entries(context)) + field(2, entries(lists))

@@ -1,22 +1,22 @@
-"""Files of thresholds, one for each class: a class is a tag of a video if its score is at least its threshold.
+"""Files of one threshold per class: a class is a tag of a video if its score is at least the threshold.
 
     index,name,threshold,basis,positives,precision,recall,f1,step
     0,cat,0.4375,class,120,0.85,0.8,0.824242424,1000
     1,newt,0.25,common,2,,,,1000
 
 `basis` is `class` for a threshold that was chosen for the class, and `common` for one that was chosen for all classes
-together, because the class has too few positives. Precision, recall and F1 are cross-fitted: each half of the
-predictions chooses a threshold that is used on the other half. `step` is the step of the evaluated checkpoint.
+together, because the class has too few positives. Precision, recall and F1 are cross-fitted: a threshold is chosen on
+each half of the predictions and measured on the other half. `step` is the step of the evaluated checkpoint.
 
 Thresholds that guarantee a precision have three further columns, and neither precision nor F1, which would be too high
-on the videos that chose the threshold:
+on the videos on which the threshold was chosen:
 
     index,name,threshold,basis,positives,precision,recall,f1,step,target,confidence,n
     0,cat,0.8125,class,120,,0.6,,1000,0.95,0.9,61
     1,newt,inf,too_few_labels,2,,0,,1000,0.95,0.9,0
 
-`n` is the number of predictions that tested the threshold. The threshold of a class that abstains is `inf`, so that it
-is never a tag.
+`n` is the number of predictions on which the threshold was tested. A class for which no threshold reaches the target
+abstains: its threshold is `inf`, so that it is never a tag.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
 NAME, EVALUATION = "thresholds.csv", "eval"
-AMONG = 20  # the tags of a video are chosen among as many of its best classes, and so are the thresholds
+AMONG = 20  # tags and thresholds are chosen among this number of best classes of each video
 CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
 _ABSTAINING = (TOO_FEW_LABELS, BELOW_TARGET)
 _COLUMNS = ("index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step")
@@ -46,7 +46,7 @@ _NEEDED = ("index", "threshold")
 
 
 class PrecisionTarget(NamedTuple):
-    """The least precision on new videos, and the confidence in it. Both are between 0 and 1."""
+    """The least precision on new videos, and the confidence that it is reached. Both are between 0 and 1."""
 
     precision: float
     confidence: float
@@ -56,11 +56,11 @@ class PrecisionTarget(NamedTuple):
 
 
 class Guarantee(NamedTuple):
-    """What thresholds guarantee, and on how much that rests.
+    """The precision that thresholds guarantee, and the evidence for it.
 
     Attributes:
-      target: the precision on new videos, and the confidence in it.
-      tested: int64 [C], number of predictions that tested the threshold.
+      target: the precision on new videos, and the confidence that it is reached.
+      tested: int64 [C], number of predictions on which the threshold was tested.
       has_enough: bool [C], False for a class with too few labels for any threshold.
     """
 
@@ -70,16 +70,16 @@ class Guarantee(NamedTuple):
 
 
 class OperatingPoints(NamedTuple):
-    """A threshold for each class, and what it gives on the evaluated data. All arrays are [C].
+    """A threshold for each class, and its precision and recall on the evaluated data. All arrays are [C].
 
     Attributes:
       thresholds: float64; inf for a class that abstains.
       is_own: bool, False for a class that has the common threshold, or none.
-      positives: int64, number of labels.
-      precision: float64, on videos that did not choose it: of thresholds that one half of the predictions chose, on the
-        other half; nan without a threshold of its own, or if no score reaches it.
-      recall, f1: float64, in the same way.
-      guarantee: None for the thresholds with the best F1. If there is one, precision and F1 are nan.
+      positives: int64, number of videos with the label.
+      precision: float64, cross-fitted: of thresholds chosen on one half of the predictions, measured on the other half;
+        nan for a class without a threshold of its own, or if no score reaches the threshold.
+      recall, f1: float64, measured in the same way.
+      guarantee: the guaranteed precision; then precision and F1 are nan. None for the thresholds with the best F1.
     """
 
     thresholds: NDArray[np.float64]
@@ -91,7 +91,7 @@ class OperatingPoints(NamedTuple):
     guarantee: Guarantee | None = None
 
     def bases(self) -> list[str]:
-        """Where the threshold of each class comes from, or why it has none."""
+        """The column `basis`: what each class's threshold was chosen for, or why the class has none."""
         bases = [CLASS if is_own else COMMON for is_own in self.is_own.tolist()]
         if self.guarantee is None:
             return bases
@@ -105,8 +105,8 @@ class Tagger(NamedTuple):
 
     Attributes:
       thresholds: float64 [C]; inf for a class that is never a tag.
-      step: the step of the checkpoint on which the thresholds were chosen; -1 if the file does not say it.
-      target: what the thresholds guarantee; None if the file does not say it.
+      step: the step of the checkpoint whose scores the thresholds were chosen for; -1 if the file has none.
+      target: the precision that the thresholds guarantee; None if the file has none.
     """
 
     thresholds: NDArray[np.float64]
@@ -114,20 +114,20 @@ class Tagger(NamedTuple):
     target: PrecisionTarget | None = None
 
     def are_tags(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Which of the classes reach their thresholds. All arrays have one shape."""
+        """Whether each score reaches the threshold of its class. All arrays have the same shape."""
         return np.asarray(scores >= self.thresholds[classes])
 
 
 def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> None:
-    """Writes the file, whole or not at all. A value that is not defined is an empty field.
+    """Writes the file atomically. An undefined value becomes an empty field.
 
-    Names are written by `spreadsheet_text`; nothing reads them.
+    Names are for people: they are written by `spreadsheet_text`, and `read` ignores them.
     """
     rows = []
     shares = zip(points.precision, points.recall, points.f1, strict=True)
     columns = zip(points.thresholds, points.bases(), points.positives, shares, strict=True)
     for index, (threshold, basis, positives, measured) in enumerate(columns):
-        # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
+        # Nine digits tell any two float32 values apart, and the threshold lies half-way between two such scores.
         share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in measured]
         name = prediction_files.spreadsheet_text(names.name(index))
         rows.append([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step])
@@ -138,11 +138,11 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:
-    """The thresholds of a file; `name`, `positives` and what was measured are not read.
+    """The thresholds of a file; the columns `name` and from `positives` to `f1` are ignored.
 
     Raises:
-      RunError: the file is not UTF-8 text, a line has a wrong index, or no finite threshold though the class does not
-        abstain, or there are not `num_classes` lines; the message names the line.
+      RunError: the file is not UTF-8 text, a line has a wrong index, a class that does not abstain has no finite
+        threshold, or there are not `num_classes` lines; the message names the line.
     """
     return parse(_text(path), path, num_classes)
 
@@ -151,7 +151,7 @@ def _text(path: str) -> str:
     try:
         return storage.read_text(path).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise RunError(f"{path} is no UTF-8 text: {error}. Save the file as CSV in UTF-8.") from error
+        raise RunError(f"{path} is not UTF-8 text: {error}. Save the file as CSV in UTF-8.") from error
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
@@ -176,7 +176,7 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
 
 
 def _target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
-    """The target that a line names; None if it names none."""
+    """The precision target in a line; None if the line has none."""
     texts = [row.get(name) or "" for name in ("target", "confidence")]
     try:
         return PrecisionTarget(*map(float, texts)) if all(texts) else None
@@ -205,10 +205,10 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
     """The thresholds that belong to a model; None if there are none. Raises like `read`.
 
     Args:
-      model: the folder of its SavedModel, whose own file counts first.
-      run: the folder that the user named: of an export, or of a run, where the last evaluation's file counts.
+      model: the folder of the SavedModel, in which the file is looked for first.
+      run: the folder that the user named, of an export or a run; the file of a run is that of its last evaluation.
       num_classes: number of classes of the model; None if it is not known.
-      path_in_flag: the file that the user named by --thresholds, which counts alone; empty if none was named.
+      path_in_flag: value of --thresholds; if it is not empty, only this file is read.
 
     Raises:
       UsageError: there is no file `path_in_flag`.
@@ -225,7 +225,7 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
 
 
 def log_origin(tagger: Tagger, path: str) -> None:
-    """Says where the thresholds come from, and what they guarantee."""
+    """Logs which file the thresholds come from, and the precision that they guarantee."""
     origin = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
     if tagger.target is not None:
         abstaining = int(np.isposinf(tagger.thresholds).sum())
@@ -234,9 +234,9 @@ def log_origin(tagger: Tagger, path: str) -> None:
 
 
 def text_of_step(train_dir: str, step: int) -> str:
-    """The text of the file of the run's last evaluation; empty if that is not of this step.
+    """The text of the thresholds file of the run's last evaluation; empty if that evaluated another step.
 
-    A file that cannot be read is left out with a warning, because no export should fail for it.
+    If the file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
     """
     path = storage.join(train_dir, EVALUATION, NAME)
     try:
@@ -248,6 +248,6 @@ def text_of_step(train_dir: str, step: int) -> str:
 
 
 def copy(train_dir: str, folder: str, step: int) -> None:
-    """Copies the file of `text_of_step` to `folder`, if there is one."""
+    """Writes `text_of_step` to a file in `folder`, unless it is empty."""
     if text := text_of_step(train_dir, step):
         storage.write(storage.join(folder, NAME), text)

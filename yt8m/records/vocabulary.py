@@ -1,4 +1,4 @@
-"""Vocabularies: the names of classes, in files that are kept with the data and the runs, and the names of YouTube-8M.
+"""Vocabularies, the names of classes: in files beside the data and in the runs, and those of YouTube-8M.
 
     index,name,vertical,count
     0,cat,Animals,120
@@ -31,7 +31,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
 NAME = "vocabulary.csv"
-_ABOVE = 2  # the file may be this many folders above the shards: data/vocabulary.csv, data/video/train/*.tfrecord
+_ABOVE = 2  # the file may be up to two folders above the shards: data/vocabulary.csv, data/video/train/*.tfrecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Vocabulary:
 
     Attributes:
       names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
-      counts: int64 [C], the number of training videos with the class; 0 if it is not known.
-      verticals: the (first) vertical of each class; empty if it is not known.
-      path: the file that the names come from; empty if it is not known.
+      counts: int64 [C], the number of training videos with each class; 0 if it is unknown.
+      verticals: the first vertical (a coarse category) of each class; an empty string if it is unknown.
+      path: the file that the names come from; empty if there is none.
     """
 
     names: tuple[str, ...]
@@ -58,18 +58,18 @@ class Vocabulary:
         return self.names[index] if 0 <= index < len(self.names) else f"class {index}"
 
     def vertical(self, index: int) -> str:
-        """The first vertical of a class; empty for a class that is not in the vocabulary."""
+        """The first vertical of a class; empty if it is unknown, or the class is not in the vocabulary."""
         return self.verticals[index] if 0 <= index < len(self.verticals) else ""
 
     @property
     def is_youtube8m(self) -> bool:
-        """Whether these are all classes of YouTube-8M, or the first of them."""
+        """Whether these are the first classes of YouTube-8M, or all."""
         return len(self) > 0 and self.first_difference(load()) in (None, len(self))
 
     def first_difference(self, other: Vocabulary) -> int | None:
         """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
         pairs = enumerate(itertools.zip_longest(self.names, other.names))
-        return next((index for index, (name, its) in pairs if name != its), None)
+        return next((index for index, (name, other_name) in pairs if name != other_name), None)
 
 
 def of_names(names: Sequence[str]) -> Vocabulary:
@@ -89,7 +89,7 @@ def read(path: str) -> Vocabulary:
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:
-    """Writes a vocabulary, whole or not at all.
+    """Writes a vocabulary atomically.
 
     Raises:
       RunError: the file cannot be written, or `read` would refuse it.
@@ -100,7 +100,7 @@ def write(path: str, vocabulary: Vocabulary) -> None:
 
 
 def content_of(vocabulary: Vocabulary) -> bytes:
-    """The content of a file. The columns of verticals and counts are left out if they are empty."""
+    """The content of a vocabulary's file; it has no column for verticals or counts if none is known."""
     columns: dict[str, Sequence[object]] = {"index": range(len(vocabulary)), "name": vocabulary.names}
     if any(vocabulary.verticals):
         columns["vertical"] = vocabulary.verticals
@@ -112,21 +112,22 @@ def content_of(vocabulary: Vocabulary) -> bytes:
 
 
 def find(files: Sequence[str]) -> str:
-    """The path of the `vocabulary.csv` that belongs to shards: in their folder, or in one of the two above it.
+    """The path of the nearest `vocabulary.csv` in the folder of the shards or in the two folders above it.
 
-    The nearest file counts. The result is empty if there is none.
+    The result is empty if there is none.
 
     Raises:
-      UsageError: the shards are in several folders, whose vocabularies differ.
-      RunError: one of several such files is not a valid vocabulary.
+      UsageError: the shards are in several folders whose vocabularies differ.
+      RunError: there are several such files, and one is not a valid vocabulary.
     """
     first, *others = _of_folders(files) or [""]
     for other in others:
-        refuse_difference(read(first), first, read(other), other, "Name the data of one data set.")
+        refuse_difference(read(first), first, read(other), other, "Name the shards of one data set only.")
     return first
 
 
 def _of_folders(files: Sequence[str]) -> list[str]:
+    """The paths of the vocabularies that belong to the folders of some files, each once."""
     folders = sorted({os.path.dirname(path) for path in files})
     return list(dict.fromkeys(filter(None, map(_nearest, folders))))
 
@@ -134,11 +135,11 @@ def _of_folders(files: Sequence[str]) -> list[str]:
 def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
     """The vocabulary in the file that --vocabulary names; without that flag, the one that `find` finds for `files`.
 
-    It is empty if there is neither. A named file may call classes by other names than the one by the shards, but not
-    number them differently.
+    It is empty if there is neither. The file in the flag may rename classes of the one beside the shards, but must not
+    give a class another number.
 
     Raises:
-      UsageError: the named file does not exist or numbers the classes differently, or for the reason of `find`.
+      UsageError: the file in the flag does not exist or numbers the classes differently; or as for `find`.
       RunError: the file is not a vocabulary.
     """
     if path_in_flag:
@@ -150,25 +151,24 @@ def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
     return vocabulary
 
 
-def _refuse_renumbering(vocabulary: Vocabulary, numbered: Sequence[str], numbering_file: str) -> None:
-    """Refuses the vocabulary named by --vocabulary if a name has another index in `numbered`, the data's names."""
+def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_file: str) -> None:
+    """Raises `UsageError` if a class of --vocabulary has another index in `data_names`, the data's own vocabulary."""
     names = vocabulary.names
     known_names = set(names)
-    for index, name in enumerate(numbered):
+    for index, name in enumerate(data_names):
         if (
             name in known_names
             and names[index : index + 1] != (name,)
-            and names.count(name) == numbered.count(name) == 1
+            and names.count(name) == data_names.count(name) == 1
         ):
             raise UsageError(
                 f"--vocabulary={vocabulary.path}: {name!r} is class {names.index(name)} there, but class {index} "
-                f"in {numbering_file}, which numbers the labels of these data. Leave the flag out, or make the records "
-                "anew."
+                f"in {data_file}, which numbers the labels of these data. Leave the flag out, or make the records anew."
             )
 
 
 def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
-    """The number of classes that --num_classes gives, or else the data's vocabulary; None if there is neither.
+    """The number of classes of the data's vocabulary, or else of --num_classes; None if there is neither.
 
     Raises:
       UsageError: flag and vocabulary contradict each other.
@@ -182,7 +182,7 @@ def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
 
 
 def log(vocabulary: Vocabulary) -> None:
-    """Logs which file the names come from."""
+    """Logs which file the names of the classes come from."""
     logging.info("the names of the %d classes come from %s", len(vocabulary), vocabulary.path)
 
 
@@ -199,7 +199,7 @@ def for_model(
       num_classes: number of classes of the model; None if it is not known.
       where: the folder of the model.
       data_names: the vocabulary of the data; empty if they have none.
-      remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
+      remedy: a sentence that tells the user what to do about a difference; empty for the advice about trained models.
 
     Raises:
       UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
@@ -217,14 +217,14 @@ def for_model(
 def refuse_difference(
     expected: Vocabulary, where: str, other: Vocabulary, other_place: str, remedy: str = _REMEDY
 ) -> None:
-    """Refuses a vocabulary that differs from the expected one.
+    """Raises an error if a vocabulary differs from the expected one.
 
     Args:
       expected: the expected vocabulary.
       where: the file or the folder of the expected vocabulary.
       other: the vocabulary to check.
       other_place: the file or the folder of the vocabulary to check.
-      remedy: what the user can do, as a sentence.
+      remedy: a sentence that tells the user what to do about a difference.
 
     Raises:
       UsageError: they differ; the message names the first class that differs.
@@ -276,9 +276,13 @@ def parse(content: bytes, path: str) -> Vocabulary:
         raise RunError(f"{path}{error}") from error
 
 
-@functools.lru_cache(4)  # a training reads and writes the same names six times
+@functools.lru_cache(4)  # a training run parses the same content six times
 def _parse(content: bytes) -> Vocabulary:
-    """The vocabulary in a content; raises `ValueError` with what is wrong, to be read after the path of the file."""
+    """The vocabulary in the content of a file, without its path.
+
+    Raises:
+      ValueError: the content is not a vocabulary; the message continues a sentence that begins with the file's path.
+    """
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
@@ -297,7 +301,7 @@ def _parse(content: bytes) -> Vocabulary:
 
 
 def _rows(content: bytes) -> Iterator[_Row]:
-    """The lines after the header, as {column in lower case: its text without spaces around}."""
+    """The rows after the header; the names of columns are in lower case, and spaces around texts are removed."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -340,7 +344,7 @@ def _refuse_index(row: _Row, expected: int) -> NoReturn:
 
 
 def has_control_character(name: str) -> bool:
-    """Whether a name holds a line break or another character that no line of a table can show; none may."""
+    """Whether a name has a line break or another control character, which names of classes must not have."""
     return not name.isprintable() and any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
 
 
@@ -368,11 +372,10 @@ def load() -> Vocabulary:
 
 
 def shown_for(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
-    """The names to show for data or a model with `num_classes` classes: its `vocabulary` vocabulary, if it has one.
+    """The names to show for the classes of data or a model: their `vocabulary`, if they have one.
 
-    Without one, 3862 classes are YouTube-8M's. With another number the classes are the user's own, and YouTube-8M's
-    names would be wrong. The vocabulary is then empty, and class 7 is called `class 7`. The same holds if the number
-    is unknown (None).
+    Without one, 3862 classes are assumed to be YouTube-8M's. For any other number, or None (unknown), the result is
+    empty, so that class 7 is called `class 7`.
     """
     return vocabulary or (load() if num_classes == len(load()) else of_names(()))
 
@@ -388,7 +391,7 @@ def segment_classes() -> NDArray[np.int64]:
 
 @functools.cache
 def pca_eigenvalues() -> NDArray[np.float32]:
-    """float32 [2048], largest first: eigenvalues of the PCA whose first 1024 components are the frame features."""
+    """float32 [2048], descending: the eigenvalues of YouTube-8M's PCA; feature `rgb` has its first 1024 components."""
     values: NDArray[np.float32] = np.load(io.BytesIO(_packaged("pca_eigenvals.npy"))).ravel()
     values.flags.writeable = False
     return values

@@ -1,7 +1,7 @@
-"""Parses records without protobuf, in the one encoding that writers use; this is many times as fast.
+"""Parses records in their usual encoding without protobuf, which is many times as fast.
 
-An Example or SequenceExample may be encoded in many ways: fields in any order, numbers packed or not, a field given
-twice. Writers use one of these encodings, and the functions here parse only that one. For any other they raise
+Protocol buffers allow many encodings of one Example or SequenceExample: fields in any order, numbers packed or not, a
+field given twice. Writers use only one of them, and the functions here parse only that one. For any other they raise
 `OtherEncodingError`, and the caller uses `yt8m.records.shards.parse`, which parses all encodings.
 """
 
@@ -22,7 +22,7 @@ _LONGEST = 9  # longest varint of a number from 0 on; a negative one takes ten b
 
 
 class FeatureSpans(NamedTuple):
-    """The places of the features in a record.
+    """Where the features are in a record.
 
     Attributes:
       context: {name: span of the Feature}.
@@ -34,59 +34,59 @@ class FeatureSpans(NamedTuple):
 
 
 class OtherEncodingError(Exception):
-    """The record is encoded in another way, or damaged."""
+    """The record does not have the usual encoding, or is damaged."""
 
 
 def entries(record: bytes) -> FeatureSpans:
-    """The features of a record."""
-    context, place = _message(record, _IN_1, 0)
-    lists = (place, place)
-    if place < len(record):
-        lists, place = _message(record, _IN_2, place)
-    if place < len(record):
+    """The spans of the features of a record."""
+    context, offset = _message(record, _IN_1, 0)
+    lists = (offset, offset)
+    if offset < len(record):
+        lists, offset = _message(record, _IN_2, offset)
+    if offset < len(record):
         raise OtherEncodingError
     return FeatureSpans(_map(record, *context), _map(record, *lists))
 
 
-def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
-    """The entries of a proto map, which are in field 1; each has its name in field 1 and its value in field 2."""
+def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
+    """{name: span of its value} of a proto map: field 1 is repeated for each entry, whose fields are name and value."""
     entries: dict[bytes, Span] = {}
-    while place < end:
-        (place, stop), after = _message(record, _IN_1, place)
-        name, place = _message(record, _IN_1, place)
-        value, place = _message(record, _IN_2, place)
+    while offset < end:
+        (offset, stop), after = _message(record, _IN_1, offset)
+        name, offset = _message(record, _IN_1, offset)
+        value, offset = _message(record, _IN_2, offset)
         key = record[slice(*name)]
         # Names that are not ASCII are left to protobuf, which checks whether they are valid UTF-8.
-        if place != stop or key in entries or not key.isascii():
+        if offset != stop or key in entries or not key.isascii():
             raise OtherEncodingError
-        entries[key], place = value, after
-    if place != end:
+        entries[key], offset = value, after
+    if offset != end:
         raise OtherEncodingError
     return entries
 
 
-def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
-    """(span of the field at `place`, which must have this key; the place after the field)."""
+def _message(record: bytes, key: int, offset: int) -> tuple[Span, int]:
+    """(span of the content, offset after it) of the field at `offset`, which must have this key."""
     try:
-        if record[place] != key:
+        if record[offset] != key:
             raise OtherEncodingError
-        size, place = record[place + 1], place + 2
+        size, offset = record[offset + 1], offset + 2
         if size > 0x7F:  # a varint of several bytes, the lowest seven bits first
             size, shift = size & 0x7F, 7
-            while record[place] > 0x7F:
-                size |= (record[place] & 0x7F) << shift
-                place, shift = place + 1, shift + 7
-            size |= record[place] << shift
-            place += 1
+            while record[offset] > 0x7F:
+                size |= (record[offset] & 0x7F) << shift
+                offset, shift = offset + 1, shift + 7
+            size |= record[offset] << shift
+            offset += 1
     except IndexError:
         raise OtherEncodingError from None
-    if place + size > len(record):
+    if offset + size > len(record):
         raise OtherEncodingError
-    return (place, place + size), place + size
+    return (offset, offset + size), offset + size
 
 
 def bytes_value(record: bytes, feature: Span) -> Span:
-    """The span of the value of a Feature with one bytes value."""
+    """The span of the only string in a Feature with a BytesList."""
     return _value(record, feature, _IN_1)
 
 
@@ -96,7 +96,10 @@ def numbers_value(record: bytes, feature: Span) -> Span:
 
 
 def _value(record: bytes, feature: Span, kind: int) -> Span:
-    """The span of field 1 of a Feature's list, which must be its only field; empty for an empty list."""
+    """The span of the values in a Feature; empty for an empty list.
+
+    `kind` is the key of the Feature's list, whose only field must be one string of bytes or packed numbers.
+    """
     (start, end), after = _message(record, kind, feature[0])
     value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
     if last != end or after != feature[1]:
@@ -105,7 +108,7 @@ def _value(record: bytes, feature: Span, kind: int) -> Span:
 
 
 def floats_value(record: bytes, feature: Span, size: int) -> Span:
-    """The span of the `size` float32 of a Feature with a packed FloatList."""
+    """The span of the values in a Feature with a packed FloatList of `size` values."""
     header = _header(2, 4 * size)
     start = feature[0] + len(header)
     if start + 4 * size != feature[1] or not record.startswith(header, feature[0]):
@@ -115,13 +118,13 @@ def floats_value(record: bytes, feature: Span, size: int) -> Span:
 
 @functools.cache
 def _header(kind: int, size: int) -> bytes:
-    """The bytes of a Feature before its value of `size` bytes; `kind` is the number of the field that has its list."""
+    """The bytes of a Feature before its values, which take `size` bytes; `kind` is the field number of its list."""
     inner = head(1, size)
     return head(kind, len(inner) + size) + inner
 
 
 def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decodes rows of packed varints, uint8 [N, bytes]; returns (row of each number, numbers).
+    """Decodes rows of packed varints, uint8 [N, bytes]; returns (the row of each number, the numbers), int64.
 
     Raises:
       OtherEncodingError: a row ends within a number, or a number is negative.
@@ -139,21 +142,25 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8]:
-    """uint8 [T, size], a view of a FeatureList with one string of `size` bytes per frame."""
+    """The values of a FeatureList with one string of `size` bytes per frame: uint8 [T, size], a view of `record`."""
     return _frames(record, frames, _header(1, size), size)
 
 
 def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32]:
-    """float32 [T, size], a copy of a FeatureList with `size` packed floats per frame."""
+    """The values of a FeatureList with `size` packed floats per frame: float32 [T, size], a copy."""
     return np.ascontiguousarray(_frames(record, frames, _header(2, 4 * size), 4 * size)).view("<f4")
 
 
-def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8]:
-    """The values of frames in a FeatureList, [T, bytes]; each frame must begin with the same bytes.
+def _frames(record: bytes, frames: Span, feature_header: bytes, size: int) -> NDArray[np.uint8]:
+    """The values of all frames of a FeatureList, uint8 [T, size].
 
-    These bytes are the key and length of the frame's Feature, then `of_value`; `size` bytes of values follow them.
+    Args:
+      record: the record.
+      frames: the span of the FeatureList.
+      feature_header: the bytes of each frame's Feature before its values.
+      size: bytes of the values of a frame.
     """
-    header = head(1, len(of_value) + size) + of_value
+    header = head(1, len(feature_header) + size) + feature_header
     count, remainder = divmod(frames[1] - frames[0], len(header) + size)
     if remainder:
         raise OtherEncodingError
