@@ -123,14 +123,14 @@ def test_a_record_of_the_other_level_is_named_with_the_flags_to_add() -> None:
         (
             video_reader,
             of_frames,
-            "it is a frame-level record (rgb,audio), and video-level ones are read; name video-level shards, or "
-            "train with --frame_features and with --feature_names=rgb,audio",
+            "it is a frame-level record (rgb,audio), but video-level records are expected; name video-level "
+            "shards, or train with --frame_features and with --feature_names=rgb,audio",
         ),
         (
             frame_reader,
             of_video,
-            "it is a video-level record (mean_rgb,mean_audio), and frame-level ones are read; name frame-level shards, "
-            "or train without --frame_features and with --feature_names=mean_rgb,mean_audio",
+            "it is a video-level record (mean_rgb,mean_audio), but frame-level records are expected; name frame-level "
+            "shards, or train without --frame_features and with --feature_names=mean_rgb,mean_audio",
         ),
     ):
         check = RecordCheck(reader)

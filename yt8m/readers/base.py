@@ -1,7 +1,7 @@
-"""The base class of readers, and their shared functions: features as floats, ids, labels, and checks of them.
+"""The base class of readers, and their shared functions: dequantization, parsing of ids and labels, and checks.
 
-A reader turns serialised records into a `Batch`. If a record is bad, an op of the graph fails with one sentence
-that names the video.
+A reader turns serialized records into a `Batch`. If a record is damaged, an op of the graph fails with a message of one
+sentence that names the video.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from yt8m.types import Batch
 
 
 class ZeroedCount:
-    """How many values were set to 0, over all threads that parse."""
+    """Counts the values that readers set to 0; any thread may add to it."""
 
     def __init__(self) -> None:
         self.count, self._lock = 0, threading.Lock()
 
     def add(self, count: int) -> np.float32:
-        """Adds to the count; returns the 0 that replaces the values."""
+        """Adds `count` to the attribute `count`; returns 0, which replaces the values."""
         with self._lock:
             self.count += int(count)
         return np.float32(0)
 
 
 class Reader(abc.ABC):
-    """Parses records; knows the names and sizes of the features, and how a record stores them.
+    """Parses records whose features have known names, sizes and types.
 
     Attributes:
       num_classes: number of classes, C.
-      feature_sizes: number of values of each feature (per frame), in the order of the names.
+      feature_sizes: number of values of each feature, per video or per frame, in the order of the names.
       feature_names: names of the features in the records.
       nan_policy: what happens to values that are NaN, infinite or too large: `refuse` fails, `zero` sets them to 0.
-      feature_ranges: for each feature the two ends of the range that its bytes stand for, or () if it is stored as
+      feature_ranges: for each feature the smallest and largest value that its bytes stand for, or () if it is stored as
           floats; empty for records with YouTube-8M's ranges.
       zeroed: counts the values that were set to 0; None if they are not counted.
     """
@@ -73,26 +73,22 @@ class Reader(abc.ABC):
         check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
 
     def range_of(self, name: str) -> tuple[float, ...]:
-        """The range that the bytes of a feature stand for, if `feature_ranges` gives one; else empty."""
+        """The entry of `feature_ranges` for a feature; empty if it has none."""
         return self.feature_ranges[self.feature_names.index(name)] if self.feature_ranges else ()
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
-        """[N, C], the labels of N serialized records; a subclass may parse less than whole records for this."""
+        """The labels of N serialized records, bool or float [N, C]; a subclass may skip the features."""
         reader = copy.copy(self)
-        reader.zeroed = None  # the values are counted when the records are parsed again
+        reader.zeroed = None  # they are counted when the records are parsed as a whole
         return reader.prepare_serialized_examples(serialized).labels
 
     @abc.abstractmethod
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of records in bulk.
-
-        Args:
-          serialized: string [B].
-        """
+        """Parses a vector of serialized records, string [B]."""
 
     @abc.abstractmethod
     def video_matrix(self, batch: Batch) -> tf.Tensor:
-        """The features of a batch as one float32 tensor."""
+        """The features of a batch, concatenated: float32 [B, D], or [B, T, D] for frames."""
 
 
 def at_least_one(name: str, value: int) -> int:
@@ -103,13 +99,13 @@ def at_least_one(name: str, value: int) -> int:
 
 
 def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
-    """Maps bytes 0..255 to the middles of 256 equal steps of a range: q * range/255 + range/512 + min.
+    """Maps bytes 0..255 to the values that they stand for: q * range/255 + range/512 + min.
 
-    The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and quantised
+    The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and quantized
     to 256 steps; for this range the formula is q * 4/255 + 4/512 - 2.
 
     Args:
-      tensor: any number type, any shape.
+      tensor: of any numeric type and shape.
       max_quantized_value: upper end of the range.
       min_quantized_value: lower end of the range.
 
@@ -120,7 +116,7 @@ def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantize
       ValueError: the upper end is not above the lower one.
     """
     if max_quantized_value <= min_quantized_value:
-        raise ValueError(f"the range {min_quantized_value}..{max_quantized_value} to dequantise to is empty")
+        raise ValueError(f"the range of dequantized values, {min_quantized_value}..{max_quantized_value}, is empty")
     quantized_range = max_quantized_value - min_quantized_value
     return tf.cast(tensor, tf.float32) * (quantized_range / 255.0) + (quantized_range / 512.0 + min_quantized_value)
 
@@ -137,11 +133,11 @@ def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float =
 
 
 def join_features(batch: Batch) -> tf.Tensor:
-    """Joins the features of a batch side by side, as floats.
+    """Concatenates the features of a batch as floats.
 
     Returns:
-      float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats stay
-      unchanged, and frames past num_frames are exactly 0 (the byte 0 would be -1.99).
+      float32 [B, D] at video level, [B, T, D] for frames. uint8 is dequantized from YouTube-8M's range, floats are
+      unchanged, and frames past num_frames are exactly 0 (a byte of 0 would be -1.99).
     """
     floats = [dequantize(feature) if feature.dtype == tf.uint8 else feature for feature in batch.features]
     return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
@@ -150,7 +146,7 @@ def join_features(batch: Batch) -> tf.Tensor:
 def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     """`features` [B, T, D] with frames past `num_frames` [B] set to 0; unchanged at video level, [B, D].
 
-    Multiplication by a mask would be wrong, because padding may hold NaN.
+    Multiplication by a mask would not do, because the padding may hold NaN.
     """
     if features.shape.rank == 2:
         return features
@@ -159,10 +155,10 @@ def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
 
 
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
-    """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
+    """The ids of Examples or SequenceExamples, string [B]: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are not such a proto, such as a record cut short. The ids are
-    parsed before the features, so that errors of the second parse can name the video.
+    Fails on a record that has neither, and on bytes that are not such a proto, such as a record cut short. Ids are
+    parsed before the features, so that errors in features can name the video.
     """
     _, ids = _context_and_ids(serialized, {})
     have_ids = require(
@@ -173,23 +169,23 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
 
 
 def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """bool [N, C] from Examples or SequenceExamples, whose features are skipped; fails as `dense_labels` does."""
+    """The labels of Examples or SequenceExamples, bool [N, C]; skips the features, and fails like `dense_labels`."""
     fields = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
     context, ids = _context_and_ids(serialized, fields)
     return dense_labels(context["labels"], ids, num_classes)
 
 
 def _context_and_ids(serialized: tf.Tensor, fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], tf.Tensor]:
-    """The context features of Examples or SequenceExamples, and string [B], `id` or `video_id`; empty without them."""
-    # On the wire an Example is a SequenceExample with only a context. The parser of SequenceExamples says what is
+    """({name: value} of these context features of Examples or SequenceExamples, their ids [B] or empty strings)."""
+    # Serialized, an Example is a SequenceExample with only a context. The parser of SequenceExamples describes what is
     # wrong; that of Examples quotes the damaged bytes, which Python then fails to decode.
-    of_ids = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
-    context, _, _ = tf.io.parse_sequence_example(serialized, {**fields, **of_ids}, {})
+    id_fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+    context, _, _ = tf.io.parse_sequence_example(serialized, {**fields, **id_fields}, {})
     return context, tf.where_v2(tf.equal(context["id"], ""), context["video_id"], context["id"])
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """bool [B, C] from int64 lists in any order; an empty list gives a row of False, and repeated labels count once.
+    """Multi-hot labels, bool [B, C], from int64 lists [B, (labels)], which may be unsorted and have repeated labels.
 
     A label outside of 0..C-1 fails with an error that names the label, C and the video.
     """
@@ -197,13 +193,13 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
     indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [are_known])], axis=1)
     shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
     sparse = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
-    # Without validation this op accepts repeated and unsorted labels, and it is the fastest way.
+    # Without validation this op accepts repeated and unsorted labels; no other op is as fast.
     dense = tf.sparse.to_dense(sparse, default_value=False, validate_indices=False)
     return tf.ensure_shape(dense, [None, num_classes])
 
 
 def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-    """[B, size] from lists of values; a list of another length fails with an error that names feature, sizes, video."""
+    """[B, size] from lists of `size` values; other lengths fail with an error that names feature, sizes and video."""
     expected = f" values, expected {size} (0: it is missing); check --feature_names and --feature_sizes"
     right = _require_size(feature.row_lengths(), size, name, expected, ids)
     return tf.reshape(after_checks(feature.values, [right]), [-1, size])
@@ -218,7 +214,7 @@ def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) 
 
 
 def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: tf.Tensor) -> tf.Tensor:
-    """A check that each of `lengths` [B] is `size`; in the error message, `expected` follows the wrong length."""
+    """A check that each of `lengths` [B] is `size`; `expected` ends the error message, after the wrong length."""
     return require_of_video(
         tf.equal(lengths, size),
         lambda row: tf.gather(ids, row),
@@ -227,26 +223,29 @@ def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: 
 
 
 def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """`values` after a check for NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
+    """Checks `values` for NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
 
-    They fail with an error that names the feature and the video, or are set to 0, as the reader's `nan_policy` says.
+    Such values cause an error that names the feature and the video, or are set to 0, as the reader's `nan_policy` says.
 
     Args:
       reader: the reader, which counts the values that are set to 0.
       values: float32 [R, size].
       name: name of the feature.
       id_of: maps indices of rows to the ids of their videos.
+
+    Returns:
+      float32 [R, size].
     """
 
     def check_each() -> tf.Tensor:
         good = tf.abs(values) <= LARGEST
-        # Counts the good values, since TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
+        # The good values are counted, because TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
         if reader.nan_policy == "zero":
             zero = tf.zeros([])
             if reader.zeroed is not None:
-                # A Python function counts them, since a batch cannot carry a counter out of the input pipeline. It is
-                # declared stateless, since the position of an input with stateful functions cannot be saved.
+                # A Python function counts them, because a batch has no field for the count. It is declared stateless,
+                # because the position of an input with stateful functions cannot be saved.
                 zero = tf.numpy_function(reader.zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require_of_video(
@@ -254,25 +253,26 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
             id_of,
             lambda row: (
                 *(f"feature {name} has ", tf.gather(bad, row), f" values that are {UNFIT}"),
-                ", expected none: the L2 norm must fit a float32; mend the file, or set them to 0 by --nan_policy=zero",
+                ", expected none: the L2 norm must fit a float32; fix the file, or set them to 0 by --nan_policy=zero",
             ),
         )
         return after_checks(values, [none])
 
-    # Fast path: if the sum of squares is this small, each value is in range, and nothing else is computed.
+    # If the sum of squares is this small, every value is in range, and nothing else need be computed.
     half_sum = tf.nn.l2_loss(values)
     return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, check_each)
 
 
 def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """Fails with InvalidArgumentError if some entry of `good` is False.
+    """A check that all entries of `good` are True; fails with InvalidArgumentError.
 
-    The message is built in every batch, though it is empty in most: its few ops on at most one entry cost less than a
+    The message is built for every batch, even if it is not needed: its few ops on at most one entry cost less than a
     `tf.cond` around them, whose functions take most of the time in which a graph is built and a session starts.
 
     Args:
       good: bool [N].
-      describe: maps int64 [K], the index of the first bad entry, or none (K is 1 or 0), to string [K].
+      describe: maps the index of the first bad entry, int64 [1], or int64 [0] if there is none, to its error message,
+        string of the same shape.
 
     Returns:
       bool scalar for `after_checks`.
@@ -291,19 +291,19 @@ def require_of_video(
 
     Args:
       good: bool [N].
-      id_of: maps the index of the first bad entry, [K] as in `require`, to the id of its video.
-      describe: maps the same index to the parts of a `message`.
+      id_of: maps the index of the first bad entry, as in `require`, to the id of its video.
+      describe: maps the same index to the parts of the `message` after the id.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
 
 def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function that maps indices [K] of values in `ragged` [B, (values)] to the ids of their records."""
+    """A function that maps indices [K] of values in `ragged` [B, (values)] to the ids of their records."""
     return lambda at: tf.gather(ids, row_of_value(ragged, at))
 
 
 def row_of_value(ragged: tf.RaggedTensor, at: tf.Tensor) -> tf.Tensor:
-    """int64 [K], the records of the values at these indices, [K]; for a few values it is faster than `value_rowids`."""
+    """The row of each value at indices [K], int64 [K]; for a few values this is faster than `value_rowids`."""
     ends = tf.raw_ops.UpperBound(sorted_inputs=ragged.row_splits[tf.newaxis], values=at[tf.newaxis], out_type=tf.int64)
     return ends[0] - 1
 
@@ -321,14 +321,14 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
 
 
 def require_complete(serialized: tf.Tensor) -> tf.Tensor:
-    """A check that the outermost fields of each record [B] end at the end of the record.
+    """A check that the outermost fields of each record [B] end at the end of the record; fails with DataLossError.
 
-    If a message is longer than the rest of the record, TensorFlow's parser silently ends it there. So a record that was
-    cut between two features would silently lose the rest. Fails with DataLossError.
+    Without it, a record that was cut between two features would silently lose the rest: if a message is longer than the
+    rest of the record, TensorFlow's parser ends the message there.
     """
 
     def walk() -> tf.Tensor:
-        # The op reads all fields but extracts one that no record has, so that nothing is copied.
+        # The op reads all fields but extracts only one that no record has, so that nothing is copied.
         decoded = tf.raw_ops.DecodeProtoV2(
             bytes=serialized,
             message_type="yt8m.Outermost",
@@ -336,7 +336,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
             output_types=[tf.string],
             descriptor_source=_outermost_message(),
         )
-        return tf.reduce_all(decoded.sizes >= 0)  # the op itself fails; without this use it would be optimised away
+        return tf.reduce_all(decoded.sizes >= 0)  # True; the use of `sizes` keeps the op, which fails, in the graph
 
     # The op fails on an empty batch, which is valid here.
     is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
@@ -344,7 +344,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
 
 
 def _outermost_message() -> bytes:
-    """The descriptor, in the form that DecodeProto expects, of a message with one field that no record has."""
+    """The descriptor of a message with one field that no record has, in the form that DecodeProto expects."""
     files = descriptor_pb2.FileDescriptorSet()
     outermost = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
     field = descriptor_pb2.FieldDescriptorProto
@@ -354,13 +354,13 @@ def _outermost_message() -> bytes:
 
 
 def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
-    """`value`, available only after all `checks` have passed."""
+    """`value`, computed only after all `checks` have passed."""
     with tf.control_dependencies(checks):
         return tf.identity(value)
 
 
 def message(*words: str | tf.Tensor) -> tf.Tensor:
-    """Joins words and tensors [K] (strings, whole numbers, floats) into string [K]; scalars if all tensors are."""
+    """Joins words and tensors [K] (strings, integers, floats) into string [K]; a scalar if all tensors are scalars."""
     return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in words])
 
 
@@ -371,5 +371,5 @@ def _as_text(value: tf.Tensor) -> tf.Tensor:
 
 
 def valid_utf8(text: tf.Tensor) -> tf.Tensor:
-    """`text` with invalid UTF-8 replaced: Python cannot decode an error message that holds such bytes."""
+    """`text` with invalid UTF-8 replaced, because Python cannot decode an error message with such bytes."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Turns files of records into a stream of batches: shuffled, repeated and parsed in bulk, in several threads."""
+"""Turns files of records into a stream of batches, shuffled and repeated, and parsed by several threads."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from yt8m.types import Batch
 
 
 class BatchQueue(Inputter):
-    """The inputter of the video workload: reader, files, shuffling, batching.
+    """The input of the video workload: reader, files, shuffling, batching.
 
-    Without `shuffle` files and records keep their order; with it, every epoch visits the files in another
-    order, interleaves `num_readers` of them and draws records from a buffer. Either way the stream depends
-    only on files, seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before
-    the next begins.
+    Without `shuffle`, files and records keep their order; with it, every epoch opens the files in another order,
+    interleaves `num_readers` of them and draws records from a buffer. In both cases the stream depends only on files,
+    seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before the next begins.
 
     Attributes:
       reader, batch_size, num_epochs: as given.
-      tolerance: skips bad records and counts them; None if the first bad record is an error.
+      tolerance: skips damaged records and counts them; None if the first damaged record is an error.
       records: number of records in an epoch, from the headers of the files; None if unknown.
-      expected_records: how many records each file should have, if `records` is known.
-      class_weights: float32 [C]; if given, shuffled epochs repeat and leave out records as `readers.pipeline` says.
+      expected_records: {path: number of records that the file should have}, if `records` is known.
+      class_weights: float32 [C], the weights of class-balanced sampling (see `readers.pipeline`) in shuffled epochs;
+        None for no balancing.
     """
 
     class_weights: NDArray[np.float32] | None = None
@@ -60,19 +60,19 @@ class BatchQueue(Inputter):
         max_bad_records: int = 0,
         cache: str = "",
     ) -> None:
-        """Stores the arguments; lists the files later.
+        """Stores the arguments; the files are listed when they are needed.
 
         Args:
           reader: parses the records.
           pattern: file patterns, local or gs://, separated by commas or in a list.
-          batch_size: examples per tower and step.
-          num_epochs: passes over the files; None for endless passes.
-          shuffle: whether files and records are drawn at random.
-          shuffle_buffer: number of records to draw from; None chooses a number by the kind of reader.
-          num_readers: number of files read in parallel if shuffled.
+          batch_size: number of examples per step and tower.
+          num_epochs: number of passes over the files; None for no end.
+          shuffle: whether files and records are shuffled.
+          shuffle_buffer: number of records from which the next one is drawn; None for the default of the level.
+          num_readers: number of files that are interleaved if `shuffle`.
           seed: seed of the shuffling.
-          max_bad_records: bad records that are tolerated; after each, the rest of its shard is skipped.
-          cache: folder for parsed records; empty for none.
+          max_bad_records: number of damaged records that are tolerated; the rest of the shard after each is skipped.
+          cache: folder of the cache of parsed records; empty for no cache.
 
         Raises:
           UsageError: a number is below 1.
@@ -103,12 +103,12 @@ class BatchQueue(Inputter):
 
     @classmethod
     def for_config(cls, data: DataConfig, mode: str, reader: Reader | None = None) -> BatchQueue:
-        """The queue of a run: shuffled epochs for `train`, one pass in order for `eval` and `infer`.
+        """The queue of a run: shuffled epochs for mode `train`, one pass in order for `eval` and `infer`.
 
         Args:
           data: the config.
-          mode: one of these three.
-          reader: parses the records; by default that of the config.
+          mode: `train`, `eval` or `infer`.
+          reader: parses the records; by default the reader that the config names.
 
         Raises:
           UsageError: the settings contradict each other.
@@ -134,14 +134,18 @@ class BatchQueue(Inputter):
         return queue
 
     def log_settings(self) -> None:
-        """Logs the size of a batch and the numbers of threads, with the flags that change them."""
+        """Logs the batch size and the numbers of threads, with the flags that change them."""
         logging.info(
             "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
             *(cores(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
         )
 
     def files(self) -> list[str]:
-        """The paths that match, sorted, each once; UsageError if a pattern matches nothing."""
+        """The sorted paths that match the patterns, each once.
+
+        Raises:
+          UsageError: a pattern matches nothing.
+        """
         return self.matching_files() if self._files is None else list(self._files)
 
     def matching_files(self) -> list[str]:
@@ -149,43 +153,43 @@ class BatchQueue(Inputter):
         return manifest.shards_at(self._patterns)
 
     def keep_files(self) -> list[str]:
-        """Fixes `files` to the paths that match now, whatever is added or removed later; returns these paths."""
+        """Fixes the result of `files` to the paths that match now, whatever is added or removed later; returns it."""
         self._files = self.files()
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Turns on counting: from now on `reads` tells what the last pass without shuffling read from each file."""
+        """Turns on the counting of `reads`, which works for passes without shuffling."""
         self._counts = ReadCounts()
 
     def begin_again(self) -> None:
-        """Prepares another pass of the same graph, after `close` too; call it when no thread of the last pass runs."""
+        """Prepares another pass of the same graph, even after `close`; no thread of the last pass may still run."""
         if self._counts is not None:
             self._counts.clear()
         if self._cache is not None:
             self._cache.reopen()
 
     def reads(self) -> dict[str, int]:
-        """The number of records that the last pass read from each file, if records are counted."""
+        """{path: number of records that the last pass read}; all are 0 unless `count_reads` was called."""
         counts = self._counts or ReadCounts()
         return {path: counts.of_file(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, records_of_files: Mapping[str, int]) -> dict[str, int | None]:
-        """The number of records that a pass without shuffling should read from each file; None if unknown.
+        """{path: number of records that a pass without shuffling should read}; None if unknown.
 
-        A file with a bad record is read up to that record, any other to its end.
+        A file with a damaged record is read up to that record, any other to its end.
 
         Args:
           records_of_files: {path: number of records in the file}.
         """
         skipped = self.tolerance.skipped if self.tolerance else {}
         reads: dict[str, int | None] = {}
-        place: int | None = 0
+        start: int | None = 0
         for path in self.files():
             count = skipped[path].record if path in skipped else records_of_files.get(path)
-            # If several queues share every file, they take records in turn, counted over all files.
-            end = None if place is None or count is None else place + count
-            reads[path] = None if place is None or end is None else self._own_below(end) - self._own_below(place)
-            place = end if self._parts > 1 else 0
+            # Queues that share every file take records in turn, counted over all files.
+            end = None if start is None or count is None else start + count
+            reads[path] = None if start is None or end is None else self._own_before(end) - self._own_before(start)
+            start = end if self._parts > 1 else 0
         return reads
 
     @property
@@ -193,14 +197,14 @@ class BatchQueue(Inputter):
         """Whether no other queue reads records of the same files."""
         return self._parts == 1
 
-    def _own_below(self, place: int) -> int:
-        """How many of the first `place` records (counted over all files) belong to this queue."""
-        return (place + self._parts - 1 - self._part) // self._parts
+    def _own_before(self, number: int) -> int:
+        """How many of the first `number` records, counted over all files, belong to this queue."""
+        return (number + self._parts - 1 - self._part) // self._parts
 
     def share(self, index: int, count: int) -> BatchQueue:
         """One of `count` queues that together read every record of an epoch exactly once.
 
-        Each takes whole files if there are enough of them, else every `count`-th record of each file.
+        Each reads every `count`-th file if there are at least `count` files, else every `count`-th record.
 
         Raises:
           UsageError: a pattern matches nothing.
@@ -214,7 +218,7 @@ class BatchQueue(Inputter):
         return shared
 
     def damage(self) -> RunError | None:
-        """The first damage in the files, with shard and record; reads the files until it finds it."""
+        """The error of the first damaged record; reads the files until it is found. None if there is none."""
         if self.tolerance is not None and self.tolerance.failure is not None:
             return self.tolerance.failure
         for source in (self._staged, self._cache):
@@ -224,16 +228,16 @@ class BatchQueue(Inputter):
         return find_damage(self._check, self.files())
 
     def bad_records(self) -> list[DamagedError]:
-        """The bad records skipped so far; the records after them in their shards were skipped too."""
+        """The damaged records skipped so far; the records after them in their shards were skipped too."""
         return list(self.tolerance.skipped.values()) if self.tolerance else []
 
     def zeroed_values(self) -> int:
-        """The number of values that the reader has set to 0, if it counts them."""
+        """The number of values that the reader has set to 0; 0 if it does not count them."""
         zeroed = getattr(self.reader, "zeroed", None)
         return zeroed.count if zeroed is not None else 0
 
     def close(self) -> None:
-        """Closes the sessions that check and cache records."""
+        """Closes the session that checks records, and the shards of the cache."""
         self._check.close()
         if self._cache:
             self._cache.close()
@@ -241,15 +245,15 @@ class BatchQueue(Inputter):
     def epoch_order(self, epoch: int) -> list[str]:
         """The files in the order in which shuffled epoch number `epoch` (from 0) opens them."""
         files = self.files()
-        return [files[place] for place in pipeline.epoch_order(len(files), self._seed, epoch)]
+        return [files[index] for index in pipeline.epoch_order(len(files), self._seed, epoch)]
 
     @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """Batches of `batch_size` examples, the last one smaller.
 
         Args:
-          files: string [F]; if it is empty, initialising the iterator fails.
-          batch_size: examples in a batch.
+          files: string [F]; if it is empty, initializing the iterator fails.
+          batch_size: number of examples in a batch.
         """
         if self._shuffle:
             numbered = self.numbered_dataset(files, batch_size, tf.zeros([], tf.int64))
@@ -258,24 +262,24 @@ class BatchQueue(Inputter):
         if self._counts is None:
             records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
             return self._batches(records, batch_size, self._parse)
-        self._counts = ReadCounts()  # a new count: threads of an earlier pass may still run
+        self._counts = ReadCounts()  # threads of an earlier pass may still add to the old counts
         records = self._in_order_numbered(assert_not_empty(files)).repeat(self.num_epochs)
         return self._batches(records, batch_size, self._counts.counting(self._parse))
 
     def _parse(self, records: tf.Tensor) -> Batch:
-        """The examples of records, which are numbers in the cache if there is one."""
+        """The examples of serialized records, or with a cache of record numbers."""
         return self._cache.batch(records) if self._cache else self.reader.prepare_serialized_examples(records)
 
     @without_autograph
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Shuffled batches, each with int64 [B] shard numbers; see `with_numbers` for segments.
+        """Shuffled batches, each with the shard number of each example, int64 [B]; see `with_numbers` for segments.
 
         The shards of a run are numbered from 0 in the order in which they are opened, epoch by epoch.
 
         Args:
           files: string [F], as in `dataset`.
-          batch_size: examples in a batch.
-          begun: int64 scalar, how many shards of that sequence to skip.
+          batch_size: number of examples in a batch.
+          begun: int64 scalar; shards with smaller numbers are skipped.
         """
         self._stage()
         records = pipeline.in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
@@ -297,9 +301,9 @@ class BatchQueue(Inputter):
             are_long=self._cache is None and _gives_whole_videos(self.reader),
         )
         options = tf.data.Options()
-        options.autotune.enabled = False  # all parallelism is set here, so the autotuner's thread would only cost time
+        options.autotune.enabled = False  # all parallelism is set explicitly, so the autotuner would only cost time
         options.deterministic = True
-        options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
+        options.experimental_warm_start = True  # the first batch is read as soon as the iterator is made
         if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
         batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
@@ -311,7 +315,7 @@ class BatchQueue(Inputter):
         return bool(getattr(self.reader, "segment_labels", False))
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
-        """One epoch of records in order, each with the number of its file."""
+        """One epoch of (record, number of its file) in order."""
         paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
         pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
         return self._own(pairs.flat_map(lambda path, number: pipeline.with_shard_number(self._all_of(path), number)))
@@ -329,7 +333,7 @@ class BatchQueue(Inputter):
             lambda path, number: pipeline.with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=BLOCK,
-            # Local copies are held only for `num_readers` files; parallel calls would open more files ahead.
+            # Only `num_readers` local copies are kept, and parallel calls would open more files in advance.
             num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
         if self.class_weights is not None:
@@ -338,12 +342,12 @@ class BatchQueue(Inputter):
         return pipeline.shuffled(records, self._shuffle_buffer, self._seed, epoch)
 
     def _weigh(self, weights: NDArray[np.float32], records: tf.Tensor) -> tf.Tensor:
-        """The weight of each record, float32 [N], by its labels and the weights of the classes."""
+        """The weight of each record, float32 [N], from its labels and the weights of the classes."""
         labels = self._cache.labels(records) if self._cache else self.reader.parse_labels(records)
         return pipeline.video_weights(labels, weights)
 
     def _announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; files in buckets are fetched ahead of them."""
+        """The same paths; files in buckets are downloaded before their paths are consumed."""
         return self._staged.announced(paths) if self._staged else paths
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
@@ -351,13 +355,14 @@ class BatchQueue(Inputter):
         return self._own(self._all_of(files))
 
     def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
+        """All records of these files, or with a cache their numbers."""
         if self._cache:
             return self._cache.numbers(files)
         if self.tolerance:
             return self.tolerance.records(files)
         if self._staged:
             return self._staged.records(files)
-        # Without a buffer, each record would be three requests to a bucket that is read directly.
+        # Without a buffer, each record would cost three requests to a bucket that is read directly.
         buffer = pipeline.VIDEO_BUFFER if pipeline.has_remote(self._patterns) else self._buffer
         return tf.data.TFRecordDataset(files, buffer_size=buffer)
 
@@ -366,7 +371,7 @@ class BatchQueue(Inputter):
 
 
 def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
-    """`files`; fails if it is empty, since `repeat` would search for a first record forever."""
+    """`files`; fails if it is empty, because `repeat` would search for a first record forever."""
     not_empty = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
     with tf.control_dependencies([not_empty]):
         return tf.identity(files)
@@ -378,11 +383,11 @@ def cores() -> int:
 
 
 class Threads(NamedTuple):
-    """How many batches are made in parallel.
+    """How many batches are prepared in parallel.
 
     Attributes:
-      parse_calls: number of batches parsed in parallel; small, since each is held in memory.
-      prefetch: number of batches that wait for the step, beside those that are being parsed.
+      parse_calls: number of batches parsed in parallel; small, because each takes memory.
+      prefetch: number of parsed batches that wait for a training step, in addition to those that are being parsed.
     """
 
     parse_calls: int
@@ -392,10 +397,10 @@ class Threads(NamedTuple):
 def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, prefetch: int | None = None) -> Threads:
     """The threads for records of `reader`; `parse_calls` and `prefetch` override the defaults.
 
-    By default half the cores parse, at most 4; the others are left to the step. One batch is prefetched, or two with
-    8 cores or more; none of whole videos of frames, of which 128 take 43 MB: the next batch is parsed during a step
-    anyway. An evaluation of rated segments parses whole videos but keeps few frames, and its step costs almost nothing
-    in comparison: there all cores may parse, at most 8. Batches of segments are small, so they fit in memory.
+    By default half the cores parse, at most 4; the others are left to the training step. One batch is prefetched, or
+    two with 8 cores or more. Batches of whole frame-level videos are not prefetched: 128 videos take 43 MB, and the
+    next batch is parsed during a step anyway. An evaluation of rated segments parses whole videos but keeps few frames,
+    and its step costs almost nothing in comparison, so all cores parse, at most 8; batches of segments are small.
     """
     parses_most = not shuffle and getattr(reader, "keeps_few_frames", False)
     usual = min(8, cores()) if parses_most else min(4, max(1, cores() // 2))
@@ -404,15 +409,15 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
 
 
 def _gives_whole_videos(reader: Any) -> bool:
-    """Whether an example has all frames of a video, so that records and batches are large."""
+    """Whether an example is a whole frame-level video, so that records and batches are large."""
     return hasattr(reader, "max_frames") and not getattr(reader, "segment_labels", False)
 
 
 def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
     """The number of threads that read files; None to read in the thread that consumes the records.
 
-    Files in buckets get one thread each, since such a thread mostly waits for the network. A thread that reads local
-    files occupies a core: it reads 300,000 cached video records a second, and handing records from thread to thread
+    Each file in a bucket gets a thread, which mostly waits for the network. A thread that reads local files occupies a
+    core: it reads 300,000 video-level records per second from the page cache, and passing records from thread to thread
     costs as much as reading them. So with fewer than 8 cores local files get no threads of their own.
     """
     if pipeline.has_remote(patterns):

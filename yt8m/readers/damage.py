@@ -1,8 +1,8 @@
-"""Finds bad records with the reader that will parse them, and lets the input skip them.
+"""Finds damaged records with the reader that will parse them, and lets the input skip them.
 
-TensorFlow's `ignore_errors` says neither what it drops nor where. Here the shards are read in Python, and
-`RecordCheck` parses each block of records before it enters the queue. The first bad record ends its shard, whatever
-is wrong with it. Only runs with --max_bad_records pay for the second parse.
+TensorFlow's `ignore_errors` does not report what it drops. Here the shards are read in Python, and `RecordCheck` parses
+each block of records before the input does. Reading a shard ends at its first damaged record. Only runs with
+--max_bad_records parse the records twice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from yt8m.readers.pipeline import cpu_session
 from yt8m.records import shards
 from yt8m.records.shards import DamagedError
 
-END = -1  # in place of an offset, after the last record
-_RECORDS, _BYTES = 256, 8 << 20  # limits of a block
-_LONGEST = 400  # limit of the shown characters of a parser message, which may quote the record
+END = -1  # stands for the offset after the last record that is read
+_RECORDS, _BYTES = 256, 8 << 20  # a block ends after this number of records, or of bytes
+_LONGEST = 400  # number of characters that are shown of a parser's message, which may quote the record
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
 # Error messages of TensorFlow's parser and of the DecodeProto op (`base.require_complete`).
 _NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
@@ -41,12 +41,12 @@ class RecordCheck:
     def __init__(self, reader: Any) -> None:
         self._reader = copy.copy(reader)
         if hasattr(reader, "zeroed"):
-            self._reader.zeroed = None  # values parsed only for this check must not be counted
+            self._reader.zeroed = None  # this check must not count values that the input will count
         self._lock = threading.Lock()
         self._session: tf.Session | None = None
 
     def first_bad(self, records: Sequence[bytes]) -> tuple[int, str] | None:
-        """(index of the first record that cannot be parsed, what is wrong with it); None if all are good."""
+        """(index of the first record that cannot be parsed, what is wrong with it); None if all can be parsed."""
         with self._lock:
             if not records or not self._problem(records):
                 return None
@@ -84,7 +84,7 @@ class RecordCheck:
 
 
 def _other_level(reader: Any, payload: bytes) -> str:
-    """The error text for a record whose level (frame or video) is not the one that `reader` reads; else empty."""
+    """The problem of a record whose level (video or frame) is not the one that `reader` reads; else empty."""
     try:
         record = shards.parse(payload)
     except ValueError:
@@ -96,21 +96,21 @@ def _other_level(reader: Any, payload: bytes) -> str:
     names = ",".join(sorted(record.features(), reverse=True))  # rgb before audio, as in the published commands
     with_flag = "without" if reads_frames else "with"
     return (
-        f"it is a {record_level}-level record ({names}), and {read}-level ones are read; name {read}-level shards, or "
-        f"train {with_flag} --frame_features and with --feature_names={names}"
+        f"it is a {record_level}-level record ({names}), but {read}-level records are expected; name {read}-level "
+        f"shards, or train {with_flag} --frame_features and with --feature_names={names}"
     )
 
 
 def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, DamagedError | None]:
-    """Reads a block of serialised records from a shard.
+    """Reads a block of serialized records from a shard.
 
     Args:
       path: the shard.
       offset: offset of the first record, in bytes.
-      number: number of the first record.
+      number: number of the first record in the shard.
 
     Returns:
-      (records, offset after them or END, damage at that place or None).
+      (records, offset after them or END, the damage that follows them or None).
     """
     records: list[bytes] = []
     size = 0
@@ -142,7 +142,7 @@ def sound_block(
 
 
 def sound_blocks(check: RecordCheck, path: str) -> Iterator[tuple[int, list[bytes], DamagedError | None]]:
-    """Each `sound_block` of a shard: (number of its first record, records, damage after them or None)."""
+    """Yields each `sound_block` of a shard: (number of the first record, records, the damage after them or None)."""
     offset = number = 0
     while offset != END:
         records, offset, damage = sound_block(check, path, offset, number)
@@ -151,7 +151,7 @@ def sound_blocks(check: RecordCheck, path: str) -> Iterator[tuple[int, list[byte
 
 
 def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
-    """The first damage in the files, or None; reads them until it finds one, then closes `check`."""
+    """The first damage in the files, which are read until it is found; None if there is none. Closes `check`."""
     try:
         damages = (damage for path in paths for _, _, damage in sound_blocks(check, path))
         return next(filter(None, damages), None)
@@ -169,7 +169,7 @@ def plain_reason(message: str) -> str:
             "records are frame-level ones"
         )
     if _NO_PROTO.match(line):
-        return f"{shards.NO_PROTO}, or cut; `yt8m verify` says more"
+        return f"{shards.NO_PROTO}, or is cut short; `yt8m verify` tells more"
     assertion = _ASSERTION.match(line)
     text = assertion[1] if assertion else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -177,20 +177,20 @@ def plain_reason(message: str) -> str:
 
 
 class TooManyBadError(RunError):
-    """More bad records than were allowed; the message names the last one."""
+    """There are more damaged records than --max_bad_records allows; the message names the last one."""
 
 
 class Tolerance:
-    """Reads shards up to their first bad record.
+    """Reads shards up to their first damaged record.
 
     Args:
-      check: finds the bad records.
-      limit: number of bad records that are tolerated.
+      check: finds the damaged records.
+      limit: number of damaged records that are tolerated.
 
     Attributes:
-      skipped: {path of a shard that was not read to its end: its bad record}.
-      failure: the error raised when there were too many bad records; None before.
-      find: maps a shard to its local copy; by default to itself.
+      skipped: {path of a shard that was not read to its end: its first damaged record}.
+      failure: the error that was raised because there were too many damaged records; None if none was.
+      find: maps the path of a shard to that of its local copy; by default to itself.
     """
 
     def __init__(self, check: RecordCheck, limit: int) -> None:
@@ -218,7 +218,7 @@ class Tolerance:
         return blocks.take_while(lambda records: tf.size(records) > 0).unbatch()
 
     def _block(self, path: bytes, offset: int, number: int) -> tuple[Any, Any, Any]:
-        """Sound records from `offset` on, the offset of the next block, and the number of its first record."""
+        """(sound records from `offset` on, the offset of the next block, the number of its first record)."""
         records: list[bytes] = []
         if offset != END:
             records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
@@ -227,9 +227,12 @@ class Tolerance:
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 
     def note(self, damage: DamagedError) -> None:
-        """Counts a bad record once, however often its shard is read.
+        """Counts a damaged record once, however often its shard is read.
 
-        This runs in a thread of TensorFlow, so the caller of the session logs the record.
+        This runs in a thread of TensorFlow, so it does not log; the caller of the session logs the record.
+
+        Raises:
+          TooManyBadError: the limit is exceeded.
         """
         with self._lock:
             if damage.path in self.skipped:

@@ -1,12 +1,12 @@
-"""Parses frame records without padding: the frames of a batch as one flat list, and the batch's rated segments.
+"""Parses frame-level records: the frames of a batch as one flat list without padding, and its rated segments.
 
-Frames stay flat until they are padded to videos or picked for segments, so that only frames in use are decoded.
-Two rules for special cases:
+Frames are decoded from bytes only when they are padded to videos or picked for segments, so that frames that are not
+used are never decoded. Two rules for special cases:
 
-* A segment that straddles the end of its video keeps the frames before the end; a segment wholly past
-  the end has no frames. num_frames counts the frames in the video; the rest of the segment is 0.
+* A segment that extends past the end of its video has only the frames before the end, and a segment that starts after
+  the end has none. num_frames counts these frames; the rest of the segment is padded with 0.
 * If one (segment, class) pair is rated several times, the largest score counts: the maximum does not depend
-  on the order of the ratings, and scores of 0 and 1 stay 0 and 1.
+  on the order of the ratings, and keeps binary scores binary.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from yt8m.records.shards import LATEST_START, RATING_LISTS
 
 
 class Frames(NamedTuple):
-    """All frames of one feature, those of all records concatenated.
+    """All frames of one feature of N records, one record after another.
 
     Attributes:
-      values: string [F] (raw bytes; only the frames in use are decoded) or float32 [F, size].
-      row_splits: int64 [N + 1], the borders of each record in `values`.
+      values: float32 [F, size], or string [F]: the bytes of each frame, not decoded yet.
+      row_splits: int64 [N + 1]; record i has the frames `values[row_splits[i] : row_splits[i + 1]]`.
       size: number of values of a frame.
-      bounds: the range to which bytes are dequantised here, because `join_features` knows only the range of YouTube-8M;
-        empty if they stay bytes.
+      bounds: the range to which bytes are dequantized when they are decoded; empty if they stay bytes, which
+        `join_features` dequantizes to YouTube-8M's range.
     """
 
     values: tf.Tensor
@@ -38,11 +38,10 @@ class Frames(NamedTuple):
     bounds: tuple[float, ...] = ()
 
     def padded(self, lengths: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
-        """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
+        """The first `longest` frames of each record, uint8 or float32 [N, longest, size]; missing frames are 0.
 
         Args:
-          lengths: int64 [N], the frames of each record. The values are computed after these, so that the checks of the
-            lengths run first.
+          lengths: int64 [N], the number of frames of each record, which must be computed first, so that it is checked.
           longest: int64 scalar.
         """
         values = self._decode(base.after_checks(self.values, [lengths]))
@@ -50,12 +49,12 @@ class Frames(NamedTuple):
         return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
 
     def gathered(self, at: tf.Tensor, valid: tf.Tensor, count: int) -> tf.Tensor:
-        """uint8 or float32 [R, count, size] of single frames; decodes only these.
+        """The frames at some indices, uint8 or float32 [R, count, size]; decodes only these.
 
         Args:
           at: int64 [R, count], indices into `values`.
-          valid: bool [R, count], True for the indices that exist, which come first in each row; other frames are 0.
-          count: frames of a row.
+          valid: bool [R, count], whether there is such a frame; in each row, all True come first. Other frames are 0.
+          count: number of frames of a row.
         """
         values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
         shape = tf.stack([tf.shape(valid, out_type=tf.int64)[0], count, self.size])
@@ -64,7 +63,10 @@ class Frames(NamedTuple):
         return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
 
     def means(self, lengths: tf.Tensor, longest: int) -> tf.Tensor:
-        """float32 [N, size], the mean of the first `longest` frames of each record, dequantised; 0 without a frame."""
+        """The mean of the first `longest` frames of each record, dequantized, float32 [N, size]; 0 without a frame.
+
+        `lengths` is as in `padded`.
+        """
         values = self._decode(base.after_checks(self.values, [lengths]))
         values = base.dequantize(values) if values.dtype == tf.uint8 else values
         counted = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)[:, :longest]
@@ -81,10 +83,10 @@ class Frames(NamedTuple):
 
 
 def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> Frames:
-    """The frames of a feature list [N, (frames), (values)] of the reader; each frame must hold `size` values.
+    """The checked frames of a parsed feature list, `ragged` [N, (frames), (values)].
 
-    A frame of another size fails with an error that names the feature, the sizes, the frame and the video. Floats
-    that are NaN, infinite or too large are treated as in `only_finite`.
+    A frame that does not have `size` values fails with an error that names the feature, the sizes, the frame and the
+    video. Floats that are NaN, infinite or too large are treated as in `only_finite`.
     """
     steps, id_of = ragged.values, base.id_of_value(ragged, ids)
 
@@ -108,14 +110,14 @@ def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, i
 
 
 def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
-    """int64 [N], the number of frames of each record, the same for every feature.
+    """The number of frames of each record, int64 [N], which must be the same for every feature.
 
-    Unequal numbers fail with an error that names both features, both numbers and the video. A record without any of
-    the feature lists fails too; an empty list passes, as a video without frames.
+    Unequal numbers fail with an error that names both features, both numbers and the video. A record that lacks a
+    feature list fails too; empty lists pass, as a video without frames.
     """
     counts = [part.row_splits[1:] - part.row_splits[:-1] for part in features]
     checks = [
-        _require_as_many(
+        _require_equal_counts(
             *(counts[0], f" frames of {names[0]} and ", other, f" of {name}"),
             *("; these numbers must be equal (0: the feature is missing or empty)", ids),
         )
@@ -133,9 +135,10 @@ def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tens
     return base.after_checks(counts[0], checks)
 
 
-def _require_as_many(
+def _require_equal_counts(
     first: tf.Tensor, of_first: str, other: tf.Tensor, of_other: str, remedy: str, ids: tf.Tensor
 ) -> tf.Tensor:
+    """A check that counts [N] are equal; its message joins count, `of_first`, count, `of_other` and `remedy`."""
     return base.require_of_video(
         tf.equal(first, other),
         lambda row: tf.gather(ids, row),
@@ -144,6 +147,7 @@ def _require_as_many(
 
 
 def _all_present(features: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """A check that no record lacks a feature list."""
     strict = {
         name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
         if part.values.dtype == tf.float32
@@ -151,9 +155,9 @@ def _all_present(features: Sequence[Frames], names: Sequence[str], serialized: t
         for name, part in zip(names, features, strict=True)
     }
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=base.valid_utf8(ids))
-    # The parser itself raises. If its result were unused, TensorFlow would remove the parser from the graph.
-    seen = tf.concat(list(lengths.values()), axis=0)
-    return base.require(seen >= 0, lambda row: base.message("a feature list has ", tf.gather(seen, row), " frames"))
+    # The parser itself fails; the use of its result keeps it in the graph.
+    counts = tf.concat(list(lengths.values()), axis=0)
+    return base.require(counts >= 0, lambda row: base.message("a feature list has ", tf.gather(counts, row), " frames"))
 
 
 def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
@@ -171,10 +175,10 @@ class Segments(NamedTuple):
     """The R rated segments of N records.
 
     Attributes:
-      rows: int64 [R], the record that each segment belongs to.
-      starts: int64 [R], the first frame of each segment (in seconds).
-      labels: float32 [R, C], scores in 0..1.
-      label_weights: float32 [R, C], 1 if the class was rated.
+      rows: int64 [R], the index of the record of each segment.
+      starts: int64 [R], the start of each segment in seconds, which is the index of its first frame.
+      labels: float32 [R, C], the rated scores, in 0..1; 0 for classes that were not rated.
+      label_weights: float32 [R, C], 1 if the class was rated, else 0.
     """
 
     rows: tf.Tensor
@@ -184,10 +188,16 @@ class Segments(NamedTuple):
 
 
 def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
-    """The segments, one for each distinct start of a record, in the order of first appearance."""
+    """The rated segments of N records, one for each distinct start of a record, in the order of first appearance.
+
+    Args:
+      context: the ragged lists [N, (ratings)] of `RATING_LISTS`.
+      ids: string [N].
+      num_classes: C.
+    """
     times, classes, scores = (context[name] for name in RATING_LISTS)
     checks = [
-        _require_as_many(
+        _require_equal_counts(
             *(times.row_lengths(), " segment_start_times and ", other.row_lengths(), f" {name}"),
             *("; these numbers must be equal", ids),
         )
@@ -197,7 +207,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         base.require_of_video(
             tf.logical_and(times.values >= 0, times.values <= LATEST_START),
             base.id_of_value(times, ids),
-            lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected a second from 0"),
+            lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected 0 or more seconds"),
         ),
         base.require_of_video(
             tf.logical_and(scores.values >= 0, scores.values <= 1),
@@ -207,7 +217,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         base.require_known_labels(classes, ids, num_classes),
     ]
     starts, record = base.after_checks(times.values, checks), times.value_rowids()
-    # (record, start) is encoded as one number, for tf.unique, which keeps the order of first appearance.
+    # tf.unique keeps the order of first appearance; for it, (record, start) is encoded as one number.
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
     pairs = tf.stack([segment, base.after_checks(classes.values, checks)], axis=1)
@@ -223,15 +233,17 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
 def frame_indices(
     rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Indices of `count` frames per segment into all frames of the batch, and which of them exist.
-
-    Both are [R, count], int64 and bool.
+    """The frames of segments, for `Frames.gathered`.
 
     Args:
-      rows: int64 [R], the record of each segment.
-      starts, ends: int64 [R], first frame of each segment, and the frame after its last.
-      lengths: int64 [N], frames of each record.
-      count: frames of a row.
+      rows: int64 [R], the index of the record of each segment.
+      starts, ends: int64 [R], the first frame of each segment, and the frame after its last.
+      lengths: int64 [N], the number of frames of each record.
+      count: number of frames per segment.
+
+    Returns:
+      (indices of `count` frames per segment among all frames of the batch, int64; whether the frame exists, bool), both
+      [R, count].
     """
     seconds = starts[:, tf.newaxis] + tf.range(count, dtype=tf.int64)
     first_frame = tf.cumsum(lengths, exclusive=True)

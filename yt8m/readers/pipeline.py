@@ -1,13 +1,13 @@
-"""The steps of the input, each a function on `tf.data` datasets; `BatchQueue` combines them.
+"""The steps of the input, as functions on `tf.data` datasets, which `BatchQueue` combines.
 
-The steps: batching and parsing; shuffled epochs that can start at any shard; class-balanced sampling; local copies of
-shards in buckets.
+The steps are: batching and parsing; shuffled epochs that can start at any shard; class-balanced sampling; local copies
+of shards in buckets.
 
 Class-balanced sampling: videos of rare classes are read several times in an epoch, others may be left out. The weight
 of a class with n training videos is n^-power, and the weight of a video is the mean of those of its labels. PSLA (Gong
-et al. 2021, arXiv 2102.01243) samples with power 1 and the sum of the weights. Here each video is repeated in the
-stream of the epoch instead, before the shuffle buffer: a video with weight w becomes floor(w + u) copies, u being
-uniform in 0..1. So the expected number of copies is w, and a video keeps its place in the order of the data.
+et al. 2021, arXiv 2102.01243) uses power 1 and the sum of the weights, and draws videos with replacement. Here each
+video is repeated instead, before the shuffle buffer: a video with weight w becomes floor(w + u) copies, with u uniform
+in 0..1, so that the expected number of copies is w, and the order of the videos does not change.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ R = TypeVar("R")
 def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
     """A decorator that keeps AutoGraph from converting the functions that `function` passes to datasets.
 
-    None of these functions branches on a tensor in Python. AutoGraph would take half a second to find
-    that out, and would leave a folder of bytecode in the system's temporary folder.
+    None of these functions branches on a tensor in Python. AutoGraph would need half a second to find that out, and
+    would leave a folder of bytecode in the system's temporary folder.
     """
 
     @functools.wraps(function)  # do_not_convert is applied in the call, so that TensorFlow is not imported earlier
@@ -47,7 +47,7 @@ def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
-    """A session with its own threads, because the training session's threads call it and it must not wait for them."""
+    """A CPU session with its own threads: threads of the training session call it, so it must not wait for those."""
     config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
     if not is_optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -55,8 +55,7 @@ def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
     return tf.Session(graph=graph, config=config)
 
 
-# Number of frame records parsed at once if their segments are the examples.
-_RECORDS_PER_PARSE = 64
+_RECORDS_PER_PARSE = 64  # number of frame-level records that are parsed together if their segments are the examples
 _RECORDS_AHEAD = 128  # number of long records that are read while a batch is parsed
 
 
@@ -72,13 +71,14 @@ def parse_in_batches(
     """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
     Args:
-      records: serialised records, or tuples that begin with one.
-      parse: maps vectors of these to a batch, or to a tuple that begins with a batch.
-      batch_size: examples in a batch.
+      records: serialized records, or tuples that begin with one.
+      parse: maps vectors of these to a `Batch`, or to a tuple that begins with one.
+      batch_size: number of examples in a batch.
       calls: number of batches parsed in parallel.
       has_segments: whether the examples are segments, of which a record may have any number.
-      starts_fast: whether `parse` is used as it is written; see `_on_one_device`.
-      are_long: whether the records are so long that only some are read in advance, not a whole batch.
+      starts_fast: whether to skip graph optimizations of `parse`, so that the input starts sooner; see
+        `_on_one_device`.
+      are_long: whether records are so long that fewer than a batch of them should be read in advance.
     """
     if starts_fast and not has_segments:
         return _mapped_on_one_device(records.batch(batch_size), parse, calls)
@@ -121,11 +121,11 @@ def _flat_mapped_on_one_device(records: tf.data.Dataset, function: Callable[...,
 
 
 def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any, Any]:
-    """`function` as a graph function for an op of datasets, and the structure of its result.
+    """(`function` as a graph function for a dataset op, the structure of its result).
 
-    The attribute says that the function runs on the CPU as a whole. A function of `map` lacks it: whenever an iterator
-    is made, TensorFlow chooses a device for each of its ops, searches all kernels for one of oneDNN, and rewrites it.
-    For a training on videos that takes 0.2 s.
+    The attribute `experimental_ints_on_device` declares that the function runs on one device. Without it, as in `map`,
+    TensorFlow chooses a device for each op, searches all kernels for one of oneDNN, and rewrites the function whenever
+    an iterator is made. For the input of video-level training that takes 0.2 s.
 
     Args:
       function: takes tensors; returns a structure of tensors and None, or a dataset of them.
@@ -147,9 +147,9 @@ def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
-    """Wraps `parse` so that each example keeps the number of its record's shard.
+    """Wraps `parse` so that it also returns the shard number of each example, int64 [B].
 
-    If the examples are segments, each gets the largest shard number of the records that were parsed together.
+    If the examples are segments, each has the largest shard number of the records that were parsed together.
     """
 
     def parse_both(serialized: tf.Tensor, numbers: tf.Tensor) -> tuple[Batch, tf.Tensor]:
@@ -169,16 +169,16 @@ class ReadCounts:
         self._lock = threading.Lock()
 
     def clear(self) -> None:
-        """Forgets all counts."""
+        """Sets all counts to 0."""
         with self._lock:
             self._counts.clear()
 
     def of_file(self, number: int) -> int:
-        """The number of records that were read from file `number`."""
+        """The number of records that were read from the file with this number."""
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
-        """Wraps `parse` so that it also takes the file number of each record, and counts the records of each file."""
+        """Wraps `parse` in a function that also takes the file number of each record, int64 [B], and counts them."""
 
         def count_and_parse(serialized: tf.Tensor, numbers: tf.Tensor) -> Batch:
             counted = tf.numpy_function(self._add, [numbers], tf.int64)
@@ -198,8 +198,8 @@ def _has_rows(*elements: Any) -> tf.Tensor:
     return tf.size(tf.nest.flatten(elements)[0]) > 0
 
 
-# Endless training repeats its epoch orders after this many epochs. The range is finite, so that reading shards
-# without any record ends: `repeat` searches for a first record only once.
+# Endless training repeats its epoch orders after this number of epochs. The range of epochs is finite, so that reading
+# shards without any record ends: `repeat` searches for a first record only once.
 _EPOCHS_BEFORE_REPEAT = 1 << 16
 
 
@@ -210,18 +210,18 @@ def in_epochs(
     seed: int,
     read: Callable[[tf.data.Dataset, tf.data.Dataset, tf.Tensor], tf.data.Dataset],
 ) -> tf.data.Dataset:
-    """The records of all epochs, one epoch after another, starting at any shard of the sequence.
+    """The records of all epochs, one epoch after another, without those of the first `begun` shards.
 
-    The order of an epoch depends only on seed and epoch. So the number of the last opened shard tells any process
-    which shards of the epoch are left.
+    The order of the shards in an epoch depends only on seed and epoch. So the number of the last opened shard tells any
+    process which shards of the epoch are left.
 
     Args:
       files: string [F].
-      begun: int64 scalar, the number of shards of the sequence to skip: whole epochs, then the first shards of the
-        next epoch.
+      begun: int64 scalar, the number of shards to skip: whole epochs, then the first shards of the next epoch.
       num_epochs: number of epochs, including skipped ones; None for no end.
       seed: seed of the orders.
-      read: maps the paths of an epoch, their numbers in the sequence and the epoch (int64 scalar) to its records.
+      read: maps the paths of an epoch's shards, their numbers in the whole sequence, and the epoch (int64 scalar) to
+        the records of the epoch.
     """
     count = tf.size(files, out_type=tf.int64)
     first = begun // tf.maximum(count, 1)
@@ -240,7 +240,7 @@ def in_epochs(
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
-    """The order in which `in_epochs` opens its `count` files in an epoch, as indices into the list."""
+    """The order in which `in_epochs` opens `count` files in an epoch, as indices into the list of files."""
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
         order = _order(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
         return session.run(order).tolist()
@@ -258,7 +258,7 @@ def with_shard_number(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Da
 
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """Draws from `buffer` records at a time, in an order that depends only on seed and epoch."""
+    """Shuffles records by a buffer of this size, in an order that depends only on seed and epoch."""
     # `records.shuffle` is not used, because within a function it uses an op whose position cannot be saved.
     specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
@@ -273,20 +273,22 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
-MOST_COPIES = 16  # of a video in an epoch; more would only be learned by heart
+MOST_COPIES = 16  # largest number of copies of a video in an epoch; a model would memorize more
 _BLOCK = 64  # number of records whose labels are parsed together
-_KEY, _BLOCKS = 1 << 33, 1 << 32  # no other draw of the input has such a key; no epoch has as many blocks
+# Seeds of random numbers are (_KEY + seed, epoch * _BLOCKS + block): no other random numbers of the input use such
+# keys, and no epoch has as many blocks.
+_KEY, _BLOCKS = 1 << 33, 1 << 32
 
 
 def class_weights(counts: NDArray[np.int64], power: float) -> NDArray[np.float32]:
-    """float32 [C]: n^-power of each class, scaled so that the mean over all labels of the training data is 1.
+    """The weight n^-power of each class, float32 [C], scaled so that the mean over all labels of the data is 1.
 
-    So an epoch has about as many examples as without weights: in expectation exactly as many, if all videos have the
-    same number of labels and none reaches the limit on copies. A class without a video counts as one with one.
+    With this scale, the expected number of examples in an epoch is about the number of videos, and exactly that number
+    if all videos have the same number of labels and none reaches `MOST_COPIES`. For a class without videos, n is 1.
 
     Args:
-      counts: int64 [C], the number of training videos of each class; not all 0.
-      power: 0 leaves the data as they are; with 1, all classes have about the same number of labels.
+      counts: int64 [C], n, the number of training videos of each class; not all 0.
+      power: 0 leaves the data unchanged; with 1, all classes have about the same number of labels.
     """
     numbers = np.maximum(counts, 1).astype(float)
     weights = numbers**-power
@@ -294,7 +296,7 @@ def class_weights(counts: NDArray[np.int64], power: float) -> NDArray[np.float32
 
 
 def video_weights(labels: tf.Tensor, weights: NDArray[np.float32]) -> tf.Tensor:
-    """float32 [N]: the mean weight of the labels [N, C] of each video; 1 for a video without labels."""
+    """The mean weight of the labels [N, C] of each video, float32 [N]; 1 for a video without labels."""
     labels = tf.cast(labels > 0 if labels.dtype != tf.bool else labels, tf.float32)
     number = tf.reduce_sum(labels, axis=1)
     mean = tf.math.divide_no_nan(tf.linalg.matvec(labels, tf.constant(weights)), number)
@@ -304,7 +306,9 @@ def video_weights(labels: tf.Tensor, weights: NDArray[np.float32]) -> tf.Tensor:
 def resampled(
     records: tf.data.Dataset, weigh: Callable[[tf.Tensor], tf.Tensor], seed: int, epoch: tf.Tensor
 ) -> tf.data.Dataset:
-    """The records of an epoch, each as often as its weight says; the draws depend only on seed, epoch and order.
+    """Repeats or drops the records of an epoch: one with weight w has w copies in expectation, at most `MOST_COPIES`.
+
+    The numbers of copies depend only on weights, seed, epoch and the order of the records.
 
     Args:
       records: pairs of a record and the number of its shard.
@@ -331,17 +335,17 @@ def _uniform(count: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor) ->
     return tf.random.stateless_uniform([count], tf.stack([tf.constant(_KEY + seed, tf.int64), epoch * _BLOCKS + block]))
 
 
-_AHEAD = 4  # number of files fetched ahead of those that are being read
-VIDEO_BUFFER = 256 << 10  # bytes that are read from a file at once; the default of tf.data.TFRecordDataset
-FRAME_BUFFER = 0  # reads each record straight into its string, since it is about as long as a buffer
+_AHEAD = 4  # number of files that are downloaded in addition to those that are being read
+VIDEO_BUFFER = 256 << 10  # bytes that are read from a file at a time; the default of tf.data.TFRecordDataset
+FRAME_BUFFER = 0  # no buffer: a frame-level record is about as long as one, and is read straight into its string
 
 
 class StagedFiles(Stage):
-    """Local copies of the shards of a dataset, fetched some files ahead of the reader.
+    """Local copies of the shards of a dataset, which are downloaded before they are read.
 
     Args:
-      num_readers: files read in parallel.
-      buffer: bytes that are read from a file at once.
+      num_readers: number of files read in parallel.
+      buffer: number of bytes that are read from a file at a time.
     """
 
     def __init__(self, num_readers: int, buffer: int = VIDEO_BUFFER) -> None:
@@ -349,19 +353,19 @@ class StagedFiles(Stage):
         self._buffer, self._ahead = buffer, num_readers + _AHEAD
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths, but the fetch of a file starts some files before its path is consumed."""
+        """The same paths; the download of a file starts some files before its path is consumed."""
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
-        """The records of a file, read from its local copy; waits until it is fetched."""
-        # tf.data.TFRecordDataset would write the name of the local copy into the saved input position, and another
-        # process has other copies. With this raw op the name in the bucket is saved.
+        """The records of a file, read from its local copy; waits until it is downloaded."""
+        # tf.data.TFRecordDataset would write the name of the local copy into the saved input position, but another
+        # process has other copies. With this raw op, the name in the bucket is saved.
         here = self._call(self._take, path)
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=self._buffer)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
-        # The function is declared stateless, because otherwise the position of the input could not be saved.
+        # `stateful=False`, because otherwise the position of the input could not be saved.
         result = tf.numpy_function(function, [path], tf.string, stateful=False)
         return tf.ensure_shape(result, [])
 
@@ -374,12 +378,12 @@ class StagedFiles(Stage):
 
 
 def has_remote(patterns: Sequence[str]) -> bool:
-    """Whether any file is in a bucket; a pattern may be several, separated by commas."""
+    """Whether any file is in a bucket; a pattern may contain several ones, separated by commas."""
     return any("gs://" in pattern for pattern in patterns)
 
 
 def is_staged(patterns: Sequence[str]) -> bool:
-    """Whether shards in a bucket are copied to the cache ahead of time, which Python functions do."""
+    """Whether shards are in a bucket and are downloaded before they are read, which Python functions do."""
     return has_remote(patterns) and base.current_settings().gs_reading == "staged"
 
 

@@ -1,10 +1,10 @@
 """Reads the records of YouTube-8M, and chooses the reader of a run.
 
-Video-level records hold one vector per feature and video, frame-level records one per feature and second. Frames are
+Video-level records have one vector per feature, frame-level records one per feature and second. Frame-level records are
 read as whole videos, as their rated segments, or as all segments.
 
 The reader of a run is one of these, or the class that `--reader=package.module:Class` names. A user's own reader turns
-records of another layout into a `Batch`. `BatchQueue` still handles files, shuffling, epochs and exact resume.
+records of another layout into a `Batch`; `BatchQueue` still handles files, shuffling, epochs and exact resume.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ from yt8m.types import Batch
 
 
 class YT8MAggregatedFeatureReader(Reader):
-    """Reads tf.train.Example records.
+    """Reads video-level records, which are tf.train.Examples.
 
-    Fields: `id` or `video_id` (bytes), `labels` (int64 list, may be missing), and for each of `feature_names` one
-    float list of `feature_sizes[i]` values; or one string of as many bytes, if `feature_ranges` has a range for it.
+    Their features are `id` or `video_id` (bytes), `labels` (int64 list, may be missing), and for each of
+    `feature_names` a float list of `feature_sizes[i]` values; or one string of `feature_sizes[i]` bytes, if
+    `feature_ranges` has a range for it.
     """
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of records in bulk.
-
-        Args:
-          serialized: string [B].
+        """Parses a vector of serialized records, string [B].
 
         Returns:
-          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Running the batch raises
+          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Its computation raises
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """
@@ -64,29 +62,30 @@ class YT8MAggregatedFeatureReader(Reader):
         )
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
-        """bool [N, C], the labels of N serialized records; the features are skipped."""
+        """The labels of N serialized records, bool [N, C]; the features are skipped."""
         return base.parse_labels(serialized, self.num_classes)
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, D]: the features side by side, not normalised."""
+        """The features, concatenated but not normalized: float32 [B, D]."""
         return base.join_features(batch)
 
 
 class YT8MFrameFeatureReader(Reader):
-    """Reads tf.train.SequenceExample records.
+    """Reads frame-level records, which are tf.train.SequenceExamples.
 
-    Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
-    `feature_names`, one entry per frame: bytes (uint8 values), or floats if the name ends in `/floats`, as
-    MediaPipe writes it (`RGB/feature/floats`). If `feature_ranges` is given, it alone decides what is stored as floats.
+    Their context has `id` or `video_id`, and `labels` (may be missing). Each of `feature_names` is a feature list with
+    one entry per frame: a string of bytes, or floats if the name ends in `/floats`, as MediaPipe writes it
+    (`RGB/feature/floats`). If `feature_ranges` is given, it alone decides which features are stored as floats.
 
-    With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
+    With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, with labels
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
 
     Attributes:
       max_frames: number of frames that are read from the start of a video (a rated segment may lie after them).
-      segment_labels: whether segments are read in place of videos.
+      segment_labels: whether the examples are rated segments, rather than videos.
       segment_size: number of frames of a segment.
-      film_mean: whether batches of segments have `film_means`, of the first `max_frames` frames of each video.
+      film_mean: whether batches of segments have `film_means`, the means of the first `max_frames` frames of the
+        segments' videos.
     """
 
     film_mean: bool = False
@@ -113,22 +112,19 @@ class YT8MFrameFeatureReader(Reader):
         return self.segment_labels
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of records in bulk.
-
-        Args:
-          serialized: string [N].
+        """Parses a vector of serialized records, string [N].
 
         Returns:
           A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are uint8
           [B, T, size] (float32 for floats, and for bytes of another range than -2..2), 0 past num_frames; T is the
-          length of the longest video of the batch, at least 1 and at most max_frames; for segments it is
-          segment_size. Running the batch raises InvalidArgumentError, with the video's id, on a feature that is
-          missing or of another size or type, on features with unequal numbers of frames, on labels outside of 0..C-1
-          and on segment lists of unequal length.
+          number of frames of the longest video, at least 1 and at most max_frames; for segments it is segment_size.
+          The computation of the batch raises InvalidArgumentError, with the video's id, on a feature that is missing or
+          of another size or type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
+          segment lists of unequal length.
         """
         ids = base.parse_ids(serialized)
         types = {name: tf.float32 if self._holds_floats(name) else tf.string for name in self.feature_names}
-        # Ragged, so that one long record does not pad all others.
+        # Ragged tensors, because dense ones would be padded to the longest record.
         in_lists = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in types.items()}
         context, lists, _ = tf.io.parse_sequence_example(
             serialized, self._context_features(), in_lists, example_names=base.valid_utf8(ids)
@@ -164,16 +160,16 @@ class YT8MFrameFeatureReader(Reader):
     def segments_of(
         self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor
     ) -> Batch:
-        """The segments of parsed videos.
+        """The batch of the rated segments of N parsed videos.
 
         Args:
-          context: ragged [N, (values)]: `labels`, and the lists of ratings.
+          context: ragged [N, (values)]: `labels` and `RATING_LISTS`.
           features: the frames of each feature.
-          lengths: int64 [N], the frames of each video.
+          lengths: int64 [N], the number of frames of each video.
           ids: string [N].
         """
         segments = flat_frames.find_segments({name: context[name] for name in RATING_LISTS}, ids, self.num_classes)
-        of_videos = base.dense_labels(context["labels"], ids, self.num_classes)
+        video_labels = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, segments.rows)
         at, valid = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)
         return Batch(
@@ -182,37 +178,37 @@ class YT8MFrameFeatureReader(Reader):
             num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
             labels=segments.labels,
             label_weights=segments.label_weights,
-            video_labels=tf.gather(of_videos, segments.rows),
+            video_labels=tf.gather(video_labels, segments.rows),
             film_means=self._film_means(features, lengths, segments.rows),
         )
 
     def _film_means(self, features: list[Frames], lengths: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
-        """`Batch.film_means` of segments of the videos with these row numbers."""
+        """`Batch.film_means` of segments; `rows` has the index of the video of each segment."""
         if not self.film_mean:
             return None
         return tuple(tf.gather(part.means(lengths, self.max_frames), rows) for part in features)
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
-        """bool [N, C], the labels of N serialized records; the features are skipped."""
+        """The labels of N serialized records, bool [N, C]; the features are skipped."""
         return base.parse_labels(serialized, self.num_classes)
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
+        """The concatenated features, dequantized: float32 [B, max_frames or segment_size, D], 0 past num_frames."""
         size = self.segment_size if self.segment_labels else self.max_frames
         return base.resize_axis(base.join_features(batch), 1, size)
 
 
 class EverySegmentReader(YT8MFrameFeatureReader):
-    """Reads all segments of each video, rated or not, for segment inference: one starts every `seconds` from 0 on.
+    """Reads all segments of each video, rated or not, for segment inference; a segment starts every `seconds` from 0.
 
-    The last segment of a video may be shorter, as in the published code. `video_ids` of a batch are `video:start`;
-    the segments of a video follow one another. A video without frames has no segments.
+    The last segment of a video may be shorter, as in YouTube-8M's published code. `video_ids` of a batch are
+    `video:start`; the segments of a video follow one another. A video without frames has no segments.
 
     Attributes:
       seconds: seconds between the starts of two segments.
-      context: number of frames before and after a segment that are included; fewer at the ends of the video.
-      shifts: frames by which the windows of a segment begin later; an example for each, one after another, of the same
-        name. A window begins in the video, whatever its shift.
+      context: number of frames before and after a segment that are added to it; fewer at the ends of the video.
+      shifts: for each segment, one example per shift is read, all with the id of the segment; its frames begin this
+        number of frames later, but always within the video.
     """
 
     def __init__(
@@ -245,13 +241,14 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     def segments_of(
         self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor
     ) -> Batch:
-        """Every segment of parsed videos; only `context` is not used."""
+        """The batch of all segments of N parsed videos; `context` is not used."""
         usable = tf.minimum(lengths, self.max_frames)
         counts = -(-usable // self.seconds)
         rows = tf.repeat(tf.range(tf.size(ids, out_type=tf.int64)), counts)
-        place = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
-        rows, starts = tf.repeat(rows, len(self.shifts)), tf.repeat(place * self.seconds, len(self.shifts))
-        shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(place)])
+        # The index of each segment in its video.
+        index = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
+        rows, starts = tf.repeat(rows, len(self.shifts)), tf.repeat(index * self.seconds, len(self.shifts))
+        shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(index)])
         ends = tf.gather(usable, rows)
         shifted = tf.clip_by_value(starts + shifts, 0, ends - 1)
         first = tf.maximum(shifted - self.context, 0)
@@ -266,7 +263,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         )
 
 
-# A constructor must have the parameters of `_REQUIRED`; it gets the other arguments if it has parameters for them.
+# The constructor of a reader must take the arguments of `_REQUIRED`, and may take the others.
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
 _REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
 _readers = Catalogue("reader", passed=_ARGUMENTS)
@@ -275,7 +272,7 @@ _METHODS = ("prepare_serialized_examples", "video_matrix")
 
 
 def reader_for(data: DataConfig) -> Reader:
-    """An instance of the reader that `data` asks for.
+    """An instance of the reader that the config `data` chooses.
 
     Raises:
       UsageError: the user's class cannot be loaded or is not a reader.
@@ -291,7 +288,7 @@ def reader_for(data: DataConfig) -> Reader:
 
 
 def own_reader_class(name: str) -> Any:
-    """The class that `package.module:Class` names: derived from `Reader`, or with its members.
+    """The class that `package.module:Class` names; it is derived from `Reader`, or has the same members.
 
     Raises:
       UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run
@@ -299,15 +296,15 @@ def own_reader_class(name: str) -> Any:
     """
     if ":" not in name:
         raise UsageError(
-            f"--reader={name}: expected package.module:Class, a reader of your own. Leave the flag out to "
-            "read records as YouTube-8M has them."
+            f"--reader={name}: expected package.module:Class, the name of your own reader. Leave the flag out to "
+            "read records of YouTube-8M's layout."
         )
     cls = _readers.get(name)
     missing = [method for method in _METHODS if not callable(getattr(cls, method, None))]
     missing += sorted(getattr(cls, "__abstractmethods__", ()))
     if not isinstance(cls, type) or missing:
         raise UsageError(
-            f"--reader={name}: expected a class derived from yt8m.readers.Reader, or with its members; "
+            f"--reader={name}: expected a class derived from yt8m.readers.Reader, or one with the same members; "
             f"{cls!r} lacks {', '.join(missing) or 'a constructor'}."
         )
     return cls
@@ -315,7 +312,7 @@ def own_reader_class(name: str) -> Any:
 
 def _own_reader(data: DataConfig) -> Reader:
     if data.film_mean:
-        raise UsageError(f"--film_mean needs records of YouTube-8M's layout, but --reader={data.reader} reads others.")
+        raise UsageError(f"--film_mean needs records of YouTube-8M's layout; leave it or --reader={data.reader} out.")
     cls = own_reader_class(data.reader)
     signature = inspect.signature(cls)
     values: dict[str, Any] = {}
@@ -338,7 +335,7 @@ def _own_reader(data: DataConfig) -> Reader:
 
 
 def _check_batch(reader: Any, data: DataConfig) -> None:
-    """Refuses a reader that lacks an attribute or returns an unusable `Batch`, before a run writes anything."""
+    """Raises `UsageError` if a reader lacks an attribute or returns an unusable `Batch`, before a run writes files."""
     missing = [name for name in _REQUIRED if not hasattr(reader, name)]
     if missing:
         raise UsageError(f"--reader={data.reader}: its instances lack {', '.join(missing)}; set them in __init__.")
@@ -360,6 +357,6 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
 
 
 def _has_shapes(shapes: list[Any], expected: list[list[int | None]]) -> bool:
-    """Whether ranks and last dimensions are as expected; other dimensions may differ."""
+    """Whether the ranks and the last dimensions are as expected; the other dimensions may differ."""
     ends = [(len(shape), shape[-1]) for shape in shapes if shape]
     return ends == [(len(shape), shape[-1]) for shape in expected]
