@@ -105,7 +105,7 @@ def test_training_goes_on_from_a_calibrated_run(folder: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--calibrated_run={}/calibrated"], "calibrated_run={}/calibrated is there already"),
+        (["--calibrated_run={}/calibrated"], "calibrated_run={}/calibrated exists already"),
         (["--calibrated_run={}/new", "--norun_once"], "calibrates a single checkpoint: add --run_once"),
         (["--calibrated_run={}/new", "--noreport"], "--calibrated_run needs --report"),
     ],
@@ -131,7 +131,7 @@ def test_other_models_and_scores_that_cannot_be_calibrated_are_refused(
     ]
     unlabelled = [video_record(id=[b"v%d" % row], labels=[], mean_planted=FEATURES[row]) for row in range(20)]
     for records, problem in (
-        (wrong, "higher scores are no likelier"),
+        (wrong, "higher scores are not right more often"),
         (unlabelled, "Evaluate more videos with labels"),
     ):
         write_shard(folder / "other.tfrecord", records)
@@ -152,4 +152,4 @@ def test_a_scaling_that_makes_other_videos_worse_is_called_so(
     names = vocabulary.of_names(NAMES)
     derived_runs.write_calibrated(f"{tmp_path}/out", run, run.newest_checkpoint(), calibration, points, names)
     assert (tmp_path / "out/config.json").exists()
-    assert ("makes the scores worse (log loss 0.3, before 0.2)" in caplog.text) == (after > before)
+    assert ("worse on videos that it was not fitted to (log loss 0.3, before 0.2)" in caplog.text) == (after > before)

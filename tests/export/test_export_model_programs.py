@@ -118,13 +118,13 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
         ("export", ["--out={new}", "--checkpoint=5"], "has no checkpoint of step 5; it has: 16, 12, 8, 4, 0"),
         ("export", ["--out={new}", "--checkpoint=newest"], "expected last, best, or a step"),
         ("export", ["--out={new}", "--weights=int4"], "weights must be one of float32, float16, int8"),
-        ("export", ["--out={here}"], "is there already"),
+        ("export", ["--out={here}"], "exists already"),
         ("export", [], "--out is missing"),
         ("average-checkpoints", ["--out={new}", "--last=1"], "last must be at least 2"),
         ("average-checkpoints", ["--out={new}", "--last=9"], "has 5 checkpoints"),
         ("average-checkpoints", ["--out={new}", "--checkpoints=4,4"], "at least two different steps"),
         ("average-checkpoints", ["--out={new}", "--last=2", "--checkpoints=4,8"], "give one of them"),
-        ("average-checkpoints", ["--out={here}", "--last=2"], "is there already"),
+        ("average-checkpoints", ["--out={here}", "--last=2"], "exists already"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -87,7 +87,7 @@ def test_an_operation_that_onnx_lacks_is_named(tmp_path: pathlib.Path, monkeypat
         return dataclasses.replace(ops, predictions=tf.raw_ops.BesselI0(x=ops.predictions))
 
     monkeypatch.setattr(modeler, "predict_raw", with_other_operation)
-    with pytest.raises(RunError, match="ONNX has nothing for TensorFlow's BesselI0"):
+    with pytest.raises(RunError, match="tf2onnx cannot convert TensorFlow's BesselI0"):
         onnx_export.export_onnx(str(path), checkpoint, data, modeler)
     assert not path.exists()
 
@@ -98,7 +98,7 @@ def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pa
     with pytest.raises(UsageError, match="the records hold mean_rgb, mean_audio as floats"):
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, data, parts.modeler, input_type="uint8")
     own = dataclasses.replace(data, reader="mine:Reader")
-    with pytest.raises(UsageError, match="reads records by mine:Reader, which an ONNX file cannot hold"):
+    with pytest.raises(UsageError, match="reads records with mine:Reader, which an ONNX file cannot hold"):
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
 
 

@@ -32,7 +32,7 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
     install = f"npm install onnxruntime-web@{web_page.VERSION}"
     with pytest.raises(UsageError, match=f"there is no .*nowhere/package.json: run {install}, or name the folder"):
         web_page.runtime_files(str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match=f"is onnxruntime-web 1.19.2, and the page is made for .*: run {install}"):
+    with pytest.raises(UsageError, match=f"is onnxruntime-web 1.19.2, but the page needs .*: run {install}"):
         web_page.runtime_files(package(tmp_path / "old", "1.19.2"))
     other = hashlib.sha256(b"other").hexdigest()
     with pytest.raises(UsageError, match=rf"bundle\.min\.mjs has the sha256 {other}; that of version .* is \w{{64}}\."):
@@ -46,7 +46,7 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
         (["--format=web", "--out={new}", "--weights=float16"], "--weights=float16 is for a SavedModel"),
         (["--format=web", "--out={new}", "--signature=mediapipe"], "--signature is for a SavedModel"),
         (["--format=web", "--out={new}", "--input_type=uint8"], "--input_type has an effect only with --format=onnx"),
-        (["--format=web", "--out={here}"], "is there already"),
+        (["--format=web", "--out={here}"], "exists already"),
         (
             ["--format=onnx", "--out={new}.onnx", "--onnxruntime_web=x"],
             "--onnxruntime_web has an effect only with --format=web",

@@ -1,1 +1,1 @@
-"""Many shards by Apache Beam."""
+"""`yt8m bulk`: processes many shards with Apache Beam."""

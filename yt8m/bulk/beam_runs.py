@@ -1,6 +1,7 @@
-"""Runs Beam pipelines: options, temporary folders, the log of the workers, and new attempts after a worker died.
+"""Runs Beam pipelines: options, temporary folders, the log of the workers, and retries after a worker died.
 
-A pipeline has one task for each shard. A task ends with `Done`, also if it failed: repeating it would not help.
+A pipeline has one task for each shard. A task ends with a `Done`, even if it failed, so that Beam does not repeat it:
+repeating would not help.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ class BeamJob(NamedTuple):
     Attributes:
       runner: name of the Beam runner.
       workers: number of worker processes of DirectRunner.
-      words: options of Beam.
-      note: the file in which the pipeline lists the outcomes of its tasks.
+      words: command-line options of Beam.
+      note: path of the JSON file to which the pipeline writes the outcomes of its tasks.
       folder: the folder of `workers.log`.
-      unit: what a shard holds, for the lines on the progress.
+      unit: what a shard holds, such as `records`; named in the progress lines.
     """
 
     runner: str
@@ -61,10 +62,10 @@ class BeamJob(NamedTuple):
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
-    """A worker process of DirectRunner. Beam would wait forever for one that died before it had connected."""
+    """A worker process of DirectRunner. Without this class Beam waits forever for a worker that died early."""
 
     def start_worker(self) -> None:
-        """Starts the process, and a thread that ends what waits for it after its death."""
+        """Starts the process, and a thread that answers pending requests with an error after the process died."""
         super().start_worker()
         threading.Thread(target=self._end_requests_of_the_dead, name="watch_worker", daemon=True).start()
 
@@ -78,17 +79,17 @@ class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
 
 
 def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
-    """Runs a pipeline on the tasks; returns the outcome of each.
+    """Runs a pipeline on the tasks; returns the outcome of each task.
 
-    If a worker process dies, the pipeline starts again. A task whose file is complete then has nothing to do.
+    If a worker process dies, the pipeline starts again; tasks whose file is complete then do nothing.
 
     Args:
       job: how the pipeline is run.
-      tasks: one for each shard.
-      join: makes the outcomes, a collection of `Done`, from the collection of the tasks.
+      tasks: one task for each shard.
+      join: builds the pipeline: maps the PCollection of the tasks to a PCollection of their outcomes (`Done`).
 
     Raises:
-      RunError: the workers died again and again, or the runner failed.
+      RunError: worker processes died in each of three attempts, or the runner failed.
     """
     for attempt in range(1, _TRIES + 1):
         try:
@@ -106,7 +107,7 @@ def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
 
 
 def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
-    """Refuses a runner or options that Beam does not take, before anything is written.
+    """Refuses a runner or options that Beam does not accept. Call it before anything is written.
 
     Raises:
       UsageError: there is no such runner, it is not installed, or an option is wrong.
@@ -131,14 +132,14 @@ def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
 
 
 def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are no options of Beam, flags first, and all options that Beam has."""
+    """(the words that are no options of Beam, flags first; the names of all options of Beam)."""
     unknown, beam_options = list[str](), list[str]()
 
     def note(parser: Any) -> None:
         unknown.extend(parser.parse_known_args(list(words))[1])
         beam_options.extend(name for action in parser._actions for name in action.option_strings)
 
-    # If unknown words were not retained, Beam would log a line on them.
+    # Without `retain_unknown_options` Beam would log a warning about unknown words.
     options.get_all_options(add_extra_args_fn=note, retain_unknown_options=True)
     return sorted(unknown, key=lambda word: not word.startswith("-")), beam_options
 
@@ -149,7 +150,7 @@ def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
     marks = storage.join(os.path.dirname(job.note), f"marks-{secrets.token_hex(4)}")
     done | "mark" >> beam.Map(leave_mark, marks)
     done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.note)
-    beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
+    beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # Beam's warnings are about its own flags
     with _workers_log(job), ShardProgress(marks, len(tasks), job.unit):
         result = pipeline.run()
         result.wait_until_finish()
@@ -166,7 +167,7 @@ def _options(job: BeamJob) -> PipelineOptions:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[None]:
-    """Sets a private folder for temporary files, here and in the workers; Beam leaves files there."""
+    """Makes a private folder the one for temporary files, here and in the workers, since Beam leaves files behind."""
     before = os.environ.get("TMPDIR"), tempfile.tempdir
     with copies.private_folder("yt8m-bulk-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -216,11 +217,11 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
 
 
 class ShardFn(beam.DoFn):
-    """Does the work of one shard. An error of this package is the result of the shard: repeating would not help.
+    """Does the work of one shard. A `RunError` or `UsageError` becomes the shard's `Done`, so that Beam does not retry.
 
     Args:
       config: the settings of the job.
-      work: a generator of outputs, of which the last is `Done`.
+      work: maps (config, shard) to an iterator of outputs, the last of which is a `Done`.
     """
 
     def __init__(self, config: Any, work: Callable[[Any, Any], Iterator[Any]]) -> None:
@@ -244,7 +245,7 @@ def write_json(value: Any, path: str) -> None:
 
 
 def note_size(count: int) -> None:
-    """Counts the bytes of an element that is joined in memory."""
+    """Records the size in bytes of an element that is joined in memory, for the log."""
     Metrics.distribution(_COUNTERS, "joined_bytes").update(count)
 
 
@@ -259,24 +260,24 @@ def _log_sizes(result: Any) -> None:
 
 
 LOOK_SECONDS = 2.0
-REMOTE_LOOK_SECONDS = 15.0  # a list of a bucket costs money
+REMOTE_LOOK_SECONDS = 15.0  # longer, because listing a bucket costs money
 
 
 def leave_mark(done: Done, folder: str) -> Done:
-    """Leaves the file of a finished shard, whose name holds the number of the shard and that of its records."""
+    """Writes an empty file for a finished shard; its name is the number of the shard and the number of its records."""
     with storage.write_atomic(storage.join(folder, f"{done.number}-{done.records}"), "w"):
         return done
 
 
 class ShardProgress:
-    """Shows how many shards and records are done, and the time left, in a thread; a context.
+    """A context in which a thread shows how many shards and records are done, and the time left.
 
     On a terminal it shows a bar, elsewhere a line every 30 seconds. Workers may be on other machines, and some runners
-    tell nothing until they end. So a worker leaves an empty file for each shard that it has finished, in a folder that
-    the process which started the job lists now and then.
+    report nothing until they end. So a worker writes an empty file, a mark, for each shard that it has finished, and
+    this thread lists the marks regularly.
 
     Args:
-      folder: the folder of the marks, which only this attempt of the job uses.
+      folder: the folder of the marks; every attempt of the job has its own.
       shards: number of shards.
       unit: what a shard holds, such as `records`.
     """
@@ -305,16 +306,16 @@ class ShardProgress:
             self.look()
 
     def look(self) -> None:
-        """Counts the marks, and shows them if that is due."""
+        """Counts the marks, and updates the bar, or logs a line if the last one is 30 seconds old."""
         done, records = self._counted()
         self._work.show(done, records, self._unit, f"{records} {self._unit}, ")
 
     def _counted(self) -> tuple[int, int]:
-        """The numbers of finished shards and of their records. A shard that was done twice counts once."""
+        """(number of finished shards, number of their records). A shard that was done twice counts once."""
         try:
             names = storage.names_in(self._folder)
-        except RunError as error:  # a bucket that does not answer now shall not end the job
-            logging.debug("cannot see how far the job is: %s", error)
+        except RunError as error:  # a bucket that does not answer for a moment must not end the job
+            logging.debug("cannot list the finished shards: %s", error)
             return 0, 0
         matches = [re.fullmatch(r"(\d+)-(\d+)", name) for name in names]
         counts = {int(match[1]): int(match[2]) for match in matches if match}

@@ -1,7 +1,7 @@
-"""`yt8m bulk infer | rank | eval | extract`: many shards by Apache Beam.
+"""The flags of `yt8m bulk infer | rank | eval | extract`, which process many shards with Apache Beam.
 
 Beam distributes the shards over worker processes on one machine or on many. On one machine `yt8m inference` is faster;
-this command is for data that one machine cannot read in the available time.
+these commands are for data that one machine cannot read in the available time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BulkConfig(DamagePolicy):
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 
     def inference_config(self) -> InferenceConfig:
-        """The config with which the model of a run predicts for the records."""
+        """The config of an inference with the same flags, with which the model of a run is opened."""
         shared = {field.name for field in dataclasses.fields(InferenceConfig) if hasattr(self, field.name)}
         values = {name: getattr(self, name) for name in sorted(shared)}
         return InferenceConfig(**{**values, "segment_labels": isinstance(self, RankBulk)})
@@ -118,12 +118,12 @@ class ExtractBulk(ExtractConfig):
 
 reserve_flags("extraction", ExtractBulk)
 
-PARTS = "parts"  # the folder in the output that holds what is joined at the end
+PARTS = "parts"  # the folder in the output folder for intermediate files, which is removed at the end
 WORKERS_LOG = "workers.log"
 
 
 class ShardTask(NamedTuple):
-    """One shard of a job: its number in the sorted list of all, its path, and the file of its predictions."""
+    """One shard of a job: its index in the sorted list of shards, its path, and the file of its predictions, if any."""
 
     number: int
     path: str

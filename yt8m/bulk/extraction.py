@@ -1,7 +1,7 @@
 """`yt8m bulk extract`: the shards of an extraction, as tasks of a Beam pipeline.
 
-Everything but the loop over the shards is the code of `yt8m extract`. So the records are the same, and either command
-continues what the other has begun.
+Only the loop over the shards differs from `yt8m extract`. So the records are the same, and each command can continue
+an extraction that the other has begun.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from yt8m.errors import RunError
 
 
 class VideosTask(NamedTuple):
-    """The videos of one shard, and the newest version of their files."""
+    """One shard to make.
+
+    Attributes:
+      number: the index of the task.
+      shard: the name of the shard.
+      rows: the rows of the shard's videos in the table.
+      newest: the newest version among the files of the videos.
+    """
 
     number: int
     shard: str
@@ -32,15 +39,15 @@ class VideosTask(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What is the same for all shards.
+    """The settings that are the same for all shards.
 
     Attributes:
       config: the flags.
       given: the settings of the extractors that the user gave.
       sums: {field: sha256} of the weights of each extractor, in the process that started the job.
       inputs: hash of all inputs that determine the records.
-      making: {level: the folder that its shards are written to}.
-      most_bad: the number of bad videos at which there is no use in going on.
+      making: {level: the folder to which its shards are written}.
+      most_bad: a worker gives up if more of its videos are bad.
     """
 
     config: ExtractBulk
@@ -93,7 +100,7 @@ class _Distributed(Extraction):
 
 
 class _Worker:
-    """The opened extractors of a worker process, and the number of bad videos that it has met."""
+    """The opened extractors of a worker process, and its number of bad videos so far."""
 
     def __init__(self, settings: _Settings) -> None:
         self.settings, self._bad = settings, 0
@@ -109,7 +116,7 @@ class _Worker:
         self._extractor = ShardExtractor(config, located, settings.making)
 
     def extract(self, task: VideosTask) -> Done:
-        """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""
+        """Makes a shard, unless it exists: a worker that had the same task, or that died later, may have made it."""
         if not self._journal.find(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
                 raise RunError("more videos are bad than --max_bad_videos allows")

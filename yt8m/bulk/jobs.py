@@ -1,4 +1,4 @@
-"""One job of `yt8m bulk`: its shards, its output folder, the pipeline that is run, and the files at the end."""
+"""Runs a job of `yt8m bulk`: lists its shards, claims its output folder, runs its pipeline, and writes its results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FinishedJob(NamedTuple):
       config: the settings.
       shards: all of its shards.
       weights: path of the checkpoint or inference model, or of the export or archive.
-      step: the training step of the checkpoint; 0 for other models.
+      step: the training step of the weights; 0 if it is unknown.
     """
 
     config: BulkConfig
@@ -49,7 +49,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
 
     Raises:
       UsageError: there is no such model or data, or the output folder is in use.
-      RunError: a shard failed, too many records are bad, or the workers died again and again.
+      RunError: a shard failed, too many records are bad, or workers died in each of three attempts.
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fixed(config)
@@ -74,7 +74,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
 
 
 def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
-    """The config with the step of the checkpoint that all workers take; the path of the weights, and their step.
+    """(config, path of the weights, their step); the config names the step, so that all workers load one checkpoint.
 
     Raises:
       UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
@@ -96,7 +96,7 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
 
 
 def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
-    """The shards in order, each with the file of its predictions if there is one for each shard."""
+    """The shards in order; for `infer` each with the file of its predictions."""
     if not isinstance(config, InferBulk):
         return [ShardTask(index, path) for index, path in enumerate(files)]
     # Shards in different folders may have the same name, so the names keep the path below the common folder.
@@ -114,7 +114,7 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
 
 
 def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
-    """Notes the job in the output folder. With --resume the folder must hold the same job.
+    """Writes the description of the job into the output folder. With --resume the folder must hold the same job.
 
     Raises:
       UsageError: the folder holds files already, or another job.
@@ -123,7 +123,7 @@ def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
         _refuse_other(config.out, description, storage.read_json(note))
         return
-    # Hidden files are the lock, and what a job that died at its start has left.
+    # Hidden files are the lock, and leftovers of a job that died at its start.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
@@ -178,7 +178,7 @@ def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]
 
 
 def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
-    """Raises `RunError` if a shard that was read to its end holds another number of records than the manifest says."""
+    """Raises `RunError` if the manifest has another number of records for a shard that was read to its end."""
     if not config.manifest:
         return  # the manifests beside the shards were compared while they were read
     expected_shards = manifest.read(config.manifest)
@@ -202,7 +202,7 @@ def _finish_predictions(job: FinishedJob) -> None:
 
 
 def _finish_ranking(job: FinishedJob) -> None:
-    """Joins the lines of the classes, one file each, into the file of the ranking."""
+    """Joins the files with the line of each class into the file of the ranking."""
     config = job.config
     line_files = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
     if not line_files:
@@ -215,7 +215,7 @@ def _finish_ranking(job: FinishedJob) -> None:
 
 
 def _finish_evaluation(job: FinishedJob) -> None:
-    """Prints the figures and writes report.json, as eval.py does."""
+    """Prints the metrics and writes report.json, as `yt8m eval` does."""
     config = job.config
     saved = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES))
     names = _names(config, saved["num_classes"])

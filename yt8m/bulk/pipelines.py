@@ -27,7 +27,7 @@ _JOINED, _LINES, _METRICS = "joined", "lines", "metrics"
 
 
 def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
-    """Runs the pipeline of the command `name` on the shards; returns the outcome of each; raises like `run_tasks`."""
+    """Runs the pipeline of the command `name`; returns the outcome of each shard; raises like `run_tasks`."""
     join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
     note = storage.join(config.out, PARTS, DONE)
     job = BeamJob(config.runner, config.workers, beam_words, note, config.out)
@@ -57,7 +57,7 @@ def _lists_of(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
 
 
 class _BestSegments(beam.CombineFn):
-    """Keeps the best segments of a class; the order is total, so the result does not depend on the grouping."""
+    """Keeps the best `most` segments of a class. No two segments tie, so the result does not depend on the grouping."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -76,7 +76,7 @@ class _BestSegments(beam.CombineFn):
         return [RankedSegments.joined(joined_lists, self._most)] if joined_lists else []
 
     def extract_output(self, accumulator: list[RankedSegments]) -> list[bytes]:
-        """The names in order, each once."""
+        """The names of the segments, best first, each once."""
         return list(dict.fromkeys(accumulator[0].names.tolist())) if accumulator else []
 
 
@@ -104,14 +104,14 @@ class _ShardMetrics(NamedTuple):
 
 
 def _metrics_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
-    """The metrics of a shard; `Done` comes last."""
+    """Yields the metrics of a shard, then its `Done`."""
     done, model, accumulated = shard_work.evaluate(config, shard)
     yield beam.pvalue.TaggedOutput(_METRICS, _ShardMetrics(shard.number, model, accumulated))
     yield done
 
 
 def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
-    """Merges the metrics of all shards, and writes their figures."""
+    """Merges the metrics of all shards, and writes the values to the JSON file `path`."""
     if not shards:
         return  # every shard failed
     first, *others = sorted(shards, key=lambda shard: shard.number)  # sums of floats depend on their order
@@ -123,6 +123,6 @@ def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
 
 
 def with_arrays(figures: dict[str, Any]) -> dict[str, Any]:
-    """The figures as `EvaluationMetrics.get` gives them, from JSON."""
+    """The values of `EvaluationMetrics.get`, from those that were read from JSON."""
     types = {"aps": np.float64, "aps_class": np.int64, "aps_positives": np.int64}
     return {name: np.array(value, types[name]) if name in types else value for name, value in figures.items()}

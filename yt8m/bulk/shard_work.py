@@ -1,7 +1,7 @@
 """The work of a worker process of `yt8m bulk` on one shard: it predicts, ranks segments, or evaluates.
 
-A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, so the scores of a
-video do not depend on which videos are in its batch: matrix products of other sizes differ in the last bits.
+A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, because matrix
+products of other sizes differ in the last bits. So the scores of a video do not depend on the size of its batch.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class RankedSegments(NamedTuple):
     """The best segments of one class, in the order of the final list.
 
     Attributes:
-      keys: uint64 [N], the scores; a smaller key is a better score.
+      keys: uint64 [N], the scores as keys; a smaller key is a better score.
       shards: int64 [N], the number of each segment's shard.
-      places: int64 [N], the place of each segment in the list of its shard.
+      places: int64 [N], the index of each segment in the list of its shard.
       names: object [N] of bytes, `video:start`.
     """
 
@@ -74,15 +74,15 @@ class RankedSegments(NamedTuple):
 
 
 class _Loaded:
-    """The model of a job in this process; `close` closes what was opened with it.
+    """The model of a job in this process. `close` closes the model and all that was opened for it.
 
     Args:
       config: the settings of the job.
 
     Attributes:
-      config: as given.
+      config: the argument.
       model: the model.
-      batch_size: records of a batch.
+      batch_size: number of records in a batch.
     """
 
     def __init__(self, config: Any) -> None:
@@ -96,7 +96,7 @@ class _Loaded:
         self._candidates: Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
+        """The records of a shard in batches, up to the first bad record, which is added to `bad` if it is tolerated."""
         if self.config.cache:
             self.run("--cache").refuse_other_data(read_records(path))
             return self._numbers(path, bad)
@@ -106,7 +106,7 @@ class _Loaded:
         return _grouped(_sound(self._check, path, bad), self.batch_size)
 
     def _numbers(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """The numbers of a shard's records in the cache, in batches."""
+        """The numbers of a shard's records in the cache, in batches, up to the first bad record."""
         shard, (start, end) = self.cached.begun(path)
         if shard.damage is None:
             refuse_other_count(path, len(shard), manifest.find([path]))
@@ -129,7 +129,7 @@ class _Loaded:
         return self._stack.enter_context(contextlib.closing(RecordCheck(self.run("--max_bad_records").reader())))
 
     def run(self, purpose: str) -> GraphScorer:
-        """The model, if it is that of a run."""
+        """The model, which must be a run's; raises `UsageError` otherwise. `purpose` is what needs a run."""
         if not isinstance(self.model, GraphScorer):
             raise UsageError(f"{purpose} needs the folder of a run or its archive; {self.config.model} is an export.")
         return self.model
@@ -140,8 +140,8 @@ class _Loaded:
         data, cached = self._segment_data, self.cached if self.config.cache else None
         if data.film_mean:
             raise UsageError(
-                "bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the video "
-                "too; use `yt8m inference --segment_labels`."
+                "yt8m bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the "
+                "video too; use `yt8m inference --segment_labels`."
             )
         reader = segment_inference.reader_for(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
@@ -149,11 +149,11 @@ class _Loaded:
 
     @property
     def _segment_data(self) -> DataConfig:
-        """The config of the data that are cut into segments."""
+        """The data config for records that are cut into segments."""
         return self.run("rank").trained.run.data_for(self.config.inference_config(), "", True)
 
     def candidates(self, classes: Sequence[int]) -> Candidates | None:
-        """The candidate classes of each video, if a file of them is named."""
+        """The candidate classes of each video from --candidates_from; None without that flag."""
         if self.config.candidates_from and self._candidates is None:
             path = self.config.candidates_from
             self._candidates = Candidates(path, classes, self.model.num_classes)
@@ -184,9 +184,9 @@ def close_models() -> None:
 
 
 def predict(config: BulkConfig, shard: ShardTask) -> Done:
-    """Writes the predictions for one shard, a file that appears only when it is complete.
+    """Writes the predictions for one shard to its file, which appears only when it is complete.
 
-    If the file exists, this does nothing: another worker wrote the file, and then died or had the same task.
+    If the file exists, this does nothing: a worker that has died since, or that had the same task, wrote it.
 
     Raises:
       UsageError, RunError: for the reasons of `inference.infer`.
@@ -199,8 +199,7 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
         writer = PredictionWriter(file, config.top_k)
         write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
         done = Done(shard.number, writer.count, _damage_texts(bad))
-        # before the predictions appear
-        storage.write(_note(config, shard), json.dumps(done))
+        storage.write(_note(config, shard), json.dumps(done))  # before the file of the predictions appears
     return done
 
 
@@ -211,12 +210,12 @@ def noted_outcome(config: BulkConfig, shard: ShardTask) -> Done:
 
 
 def _note(config: BulkConfig, shard: ShardTask) -> str:
-    """The file with the outcome of a shard."""
+    """The path of the file with the outcome of a shard."""
     return storage.join(config.out, PARTS, f"done{shard.number:09d}")
 
 
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
-    """The best segments of each class in one shard; raises what `predict` raises."""
+    """The outcome of a shard, and (class, its best segments in the shard) pairs; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     model, run = loaded.segments, loaded.run("rank")
     settings, seconds = config.inference_config(), run.data.segment_size
@@ -236,12 +235,12 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
 
 
 def evaluation_settings(config: EvalBulk) -> EvaluationSettings:
-    """How the batches of a job are evaluated."""
+    """The evaluation settings of a job."""
     return EvaluationSettings(config.top_k, config.segment_labels)
 
 
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
-    """The name of the model, and the metrics of one shard; raises what `predict` raises."""
+    """The outcome of a shard, the name of the model, and the metrics of the shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     whole = Evaluation(loaded.model, evaluation_settings(config))
     for videos in loaded.batches(shard.path, bad):
@@ -258,8 +257,8 @@ class _SegmentModel:
     Args:
       run: the model.
       reader: cuts records into segments.
-      size: number of segments of a step.
-      cached: records in a cache, whose numbers are the videos; None if these are serialized records.
+      size: number of segments in a batch.
+      cached: the cache, if `scores` gets numbers of cached records; None if it gets serialized records.
     """
 
     def __init__(self, run: GraphScorer, reader: EverySegmentReader, size: int, cached: CachedRecords | None) -> None:
@@ -277,7 +276,7 @@ class _SegmentModel:
         self._session = cpu_session(graph)
 
     def scores(self, videos: Videos) -> Iterator[tuple[list[bytes], np.ndarray]]:
-        """Yields the names of segments, and their scores float32 [B, C]."""
+        """Yields the names of the segments of some videos, and their scores float32 [B, C], in batches."""
         if isinstance(videos, NumpyBatch):
             raise RunError(OTHER_RANGES)
         records = videos if isinstance(videos, np.ndarray) else np.array([raw[0] for raw in videos], object)

@@ -101,7 +101,7 @@ def without_class(keys: Keys) -> Keys:
 
 
 def with_class(keys: Keys, classes: Ints64) -> Keys:
-    """The same entries as if they were of the other `classes`."""
+    """The same entries with `classes` in place of their classes."""
     return without_class(keys) | (classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT))
 
 

@@ -87,7 +87,7 @@ class EvaluationMetrics:
           predictions: float [B, C]; a class with the score -inf is not ranked at all.
           labels: [B, C], positive if above 0.
           loss: mean loss of the batch, or the losses [B]; None if there is no loss.
-          label_weights: [B, C]; pairs not above 0 were not rated and are left out of every figure, as
+          label_weights: [B, C]; pairs with a weight of 0 or less were not rated and are left out of every metric, as
             if the example did not have the class; an example without a rated pair is not counted.
 
         Returns:
@@ -186,7 +186,7 @@ class EvaluationMetrics:
         means up to the rounding of their sums. Accumulators can be pickled, so they may come from other processes.
 
         Raises:
-          ValueError: the two were made with other settings; nothing is added.
+          ValueError: the two have different settings; nothing is added.
         """
         for name in ("num_class", "top_k", "top_n", "metric_classes"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -246,7 +246,7 @@ class EvaluationMetrics:
 
 
 class _Best(NamedTuple):
-    """The best threshold of each of L lists, float64 [L], and its F1, float64 [L]; 0 for a list without a positive."""
+    """The best threshold of each of L lists, float64 [L], and its F1, float64 [L]; 0 for a list without positives."""
 
     thresholds: Floats64
     f1: Floats64
@@ -255,10 +255,10 @@ class _Best(NamedTuple):
 def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> OperatingPoints:
     """The best threshold of each class, and the precision, recall and F1 that such thresholds have on other videos.
 
-    If several thresholds give the best F1, the highest is taken. A threshold is half-way between the lowest score
-    that reaches it and the next lower one (if there is none, a thousandth below the score), so that rounding changes no
-    decision. A class gets the common threshold if it has fewer than `min_positives` labels, or none of them among its
-    entries. The common threshold gives the best F1 of all entries in one list.
+    If several thresholds give the best F1, the highest is used. A threshold is half-way between the lowest score
+    that reaches it and the next lower score (if there is none, a thousandth below that score), so that rounding changes
+    no decision. A class gets the common threshold if it has fewer than `min_positives` labels, or no label among its
+    entries. The common threshold is the one with the best F1 of all entries in one list.
 
     Args:
       entries: packed entries (see `arrays`), in any order.
@@ -275,7 +275,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
 
 
 def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
-    """Computes the F1 of each possible threshold, that is, for each block of equal scores as the last one predicted."""
+    """The best threshold of each list. Candidates are the thresholds that a block of equal scores just reaches."""
     best = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
         return best
@@ -299,7 +299,7 @@ def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
 def _cross_fitted(keys: Keys, positives: Ints64, is_own: Bools) -> tuple[Floats64, Floats64, Floats64]:
     """Precision, recall and F1 [C] of thresholds that are chosen on one half of the entries and used on the other.
 
-    On the entries that chose a threshold they would be too high. A class without a threshold of its own has nan.
+    On the entries on which a threshold was chosen they would be too high. A class without an own threshold has nan.
 
     Args:
       keys: sorted entries.
@@ -324,7 +324,10 @@ def _hits(keys: Keys, num_classes: int) -> Ints64:
 
 
 def _in_second_half(keys: Keys) -> Bools:
-    """A half of the entries by a hash of class and score (SplitMix64): equal scores of a class stay together."""
+    """Whether each entry is in the second half, by a hash of class and score; equal scores of a class stay together.
+
+    The hash is SplitMix64.
+    """
     mixed = keys >> np.uint64(1)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

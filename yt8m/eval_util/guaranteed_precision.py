@@ -35,13 +35,13 @@ from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64, Keys
 from yt8m.eval_util.videos import hashes
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
-PARTS = 5  # one of which plans
+PARTS = 5  # number of equal parts of the videos, the first of which is the planning part
 _GRID_STEP = 1.1  # ratio of the numbers of predictions at neighbouring thresholds
 _BOLDEST = 0.75  # the largest bet, as a share of the one that a video with wrong predictions only would turn into 0
 
 
 def least_labels(target: PrecisionTarget) -> int:
-    """The number of labels in the testing part that a class needs: with fewer, no result could be sure enough."""
+    """The number of labels that a class needs in the testing part: with fewer, no threshold can pass the test."""
     return trials_without_a_miss(target.precision, 1 - target.confidence)
 
 
@@ -50,7 +50,7 @@ class ForAll(NamedTuple):
 
     Attributes:
       threshold: a class with this score or more is a tag.
-      videos, predictions: how many in the testing part reach it.
+      videos, predictions: the numbers of videos and predictions in the testing part that reach it.
     """
 
     threshold: float
@@ -105,7 +105,7 @@ class PrecisionCalibration:
         return len(self._testing.entries())
 
     def of_classes(self, target: PrecisionTarget) -> OperatingPoints:
-        """A threshold for each class; inf if the class abstains. Their recall is over both parts."""
+        """A threshold for each class, inf if none passed its test; their recall is over both parts of the videos."""
         ratio = len(self._testing.entries()) / max(1, len(self._planning.entries()))
         thresholds, tested = _of_classes(*self._lists(), self.num_classes, ratio, target)
         enough = np.asarray(self._testing.label_counts >= least_labels(target))
@@ -133,9 +133,9 @@ class PrecisionCalibration:
 
 
 def thresholds_at(scores: Floats32) -> Floats64:
-    """The thresholds that `scores` just reach: half-way to the next lower float32, rounded to nine digits.
+    """The highest thresholds that `scores` reach: half-way to the next lower float32, rounded to nine digits.
 
-    Their file has nine digits too, so the thresholds that are read from it are exactly those that were tested.
+    The file of thresholds has nine digits too, so the thresholds that are read from it are exactly those tested here.
     """
     halfway = (scores.astype(np.float64) + np.nextafter(scores, np.float32(-np.inf))) / 2
     return np.array([float(f"{threshold:.9g}") for threshold in halfway.tolist()], np.float64)
@@ -166,19 +166,19 @@ def _of_classes(
 
 
 def _last_passed(passes: Bools, start: Ints64) -> Ints64:
-    """[C], the last place of the unbroken passes that begin at `start`; start - 1 if there is none."""
+    """[C], the index of the last test of the unbroken sequence of passes from `start` on; start - 1 if that fails."""
     is_before = np.arange(passes.shape[1]) < start[:, np.newaxis]
     return np.asarray(np.cumprod(passes | is_before, axis=1).sum(axis=1) - 1)
 
 
 def _depths(most: int) -> Ints64:
-    """Numbers of predictions, each larger than the one before by about _GRID_STEP, up to at least `most`."""
+    """Numbers of predictions, each about _GRID_STEP times the one before, from 1 to at least `most`."""
     count = int(np.ceil(np.log(max(most, 1)) / np.log(_GRID_STEP))) + 1
     return np.unique(np.ceil(_GRID_STEP ** np.arange(count)).astype(np.int64))
 
 
 def _grid(planning: Keys, num_classes: int) -> Floats64:
-    """float64 [C, G], the thresholds of each class, descending: its scores at the depths; inf where it has none."""
+    """float64 [C, G], the thresholds of each class, descending, that `_depths` predictions reach; inf as padding."""
     bounds = np.searchsorted(arrays.class_of(planning), np.arange(num_classes + 1))
     sizes = np.diff(bounds)
     depths = _depths(int(sizes.max(initial=0)))
@@ -205,9 +205,9 @@ def _count_reaching(keys: Keys, thresholds: Floats64) -> tuple[Ints64, Ints64]:
 
 
 def _starts(counts: Ints64, hits: Ints64, ratio: float, target: PrecisionTarget) -> Ints64:
-    """int64 [C], the threshold of each class at which testing is to start, as a place on the grid.
+    """int64 [C], the threshold of each class at which testing starts, as an index on the grid.
 
-    It is the one with the smallest tail probability, if the testing part is like the planning part.
+    It is the one whose test would have the smallest p-value if the testing part were like the planning part.
     """
     expected = np.floor(ratio * counts).astype(np.int64)
     tails = upper_tail(np.floor(ratio * hits).astype(np.int64), expected, target.precision)
@@ -255,14 +255,14 @@ def _pooled_grid(scores: Floats32) -> Floats64:
 
 
 class _Bet(NamedTuple):
-    """A bet, and the log of the product that it gives on the planning part."""
+    """A bet b, and the log of the product of 1 + b Z over the planning part."""
 
     size: float
     promise: float
 
 
 def _bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
-    """The bet for videos with such gains, at most `most` predictions each."""
+    """The bet for videos with the gains Z, given their largest number of predictions, `most`."""
     squares = float(gains @ gains)
     best = float(gains.sum()) / squares if squares else 0.0  # maximises the log of the product to the second order
     size = min(max(best, 0.0), _BOLDEST / (target.precision * most))

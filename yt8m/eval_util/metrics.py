@@ -200,7 +200,7 @@ class MeanAveragePrecision(Metric):
     of_batches = False
 
     def compute(self, ranked: RankedEntries) -> float:
-        """The mean of `ranked.aps`."""
+        """The mean of `ranked.aps`; nan if it is empty."""
         return float(ranked.aps.mean()) if len(ranked.aps) else float("nan")
 
 
@@ -267,11 +267,11 @@ class Loss(MeanMetric):
 
 
 class _OfThird(Metric):
-    """A metric of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label.
+    """A metric of a third of the classes; None if class frequencies are unknown, nan if no class of it has a label.
 
     Attributes:
       place: index of the third in THIRDS.
-      values: gets the values of all thirds, [3], or [0] if they are not known.
+      values: maps ranked entries to the values of all thirds, [3], or [0] if class frequencies are unknown.
     """
 
     of_batches = False

@@ -1,4 +1,4 @@
-"""How often classes occur, by the scores of a model that a small labelled sample corrects.
+"""Estimates how often classes occur, from the scores of a model and a small labelled sample that corrects them.
 
 Prediction-powered inference: A. N. Angelopoulos, S. Bates, C. Fannjiang, M. I. Jordan and T. Zrnic, Prediction-powered
 inference, Science 382 (2023). With N videos without labels, n videos with labels Y, and scores f of both, the share of
@@ -21,7 +21,7 @@ import numpy as np
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.resampling import wilson_interval
 
-FEWEST = 10  # labelled videos with the class, and without it, from which on the estimate is nearly normal
+FEWEST = 10  # with so many labelled videos that have the class, and that lack it, the estimate is nearly normal
 
 
 class Scores:
@@ -48,9 +48,9 @@ class ClassShares(NamedTuple):
     Attributes:
       shares: float64, the estimates, from 0 to 1.
       low, high: float64, the intervals of the shares among all videos like these.
-      count_low, count_high: float64, the intervals of the numbers among the videos without labels themselves.
-      weights: float64, the weight of the scores, from 0 to 1; 0 if the labels alone count.
-      is_corrected: bool, False for a class with too few labelled videos: its interval is Wilson's, of labels alone.
+      count_low, count_high: float64, the intervals of the number of these unlabelled videos that show the class.
+      weights: float64, the weight of the scores, from 0 to 1; 0 if only the labels count.
+      is_corrected: bool, False for a class with too few labelled videos: its interval is Wilson's, from labels only.
       positives: int64, number of labelled videos with the class.
     """
 

@@ -1,4 +1,4 @@
-"""Requirements of an evaluation, such as `gap>=0.82`: what they say, and which metrics they may name."""
+"""Requirements of an evaluation, such as `gap>=0.82`: parses them, and says whether the metrics meet them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_THIRDS = frozenset(f"{whole.key}_{third}" for whole in (Gap, MeanAveragePrec
 
 
 class Requirement(NamedTuple):
-    """A bound that a metric must keep with its whole interval.
+    """A bound for a metric, which the whole confidence interval of the metric must keep.
 
     Attributes:
       metric: the name or the key of the metric, as the user wrote it; `with_keys` makes it the key.
@@ -106,7 +106,7 @@ class Verdict(NamedTuple):
     Attributes:
       requirement: the requirement.
       value: the value of the metric; None if it is not defined on the evaluated videos.
-      low, high: its 95 % interval; None if the videos say too little.
+      low, high: its 95 % interval; None if there are too few videos or labels for one.
     """
 
     requirement: Requirement

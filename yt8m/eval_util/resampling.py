@@ -66,7 +66,7 @@ def resample(
       num_classes: number of classes, C.
       resamples: number of sets, R.
       seed: seed of the draws.
-      with_progress: yields the numbers of the sets again, and may show how far they are.
+      with_progress: wraps the iteration over the sets; may show its progress.
       metric_classes: further metrics; those that are means over examples are computed too.
       class_counts: [C], number of training videos of each class. If it is known, GAP and mAP of head, middle and tail
         are computed too.
@@ -93,9 +93,9 @@ class Interval(NamedTuple):
 
 
 def wilson_interval(share: float, count: int, level: float = 0.95) -> Interval:
-    """The interval of the share of `count` independent yes-or-no examples that are yes.
+    """The interval of a share of `count` independent examples.
 
-    Resamples of few examples take few values, so their quantiles cover too seldom, most of all near 0 and 1.
+    It is used in place of resamples for few examples, whose intervals contain the true share too rarely near 0 and 1.
 
     Source: E. B. Wilson, Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
     Statistical Association 22 (1927).
@@ -259,7 +259,7 @@ def _totals_before(values: Ints64) -> Ints64:
 
 
 def _sums(places: Ints32 | Ints64, values: Ints64 | Floats64, size: int) -> Floats64:
-    """float64 [..., size], the sums of the values [..., B] that have the same place; `places` is [B]."""
+    """float64 [..., size]: element p is the sum of the values [..., B] whose entry in `places`, [B], is p."""
     rows = values.reshape(math.prod(values.shape[:-1]), len(places))
     numbers = np.arange(len(rows))[:, np.newaxis] * size + places
     sums = np.bincount(numbers.ravel(), rows.ravel(), minlength=len(rows) * size)
@@ -267,10 +267,10 @@ def _sums(places: Ints32 | Ints64, values: Ints64 | Floats64, size: int) -> Floa
 
 
 class _RepeatedLists:
-    """The AP of ranked lists, each of whose items is repeated as often as its video.
+    """The AP of ranked lists in which each item is repeated as often as its video.
 
     Which items tie (the blocks) does not depend on the repetitions, and only blocks with a positive add to a sum. So
-    they are found once; a resample needs only the numbers of items in them.
+    the blocks are found once; a resample needs only their numbers of items.
     """
 
     def __init__(self, entries: Keys, rows: Ints64, num_lists: int) -> None:
@@ -324,7 +324,7 @@ class _RepeatedLists:
         negatives above it, the precision is K P / (K P + (K - 1) N), and 1 if nothing is above it. AP has the positive
         itself in place of the factor: (P + 1) / (P + 1 + N). Half of the tied items count as above.
 
-        Leaving out one item is the idea of the jackknife: M. H. Quenouille, Notes on Bias in Estimation, Biometrika 43
+        Leaving one item out is the idea of the jackknife: M. H. Quenouille, Notes on Bias in Estimation, Biometrika 43
         (1956).
         """
         rank, size, before, right = self._repeated(counts)

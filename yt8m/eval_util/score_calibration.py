@@ -1,4 +1,4 @@
-"""How well scores match frequencies, and Platt's scaling, which makes probabilities of them.
+"""Measures how well scores match frequencies, and turns scores into probabilities by Platt scaling.
 
 The calibrated score of a score s is sigmoid(slope * logit(s) + intercept), with one slope and one intercept for all
 classes (J. Platt, Probabilistic Outputs for Support Vector Machines, 1999; C. Guo, G. Pleiss, Y. Sun and K. Weinberger,
@@ -17,7 +17,7 @@ from yt8m.eval_util.videos import Videos
 
 BINS = 10
 _SMALLEST, _LARGEST = np.float64(np.finfo(np.float32).tiny), 1 - np.float64(np.finfo(np.float32).epsneg)
-_STEPS, _ENOUGH = 100, 1e-10  # Newton steps at most, and the length of the gradient, by prediction, that ends them
+_STEPS, _ENOUGH = 100, 1e-10  # largest number of Newton steps, and the gradient (mean over predictions) that ends them
 
 
 class Reliability(NamedTuple):
@@ -48,16 +48,16 @@ class PlattScaling(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """A scaling that was fitted to videos, and what such scalings do to videos that they were not fitted to.
+    """A scaling that was fitted to videos, and the effect of such a scaling on videos that it was not fitted to.
 
-    The figures after scaling are cross-fitted: each half of the videos, by the hashes of their ids, is scaled as the
-    other half demands.
+    The values after scaling are cross-fitted: each half of the videos, divided by the hashes of their ids, is scaled
+    with the scaling that was fitted to the other half.
 
     Attributes:
       scaling: the scaling that was fitted to all videos.
-      videos, predictions: how many it was fitted to.
+      videos, predictions: the numbers of videos and predictions that it was fitted to.
       ece, ece_scaled: expected calibration error before and after scaling, see `Reliability`.
-      log_loss, log_loss_scaled: mean of -log(score of what is true) over predictions before and after.
+      log_loss, log_loss_scaled: mean cross-entropy of the predictions before and after scaling.
     """
 
     scaling: PlattScaling
@@ -69,9 +69,9 @@ class Calibration(NamedTuple):
     log_loss_scaled: float
 
     def line(self) -> str:
-        """What scaling does to the scores, for a terminal."""
+        """The effect of scaling on the calibration error, as a line for a terminal."""
         return (
-            f"calibration: the scores are {self.ece:.3f} from the shares of right predictions, and would be "
+            f"calibration: scores differ by {self.ece:.3f} on average from the shares of right predictions, and by "
             f"{self.ece_scaled:.3f} after scaling (logits times {self.scaling.slope:.4g} plus "
             f"{self.scaling.intercept:.4g}), measured on videos that it was not fitted to"
         )
@@ -82,13 +82,13 @@ class Calibration(NamedTuple):
 
 
 def logits(scores: npt.NDArray[np.floating[Any]]) -> Floats64:
-    """log(s / (1 - s)); scores of 0 and 1 are taken for the nearest ones of float32 that have a logit."""
+    """log(s / (1 - s)); scores of 0 and 1 count as the nearest float32 numbers that have a logit."""
     within = np.clip(scores.astype(np.float64), _SMALLEST, _LARGEST)
     return np.asarray(np.log(within) - np.log1p(-within))
 
 
 def reliability(scores: Floats64, hits: Bools) -> Reliability:
-    """The reliability of N predictions with these scores, of which `hits` are right."""
+    """The reliability of predictions with `scores` float64 [N], of which `hits` bool [N] are right."""
     bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], scores)
     sizes = np.bincount(bins, minlength=BINS)
     used = np.flatnonzero(sizes)
@@ -98,11 +98,12 @@ def reliability(scores: Floats64, hits: Bools) -> Reliability:
 
 
 def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | None:
-    """The most likely scaling of N predictions with these scores, of which `hits` are right; None without both kinds.
+    """The most likely scaling of predictions with `scores` [N]; None unless some of them are right and some wrong.
 
-    As Platt does, right predictions count as (P + 1) / (P + 2) and wrong ones as 1 / (N + 2), with P and N their
-    numbers, so that there is an answer also if a score separates the two. Newton's method, with halved steps where the
-    likelihood would fall: H.-T. Lin, C.-J. Lin and R. Weng, A Note on Platt's Probabilistic Outputs, 2007.
+    As Platt does, the targets of the P right predictions (`hits`) are (P + 1) / (P + 2) and those of the N wrong ones
+    1 / (N + 2), so that there is a solution even if a score separates the two. It is found by Newton's method, with
+    halved steps where the likelihood would fall: H.-T. Lin, C.-J. Lin and R. Weng, A Note on Platt's Probabilistic
+    Outputs, 2007.
     """
     right = int(np.count_nonzero(hits))
     wrong = len(hits) - right
@@ -126,7 +127,7 @@ def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | No
 
 
 def calibrate(videos: Videos) -> Calibration | None:
-    """The calibration of the K best classes of each video; None if too few of them are right, or wrong, to fit it."""
+    """The calibration of the K best classes of each video; None if a half has no right or no wrong prediction."""
     scores, hits = videos.predictions()
     is_first = np.repeat(videos.keys % 2 == 0, np.count_nonzero(videos.ranked, axis=1))
     whole, first, second = (fit(scores[part], hits[part]) for part in (slice(None), is_first, ~is_first))

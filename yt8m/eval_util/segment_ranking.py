@@ -1,8 +1,8 @@
-"""The best segments of each class, from a stream of scores of any length, in bounded memory; and their file.
+"""Ranks the best segments of each class from a stream of scores of any length, in bounded memory, and writes them.
 
-A segment model sees only five seconds, so many classes seem possible; a video-level model has seen the whole video.
-So, as the 2019 winners did, predictions for whole videos can supply the candidate classes of each video. A segment is
-then ranked for the candidate classes of its video only.
+A segment model sees only five seconds, so many classes seem possible; a video-level model sees the whole video. So, as
+the 2019 winners did, predictions for whole videos can give the candidate classes of each video. A segment is then
+ranked only for the candidate classes of its video.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class SegmentRanking:
                 self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
 
     def _insert(self, place: int, scores: Floats32, start: int) -> None:
-        """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
+        """Adds the scores that may be kept to the class of column `place`; `start` is the first segment's number."""
         # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
         candidates = np.flatnonzero(scores > self._least[place])
         fill = self._fill[place]
@@ -149,7 +149,7 @@ class SegmentRanking:
             self._fill[place] = self._keep_best(place, end)
 
     def _keep_best(self, place: int, fill: int) -> int:
-        """Cuts a class down to its best `most` entries; returns how many it has."""
+        """Drops all but the best `most` of the `fill` entries of a class; returns the number of those kept."""
         entries = self._keys[place][:fill]
         if fill > self.most:
             entries.partition(self.most - 1)
@@ -160,7 +160,7 @@ class SegmentRanking:
 
 
 class WindowMeans:
-    """Averages the scores of the windows of each segment, which follow one another in a stream of batches.
+    """Averages the scores of the windows of each segment, which are adjacent in a stream of batches.
 
     Args:
       count: number of windows of each segment.

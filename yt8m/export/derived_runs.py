@@ -3,9 +3,9 @@
 `yt8m average-checkpoints` averages checkpoints of a run with equal weights (Izmailov et al. 2018, "Averaging Weights
 Leads to Wider Optima and Better Generalization").
 
-`yt8m eval --report --calibrated_run` writes a run whose scores are those of another one, scaled to be probabilities:
-sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and b' = slope * b + intercept, so that
-the scaling of a LogisticModel disappears in its weights. Every program takes the new run as any other.
+`yt8m eval --report --calibrated_run` writes a run whose scores are the calibrated scores of another run. For a
+LogisticModel, sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and b' = slope * b +
+intercept, so the weights absorb the scaling, and every program can use the new run like any other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from yt8m.video import workload
 
 
 def names_of_weights(run: TrainConfig) -> list[str]:
-    """The names of the variables that evaluation reads from a checkpoint of this run, without the step."""
+    """The names of the variables that evaluation reads from a checkpoint of this run, without the global step."""
     modeler = workload.create_modeler(run.data, run.model, "infer")
     with tf.Graph().as_default():
         modeler.predict_placeholders(run.data.frame_features)
@@ -55,10 +55,10 @@ def write(
     origin: str,
     add_files: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Writes the folder of a run with the config and the vocabulary of another one, whole or not at all.
+    """Writes the folder of a run with the config and the vocabulary of another one, completely or not at all.
 
-    It has one checkpoint, with the variables that evaluation reads: the weights (their moving averages if the run kept
-    them) and the statistics of batch norm. The optimizer's state is left out.
+    The run has one checkpoint, with the variables that evaluation reads: the weights (their moving averages if the
+    other run has them) and the statistics of batch norm. The optimizer's state is left out.
 
     Args:
       out: the folder.
@@ -66,8 +66,8 @@ def write(
       step: the step of the checkpoint.
       names: the names of the variables, see `names_of_weights`.
       value_of: gives the value of a variable; only one is in memory at a time.
-      origin: one sentence that says where the weights are from.
-      add_files: writes further files into the folder that it gets.
+      origin: how the weights were computed, as text for the record of the training's end.
+      add_files: called with the folder before it is renamed; writes further files into it.
     """
     with replaced_folder(out.rstrip("/")) as part:
         _save(checkpoints.path_of(part, step), step, names, value_of)
@@ -90,9 +90,9 @@ _USUAL_COUNT = 5
 
 
 def run(config: AverageConfig) -> int:
-    """Writes `--out`, a folder that evaluation, inference and export take as a run's; returns the exit status.
+    """Writes `--out`, the folder of a run (see `write`), for evaluation, inference and export; returns the exit status.
 
-    See `write`; the step of its checkpoint is that of the newest checkpoint averaged.
+    The step of its checkpoint is that of the newest checkpoint averaged.
 
     Raises:
       UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
@@ -118,15 +118,15 @@ def _chosen(run: OpenedRun, config: AverageConfig) -> list[str]:
         steps = checkpoints.steps_in(run.folder)
         if len(steps) < count:
             raise UsageError(
-                f"{run.folder} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
-                f"--last={count} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
+                f"{run.folder} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), fewer than "
+                f"--last={count}; train with --keep_checkpoints and --save_checkpoint_steps."
             )
         try:
             return [run.checkpoint(str(step)) for step in steps[:count]]
         except (RunError, UsageError):
             if checkpoints.steps_in(run.folder)[:1] == steps[:1]:
                 raise
-        # Training has meanwhile saved a newer checkpoint and deleted one of these: look again.
+        # Training has meanwhile saved a newer checkpoint and deleted one of these: list the checkpoints again.
 
 
 def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names: Sequence[str]) -> None:
@@ -166,16 +166,16 @@ _MODEL, _WEIGHTS, _BIASES = "LogisticModel", "tower/fully_connected/weights", "t
 
 
 def check_calibrated(out: str, run: OpenedRun) -> None:
-    """Refuses a run that cannot be calibrated, and a folder that exists.
+    """Refuses a run whose weights cannot absorb a calibration, and an output folder that exists.
 
     Raises:
-      UsageError: the message says what to do.
+      UsageError: the run is no LogisticModel, or `out` exists.
     """
     refuse_used(out, "calibrated_run")
     if run.config.model.model != _MODEL:
         raise UsageError(
-            f"--calibrated_run is for a {_MODEL}, whose weights can take the scaling up, such as yt8m from-text makes; "
-            f"{run.folder} is a {run.config.model.model}. Leave it out: eval/report.json has the scaling."
+            f"--calibrated_run needs a {_MODEL} (such as yt8m from-text writes), whose weights can absorb the scaling; "
+            f"{run.folder} is a {run.config.model.model}. Leave the flag out: eval/report.json has the scaling."
         )
 
 
@@ -192,9 +192,9 @@ def write_calibrated(
     Args:
       out: the folder.
       run, checkpoint: the evaluated run, a LogisticModel, and the path of its checkpoint.
-      calibration: that of the evaluated videos.
-      points: the thresholds of the classes.
-      names: names of the classes, to be shown in the file of thresholds.
+      calibration: the calibration that was fitted to the evaluated videos; None if it could not be fitted.
+      points: the thresholds of the classes for the scores before scaling.
+      names: names of the classes for the file of thresholds.
 
     Raises:
       RunError: the scores cannot be calibrated, or the run cannot be written.
@@ -207,12 +207,12 @@ def write_calibrated(
     scaling = calibration.scaling
     if scaling.slope <= 0:
         raise RunError(
-            f"{out} is not written: on these videos higher scores are no likelier to be right (slope "
-            f"{scaling.slope:.3g}), so no scaling makes probabilities of them."
+            f"{out} is not written: on these videos higher scores are not right more often (slope "
+            f"{scaling.slope:.3g}), so no scaling can turn them into probabilities."
         )
     if calibration.log_loss_scaled > calibration.log_loss:
         logging.warning(
-            "on videos that it was not fitted to, such a scaling makes the scores worse (log loss %.4g, before %.4g): "
+            "scaling makes the scores worse on videos that it was not fitted to (log loss %.4g, before %.4g): "
             "evaluate more videos with labels before you use %s",
             calibration.log_loss_scaled,
             calibration.log_loss,
@@ -239,7 +239,7 @@ def scaled_points(points: OperatingPoints, scaling: PlattScaling) -> OperatingPo
 
 
 def _scaled(name: str, value: np.ndarray, scaling: PlattScaling) -> np.ndarray:
-    """The value of a variable, whose name may be that of its moving average."""
+    """The scaled value of a variable; `name` may be that of its moving average."""
     if not name.startswith((_WEIGHTS, _BIASES)):
         return value
     scaled = value.astype(np.float64) * scaling.slope

@@ -1,7 +1,7 @@
 """`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model.
 
-Files are read in parallel, video by video, and the scores of a video are aligned in one array. The weights of the files
-can be fitted, to maximise GAP on videos with known labels.
+All files are read at once, video by video, and the scores of a video are aligned in one array. The weights of the files
+can be fitted to maximise GAP on videos with known labels.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EnsembleConfig(options.Checked):
 
 
 def run(config: EnsembleConfig) -> None:
-    """Joins the files or the runs that are named; raises like `join_files` and `joined_runs.export`."""
+    """Joins the prediction files or the runs; raises like `join_files` and `joined_runs.export`."""
     if config.predictions:
         join_files(config)
     else:
@@ -110,7 +110,7 @@ def run(config: EnsembleConfig) -> None:
 
 
 def join_files(config: EnsembleConfig) -> None:
-    """Joins prediction files: fits the weights if asked, and writes the means.
+    """Joins prediction files: with --data fits the weights, with --out writes the weighted means.
 
     Raises:
       UsageError: there is no such file.
@@ -124,11 +124,11 @@ def join_files(config: EnsembleConfig) -> None:
 
 
 def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
-    """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
+    """Fits weights on one half of the videos, and prints them with their GAP on the other half."""
     truth = ground_truth.video_labels(config.fit_on, num_classes)
     videos = side_by_side(config.predictions, num_classes)
     fit_half, held_out = halves(videos, truth, config.mean == "rank", config.top_k)
-    # Use the rounded weights that are printed: --weights with them then gives the same file and the same GAP.
+    # The weights are rounded as they are printed, so that --weights=... gives the same file and the same GAP.
     words = [f"{max(weight, 0.0001):.4f}" for weight in fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])
@@ -163,7 +163,7 @@ def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[I
     """The scores of one video in N files: (classes int32 [U] ascending, scores float32 [U, N]).
 
     The U classes are those that at least one file lists. A class that a file does not list has the score 0 in that
-    file. If `by_rank`, ranks replace the scores: the best class of a row has 1, the next 1 - 1 / top_k, and so on
+    file. If `by_rank`, ranks replace the scores: the best class of a file has 1, the next 1 - 1 / top_k, and so on
     down to 0; equal scores are ranked by class.
     """
     classes = np.unique(np.concatenate([row.classes for row in rows]))
@@ -196,7 +196,7 @@ def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[Predic
 
 
 class _OtherFile:
-    """A file whose rows are looked up by video.
+    """A prediction file whose rows are looked up by video id.
 
     Args:
       path: path of the file.
@@ -206,7 +206,7 @@ class _OtherFile:
 
     def __init__(self, path: str, file: BinaryIO, num_classes: int) -> None:
         self._path, self._file, self._num_classes = path, file, num_classes
-        self._passed: dict[str, tuple[int, int]] = {}  # {video: (line number, byte offset)} of the rows skipped so far
+        self._passed: dict[str, tuple[int, int]] = {}  # {id: (line number, byte offset)} of the rows skipped so far
         self._lines = self._read()
 
     def find(self, wanted: PredictionRow) -> PredictionRow:
@@ -234,11 +234,11 @@ class _OtherFile:
         )
 
     def refuse_rest(self, first: str) -> None:
-        """Raises `RunError` if a row is left over: its video is not in the first file, or is repeated in this one."""
+        """Raises `RunError` if a row was not returned: its video is not in the file `first`, or is repeated here."""
         passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
         for video_id, number in itertools.chain(passed, unread):
-            self._file.seek(0)  # Rows that were returned left no line number behind, so the file is read again.
+            self._file.seek(0)  # The line numbers of returned rows were not kept, so the file is read again.
             earlier = next(line.number for name, line, _ in self._read() if name == video_id)
             if earlier < number:
                 raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")
@@ -299,7 +299,7 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """Splits at most the first MOST_VIDEOS videos by a checksum of their ids: one half to fit on, one to evaluate on.
+    """Splits the first MOST_VIDEOS videos by a checksum of their ids into one half to fit on, and one to evaluate on.
 
     Raises:
       RunError: a video is not in the records, or a half has no labels.
@@ -324,8 +324,8 @@ def halves(
 def fit(pairs: ScoredPairs, k: int) -> Floats64:
     """The weights [N] with the largest GAP, not negative, adding up to 1.
 
-    GAP is piecewise constant, so it has no useful gradient, and there are few files. So SciPy's Nelder-Mead is used,
-    which starts with equal weights. It searches over the exponents of powers of 2, which keeps the weights above 0.
+    GAP is piecewise constant, so it has no useful gradient, and there are few weights. So SciPy's Nelder-Mead searches
+    from equal weights. A weight is a power of 2, and the search is over the exponents, which keeps weights above 0.
 
     Raises:
       UsageError: SciPy is not installed.

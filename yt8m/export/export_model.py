@@ -1,4 +1,4 @@
-"""`yt8m export`: exports the model of a checkpoint. It can quantise the weights, and measure the GAP lost by export."""
+"""`yt8m export`: exports the model of a checkpoint, with quantised weights on request, and measures the GAP lost."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SAVED_MODEL = "saved_model"
 
 
 def run(config: ExportConfig) -> int:
-    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file; or a page.
+    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file; or a web page.
 
-    Returns the exit status. The output appears whole or not at all. `yt8m inference --train_dir` and
+    Returns the exit status. The output is written completely or not at all. `yt8m inference --train_dir` and
     `yt8m train --teacher` accept the folder in place of a run's.
 
     Raises:

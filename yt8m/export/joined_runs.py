@@ -96,8 +96,8 @@ def _check_alike(runs: Sequence[OpenedRun]) -> None:
             mine, theirs = getattr(first.config.data, name), getattr(run.config.data, name)
             if mine != theirs:
                 raise UsageError(
-                    f"{run.folder} has {name} {theirs} and {first.folder} {mine}; one reader feeds all. "
-                    "Join the prediction files of such runs instead (--predictions)."
+                    f"{run.folder} has {name}={theirs}, but {first.folder} has {name}={mine}; the models of an "
+                    "exported ensemble share one reader. Join the prediction files of such runs instead: --predictions."
                 )
 
 
@@ -140,8 +140,8 @@ class EnsembleModeler(VideoModeler):
         """The mean of the members' predictions of dequantised features."""
         raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
         weighted = []
-        for place, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
-            with tf.variable_scope(f"member_{place}"):
+        for index, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
+            with tf.variable_scope(f"member_{index}"):
                 ops = member.predict_raw(raw, frames)
             weighted.append(tf.cast(ops.predictions, tf.float32) * weight)
         mean = tf.identity(tf.add_n(weighted), name="predictions")
@@ -149,7 +149,7 @@ class EnsembleModeler(VideoModeler):
 
 
 def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
-    """Writes one checkpoint with the weights of all members. If a member has moving averages, they are its weights.
+    """Writes one checkpoint with the weights of all members, or their moving averages if a checkpoint has them.
 
     Args:
       path: prefix of the files to write.
@@ -165,8 +165,8 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
         step = tf.train.get_or_create_global_step()
         session.run(step.initializer)
         variables = [variable for variable in tf.global_variables() if variable is not step]
-        for place, checkpoint in enumerate(chosen):
-            reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
+        for index, checkpoint in enumerate(chosen):
+            reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{index}/"
             saved_names = reader.get_variable_to_shape_map()
             for variable in variables:
                 if variable.op.name.startswith(prefix):

@@ -19,9 +19,9 @@ LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
 def describing(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
-    """Returns a function that writes the card, and the thresholds if the checkpoint was evaluated with --report.
+    """Returns the argument `describe` of an export: a function of the export's folder and the number of parameters.
 
-    An export calls it with its folder and the number of parameters.
+    The function writes the card, and the thresholds if the checkpoint was evaluated with --report.
     """
 
     def describe(folder: str, parameters: int) -> None:
@@ -64,9 +64,9 @@ def text(
       step: the global step of the checkpoint.
       parameters: number of trainable parameters.
       sizes: {part of the export: size in bytes}.
-      figures: {metric: value as printed}; empty if the checkpoint was not evaluated.
-      weights: the type that weights are stored in.
-      names: the model's own vocabulary.
+      figures: {metric: value}; empty if the checkpoint was not evaluated.
+      weights: the type in which weights are stored.
+      names: the model's own vocabulary; None or empty if it has none.
     """
     data = run.data
     level = "frame" if data.frame_features else "video"
@@ -85,7 +85,7 @@ def text(
         "",
         "## Flags",
         "",
-        "What differs from the defaults, and the hyper-parameters of model and loss:",
+        "The flags that differ from their defaults, and the hyper-parameters of model and loss:",
         "",
         *("```", *flags(run), "```"),
         "",
@@ -99,7 +99,7 @@ def text(
 
 
 def flags(run: TrainConfig) -> list[str]:
-    """The flags of a run, sorted, without its folders; of those at their defaults, the published ones."""
+    """The flags of a run that differ from their defaults, and all published flags, sorted; no paths of folders."""
     shown_paths = options.changed(run).keys() | run_dir.PUBLISHED
     values = {
         options.flag_of(field): options.value_at(run, path)
@@ -111,7 +111,7 @@ def flags(run: TrainConfig) -> list[str]:
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
-    """The metrics in the run's eval/report.json, if they are of this step."""
+    """The metrics in the run's eval/report.json; empty if they are of another step."""
     try:
         report = storage.read_json(storage.join(train_dir, "eval", "report.json"))
     except (RunError, ValueError):

@@ -1,6 +1,6 @@
-"""Exports a checkpoint as one ONNX file, which is compared with TensorFlow's graph before it gets its name.
+"""Exports a checkpoint as one ONNX file. tf2onnx converts the graph.
 
-tf2onnx converts the graph.
+The file is written only if its scores equal those of TensorFlow's graph.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from yt8m.records.data_format import DataFormat
 from yt8m.runner import checkpoints
 from yt8m.video.modeler import VideoModeler
 
-TOLERANCE = 1e-5  # largest difference of a score
-_BATCHES = ((1,), (300, 1, 0))  # numbers of frames of the videos on which the two are compared
+TOLERANCE = 1e-5  # largest difference allowed between a score of the ONNX file and of TensorFlow's graph
+_BATCHES = ((1,), (300, 1, 0))  # batches on which they are compared: numbers of frames of the videos
 # The newest operators that onnxruntime's reduced package for phones has.
 OPSET = 13
-# In tf2onnx 1.17 it gives a wrong shape if one shape comes from the shape of another tensor (TransformerModel).
+# This pass of tf2onnx 1.17 gives a wrong shape if a shape is computed from that of another tensor (TransformerModel).
 _WRONG_OPTIMIZER = "reshape_optimizer"
 _LARGEST_FILE = 2**31 - 1  # bytes of a protobuf message
 
@@ -50,23 +50,23 @@ def export_onnx(
     input_type: str = "float32",
     describe: Describe | None = None,
 ) -> int:
-    """Writes the ONNX file `path` of the weights in `checkpoint`; whole or not at all. `onnx_file` describes it.
+    """Writes the model with the weights in `checkpoint` as an ONNX file (see `onnx_file`), completely or not at all.
 
     Args:
       path: the file, local or gs://.
       checkpoint: path of a checkpoint of the model.
-      data: what the model was trained on.
+      data: the data config of the training.
       modeler: the model.
       facts: what the file keeps of the run; weights are stored as float32 or int8, and the extractors are those of
         `data`.
-      input_type: what `frames` holds: float32, or uint8 if all features are bytes in the records.
-      describe: called with the model and the number of its parameters; gives further texts for the metadata, by name.
+      input_type: type of the input `frames`: float32, or uint8 if all features are bytes in the records.
+      describe: called with the model and the number of its parameters; returns further texts for the metadata, by name.
 
     Returns:
       The size of the file in bytes.
 
     Raises:
-      UsageError: tf2onnx is not installed, a reader of the user's own reads the records, or features are not bytes.
+      UsageError: tf2onnx is not installed, a custom reader reads the records, or uint8 features are floats in records.
       RunError: the model cannot be converted, or the converted one gives other scores.
     """
     takes = data_fit.format_of(data)
@@ -107,7 +107,7 @@ def export_onnx(
 
 
 def _with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
-    """The content of a file with the model, whose metadata are `texts`."""
+    """The content of the ONNX file of `model` with the metadata `texts`."""
     del model.metadata_props[:]
     for name, text in texts.items():
         model.metadata_props.add(key=name, value=text)
@@ -117,7 +117,7 @@ def _with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
 def _check(takes: DataFormat, own_reader: str, input_type: str) -> None:
     if own_reader:
         raise UsageError(
-            f"the run reads records by {own_reader}, which an ONNX file cannot hold: export a SavedModel, which can."
+            f"the run reads records with {own_reader}, which an ONNX file cannot hold: export a SavedModel instead."
         )
     floats = [feature.name for feature in takes.features if feature.range is None]
     if input_type == "uint8" and floats:
@@ -125,7 +125,7 @@ def _check(takes: DataFormat, own_reader: str, input_type: str) -> None:
 
 
 def _dequantized(frames: tf.Tensor, takes: DataFormat) -> tf.Tensor:
-    """float32 [B, T, D] of bytes, each feature by its own range."""
+    """Dequantises the bytes of frames [B, T, D], each feature with its own range, to float32."""
     features = tf.split(frames, list(takes.sizes().values()), axis=-1)
     ranges = [feature.range or data_format.PUBLISHED for feature in takes.features]
     return tf.concat(
@@ -135,7 +135,7 @@ def _dequantized(frames: tf.Tensor, takes: DataFormat) -> tf.Tensor:
 
 
 def _refuse_other_scores(session: tf.Session, exported: OnnxFile, takes: DataFormat, input_type: str) -> None:
-    """Compares both on videos drawn at random, of one frame and of several lengths."""
+    """Raises `RunError` if the scores of the file and of the session differ on random videos of several lengths."""
     draw = np.random.default_rng(0)
     for lengths in _BATCHES:
         frames, num_frames = _drawn(draw, lengths, takes, input_type), np.array(lengths, np.int32)
@@ -143,8 +143,8 @@ def _refuse_other_scores(session: tf.Session, exported: OnnxFile, takes: DataFor
         difference = float(np.abs(exported.scores_of_frames(frames, num_frames) - expected).max())
         if not difference <= TOLERANCE:  # also if it is NaN
             raise RunError(
-                f"the ONNX file was not written: its scores differ from TensorFlow's by {difference:.1e}, and at most "
-                f"{TOLERANCE:.0e} is allowed. Export a SavedModel instead."
+                f"the ONNX file was not written: its scores differ from TensorFlow's by {difference:.1e}, more than "
+                f"{TOLERANCE:.0e}. Export a SavedModel instead."
             )
 
 
@@ -160,10 +160,10 @@ def _drawn(draw: np.random.Generator, lengths: Sequence[int], takes: DataFormat,
 
 
 def store_as_bytes(model: Any) -> None:
-    """Replaces each weight matrix of the ONNX model by one byte a weight and nodes that compute the floats.
+    """Stores each weight matrix of the ONNX model as one byte per weight, with nodes that compute the floats.
 
-    onnxruntime runs these nodes once, when it loads the file: afterwards the model is as fast as with floats. The
-    integer products of `quantize_dynamic` also round the other operand of each product, which costs accuracy.
+    onnxruntime runs these nodes once, when it loads the file, so the model is as fast as with floats. The integer
+    products of onnxruntime's `quantize_dynamic` would also round the other operand of each product.
     """
     for graph in graphs_of(model):
         _constants_to_initializers(graph)
@@ -186,7 +186,7 @@ def _constants_to_initializers(graph: Any) -> None:
 
 
 def _packed(weights: Any) -> tuple[list[Any], list[Any]]:
-    """The initializers and nodes in place of one initializer; itself if bytes are not fewer."""
+    """The initializers and nodes that replace one initializer; that initializer itself if it would not get smaller."""
     from onnx import helper, numpy_helper
 
     value = numpy_helper.to_array(weights)
@@ -210,10 +210,10 @@ def _packed(weights: Any) -> tuple[list[Any], list[Any]]:
 
 @contextlib.contextmanager
 def plain_loops() -> Iterator[None]:
-    """Inside the block loops are built of version 1's operations, which tf2onnx makes one Loop of.
+    """A context in which loops are built of TensorFlow 1's operations, which tf2onnx converts to ONNX's Loop.
 
-    It cannot convert the tensor lists of version 2's loops. ONNX's LSTM and GRU nodes would be no faster: 16 videos of
-    300 frames took 1.3 s of CPU time in LstmModel's Loops, and 1.5 s in LSTM nodes of these sizes
+    tf2onnx cannot convert the tensor lists of TensorFlow 2's loops. ONNX's LSTM and GRU nodes would be no faster: 16
+    videos of 300 frames took 1.3 s of CPU time in LstmModel's Loops, and 1.5 s in LSTM nodes of these sizes
     (`python -m pytest -s -m heavy tests/export/test_onnx_export_loops.py`).
     """
     was_on = tf.control_flow_v2_enabled()
@@ -229,9 +229,9 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
     """The part of the session's graph from `inputs` to `output` as an ONNX model, with the weights as constants.
 
     Args:
-      session: has the weights.
-      inputs: the names of placeholders, which become those of the model's inputs.
-      output: the name of an operation, which becomes that of the model's output.
+      session: a session with the weights.
+      inputs: the names of placeholders; the inputs of the model get the same names.
+      output: the name of an operation; the output of the model gets the same name.
 
     Raises:
       UsageError: tf2onnx is not installed.
@@ -255,13 +255,13 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
             )
             passes = dict(optimizer._get_optimizers())
             passes.pop(_WRONG_OPTIMIZER, None)
-            # After each pass every node would write its attributes, weights included, to its message anew, whose arena
-            # keeps the former ones: 20 copies of the weights. Only `make_model` reads the messages.
+            # After each pass every node would write its attributes, weights included, into its protobuf message again.
+            # The message's arena keeps all former values: 20 copies of the weights. Only `make_model` reads messages.
             made.update_proto = lambda: None
             optimized = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes)
             del made.update_proto
             model = optimized.make_model("yt8m")
-    except Exception as error:  # tf2onnx raises whatever its converters meet
+    except Exception as error:  # tf2onnx raises errors of many types
         raise RunError(f"the model cannot be written as ONNX: tf2onnx fails: {first_line(error)}") from error
     _refuse_unknown(model)
     _make_sigmoids_exact(model.graph)
@@ -292,21 +292,21 @@ def operators(model: Any) -> Mapping[tuple[str, str], int]:
 
 
 def _refuse_unknown(model: Any) -> None:
-    """tf2onnx leaves what it cannot convert in the model, under TensorFlow's name."""
+    """Raises `RunError` for operations that tf2onnx could not convert: it leaves them under TensorFlow's names."""
     from onnx import defs
 
     unknown = [name for domain, name in operators(model) if not defs.has(name, domain=domain)]
     if unknown:
         raise RunError(
-            f"the model cannot be written as ONNX: ONNX has nothing for TensorFlow's {', '.join(sorted(unknown))}."
+            f"the model cannot be written as ONNX: tf2onnx cannot convert TensorFlow's {', '.join(sorted(unknown))}."
         )
 
 
 def _make_sigmoids_exact(graph: Any) -> None:
-    """Writes sigmoid(x) outside of loops as 1 / (1 + exp(-x)).
+    """Replaces each Sigmoid node outside of loops by nodes that compute 1 / (1 + exp(-x)).
 
-    onnxruntime's Sigmoid is exact to 1e-7, but not relative to a small value. NeXtVLAD weights frames by sigmoids and
-    normalises their sum to length 1: where all weights are small, scores differed by up to 9e-4.
+    onnxruntime's Sigmoid has an absolute error of 1e-7, which is large relative to small values. NeXtVLAD weights
+    frames by sigmoids and normalises their sum to length 1: where all weights are small, scores differed by up to 9e-4.
     """
     from onnx import helper, numpy_helper
 

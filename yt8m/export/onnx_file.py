@@ -1,4 +1,4 @@
-"""An ONNX file of a trained model: what it says of itself, and its scores by onnxruntime. TensorFlow is not needed.
+"""The ONNX file of a trained model: reads its metadata, and computes scores with onnxruntime, without TensorFlow.
 
 The graph takes `frames`, float32 or uint8 [B, T, D], the features side by side, and `num_frames`, int32 [B] or [1]; it
 gives `scores`, float32 [B, C]. Frames from `num_frames` on are ignored. A video-level model gets the mean of the
@@ -37,10 +37,10 @@ class OnnxFile:
 
     Args:
       path: the file, local or gs://.
-      content: the content of the file, if it is at hand; then `path` is for messages only.
+      content: the content of the file, if the caller has read it; then `path` is only named in error messages.
 
     Attributes:
-      about: what the file says of the model; see the module.
+      about: the JSON under `yt8m` in the metadata.
       texts: the texts in the metadata, by name.
       format: level, features and number of classes.
 
@@ -69,7 +69,7 @@ class OnnxFile:
         self._takes_bytes = self._session.get_inputs()[0].type == "tensor(uint8)"
 
     def scores(self, batch: NumpyBatch) -> NDArray[np.float32]:
-        """The scores of a batch with the model's features, float32 [B, C]; bytes stand for YouTube-8M's range.
+        """The scores of a batch with the model's features, float32 [B, C]; bytes are dequantised by the usual range.
 
         Raises:
           RunError: onnxruntime cannot run the model on the batch.
@@ -91,7 +91,7 @@ class OnnxFile:
 
 
 def _refuse_unreadable(path: str) -> None:
-    """Says why a file cannot be read, which onnxruntime does not; raises `UsageError` or `RunError`."""
+    """Raises `UsageError` or `RunError` with the reason if a file cannot be read; onnxruntime gives no reason."""
     if storage.is_dir(path) or not storage.exists(path):
         reason = "this is a folder" if storage.is_dir(path) else "there is no such file"
         raise UsageError(f"{path}: {reason}; name a file that `yt8m export --format=onnx` wrote.")
@@ -103,7 +103,7 @@ def _as_floats(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _as_bytes(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]:
-    """The nearest bytes; for dequantised bytes, exactly those."""
+    """The nearest bytes of the feature's range; dequantised bytes give the original bytes exactly."""
     if values.dtype == np.uint8 and feature.range == PUBLISHED:
         return values
     return quantized(_as_floats(values), feature.range or PUBLISHED)

@@ -1,7 +1,8 @@
 """Exports a checkpoint as a SavedModel or as an inference model.
 
-A SavedModel has two signatures: one maps serialized records to the best classes, one MediaPipe's features to all
-classes. An inference model is a meta-graph and its weights: all that inference needs, without any model code.
+A SavedModel has two signatures: one maps serialized records to the best classes, the other maps MediaPipe's features
+to the scores of all classes. An inference model is a meta-graph and its weights, with which inference needs no model
+code.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 
 class ModelFacts(NamedTuple):
-    """What an export keeps of the run that it is made of.
+    """What an export keeps of its run.
 
     Attributes:
-      moving_average_decay: above 0 if the run kept averages, which are then exported.
-      weights: the type to store weights in: float32, float16 or int8.
-      names: the model's own vocabulary, which is written with the model.
-      extractors: what computed the features, as manifests name it; the model carries it along.
-      is_own: whether this user trained the model here. Then the export is remembered as this user's own.
+      moving_average_decay: above 0 if the run has moving averages, which are then exported as weights.
+      weights: the type in which weights are stored: float32, float16 or int8.
+      names: the model's own vocabulary, which is written with the model; None or empty if it has none.
+      extractors: the extractors of the features, as manifests describe them, which are written with the model.
+      is_own: whether this user trained the model on this machine. Then the export is recorded as this user's own.
     """
 
     moving_average_decay: float = 0.0
@@ -72,14 +73,14 @@ def export_saved_model(
     default: str = RECORDS,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
-    """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
+    """Writes `folder`, a SavedModel with the weights in `checkpoint`, completely or not at all.
 
     Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
     Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], the dequantised features side by side, and `num_frames`
-    int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32 [B, C]. Later frames are ignored. A
-    video-level model gets the mean of the frames.
+    int32 [B, 1] or [B] (or [1] for all videos) to `predictions` float32 [B, C]. Frames from `num_frames` on are
+    ignored. A video-level model gets the mean of the frames.
 
     Args:
       folder: path of the folder, local or gs://.
@@ -87,9 +88,9 @@ def export_saved_model(
       reader: parses the records.
       modeler: the model.
       facts: what the export keeps of the run; the vocabulary becomes the asset `vocabulary.csv`.
-      default: which of the two is also `serving_default`, which most programs ask for.
-      describe: called with the folder before it is renamed and the number of parameters; writes a
-        description beside the model.
+      default: the name of the signature that is also `serving_default`, which most programs use.
+      describe: called with the folder, before it is renamed, and the number of parameters; writes a description next to
+        the model.
 
     Returns:
       `folder`.
@@ -115,9 +116,9 @@ def export_saved_model(
 
 
 def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Both signatures of one model. Its features are read from the records, unless the features themselves are fed.
+    """Both signatures of one graph, whose features come from the records unless features are fed.
 
-    What `about` and `_description` say is added to the graph.
+    The description of the model (`_description` and `about`) is added to the collection `ABOUT`.
     """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
@@ -140,7 +141,7 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
 
 
 def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dict[str, Any]:
-    """The name of the model, what it takes, and whether a reader of the user's own parses the records."""
+    """The name of the model, the format of its input, and whether a custom reader parses the records."""
     level = "frame" if has_frames else "video"
     ranges = getattr(reader, "feature_ranges", ())
     described = features_of(level, reader.feature_names, reader.feature_sizes, ranges)
@@ -153,7 +154,10 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
 
 
 def masked_input(frames: tf.Tensor, frame_counts: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """(input of the model, frame counts int32 [B]); the input is the frames, zero after the last one, or their mean."""
+    """(input of the model, frame counts int32 [B]).
+
+    The input is the frames [B, T, D] with zeros for padding or, for a video-level model, their mean [B, D].
+    """
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
     counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(frame_counts, [-1]), [rows]), 0, longest)
     raw = zero_padding(frames, counts)
@@ -177,8 +181,8 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names: Vocabulary | None) -> None:
     builder = tf.saved_model.Builder(folder)
     with session.graph.as_default():
-        # The graph keeps the text of this tensor. So it has only the file's name: a path would reveal folders of this
-        # machine. The builder finds no such file to copy; the code below writes the file.
+        # The graph keeps the text of this constant, so it is only a file name: a path would reveal folders of this
+        # machine. The builder finds no file of that name to copy; the code below writes the file.
         assets = [tf.constant(vocabulary.NAME, name="vocabulary")] if names else None
     builder.add_meta_graph_and_variables(
         session, [tf.saved_model.tag_constants.SERVING], dict(signatures), assets, strip_default_attrs=True
@@ -197,20 +201,20 @@ def write_inference_model(
     frame_features: bool,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
-    """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
+    """Writes `folder`/inference_model.{meta,index,data-*}, completely or not at all.
 
-    The graph takes `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
-    (int32 [B]) and gives `predictions`; each is in the collection of its name. If the run kept
-    moving averages, they are written as the weights.
+    The inputs of the graph are `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
+    (int32 [B]); the output is `predictions`. Each is in the collection of its name. If the run has moving averages,
+    these are written as the weights.
 
     Args:
       folder: path of the folder, local or gs://.
       checkpoint: path of a checkpoint of the model.
       modeler: the model.
-      facts: what the export keeps of the run; the vocabulary is written beside it, and the extractors are not.
+      facts: what the export keeps of the run; the vocabulary is written into the folder, extractors are not written.
       frame_features: whether the model takes frames.
-      describe: called with the folder before it is renamed and the number of parameters; writes a
-        description beside the model.
+      describe: called with the folder, before it is renamed, and the number of parameters; writes a description next to
+        the model.
 
     Returns:
       The prefix of the files.
@@ -238,14 +242,14 @@ def write_inference_model(
 def write_model_of_run(
     folder: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary, evaluated_in: str, step: int
 ) -> str:
-    """Writes the inference model of a run, with its card; returns the prefix of the files.
+    """Writes the inference model of a run, with its model card; returns the prefix of the files.
 
     Args:
       folder: path of the folder, local or gs://.
       model: the run and its checkpoint.
       modeler: the model.
       names: the model's own vocabulary.
-      evaluated_in: the folder with the results of the run's evaluation, for the card.
+      evaluated_in: the folder with the results of the run's evaluation, which the card quotes.
       step: the step of the checkpoint.
     """
     run = model.run
@@ -272,16 +276,16 @@ def refuse_used(out: str, flag: str = "out") -> None:
       UsageError: `out` exists.
     """
     if storage.exists(out) or storage.is_dir(out):
-        raise UsageError(f"--{flag}={out} is there already; name a new folder, or remove that one.")
+        raise UsageError(f"--{flag}={out} exists already; name a new folder, or remove that one.")
 
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """Yields the path of a new, empty folder to write to; if that succeeds, the new folder is renamed to `folder`.
+    """Yields the path of a new, empty folder to write to; if the block succeeds, it is renamed to `folder`.
 
-    A reader sees the old folder or the new one whole, also after a power cut. Leftovers of an earlier, killed call are
-    removed first.
-    For a bucket, complete files are uploaded at the end (see `sending.replaced_folder`).
+    At any time, also after a power cut, `folder` is either the old folder or the complete new one. Leftovers of an
+    earlier, killed call are removed first. For a bucket, complete files are uploaded at the end (see
+    `sending.replaced_folder`).
 
     Raises:
       RunError: the disk is full, or TensorFlow cannot write for another reason.
@@ -294,5 +298,5 @@ def replaced_folder(folder: str) -> Iterator[str]:
     except (tf.errors.OpError, OSError) as error:
         reason = first_line(error).replace(part, folder)
         raise RunError(f"cannot write {folder}: {reason}. An earlier folder of that name is unchanged.") from error
-    except RunError as error:  # it names a path in the temporary folder, which the user does not know
+    except RunError as error:  # its message names the temporary folder, which the user does not know
         raise RunError(str(error).replace(part, folder)) from error

@@ -1,4 +1,4 @@
-"""Weights in few bits: stored as float16 or as one byte each, and converted back in the graph."""
+"""Quantised weights: stored as float16 or as one byte each, and converted back to float32 in the graph."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Packed(NamedTuple):
 def pack(value: np.ndarray, kind: str) -> Packed:
     """Converts `value` to the type that `kind` names.
 
-    int8 cuts the range of each column, from its smallest to its largest weight, into 255 equal steps; a
-    weight changes by half a step at most. Vectors, integers and values out of float16's range are not converted.
+    int8 divides the range of each column, from its smallest to its largest weight, into 255 equal steps; a weight
+    changes by half a step at most. Vectors and integers are not converted, nor are variables out of float16's range.
 
     Args:
       value: a variable.
@@ -59,11 +59,11 @@ def pack(value: np.ndarray, kind: str) -> Packed:
 
 
 class _Stored:
-    """Gives a model tensors in place of its variables; the packed values are in variables of its own.
+    """A variable getter that gives a model tensors, computed from variables with the packed values.
 
     Args:
-      values: every variable of the model, by name.
-      kind: the type to store them in.
+      values: the value of every variable of the model, by name.
+      kind: the type in which values are stored: float16 or int8.
     """
 
     def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
@@ -82,7 +82,7 @@ class _Stored:
         return codes * step + self._variable(getter, f"{name}/minimum", packed.minimum, arguments)
 
     def load(self, session: tf.Session) -> None:
-        """Sets the variables by feeding, so that their values are not stored in the graph."""
+        """Assigns the packed values by feeding them, so that they are not stored in the graph as constants."""
         for variable, value in self._loads.values():
             assign(session, variable, value)
 
@@ -112,14 +112,14 @@ class Restored(NamedTuple, Generic[T]):
 def restored(
     build: Callable[[], T], checkpoint: str, moving_average_decay: float, kind: str = "float32"
 ) -> Iterator[Restored[T]]:
-    """A session on a new graph, made by `build`, on the CPU.
+    """A CPU session on a new graph that `build` makes, with the weights of a checkpoint.
 
     Args:
-      build: makes the graph's variables with `tf.get_variable`. For float16 and int8 it is called a
-        second time, and then gets tensors in place of variables.
+      build: builds the graph, with variables from `tf.get_variable`. For float16 and int8 it is called a second time;
+        `tf.get_variable` then returns tensors.
       checkpoint: path of a checkpoint of that model.
       moving_average_decay: if above 0, moving averages are read in place of the weights.
-      kind: float32, float16 or int8.
+      kind: the type in which weights are stored: float32, float16 or int8.
 
     Raises:
       RunError: the checkpoint belongs to another model.

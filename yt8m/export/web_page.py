@@ -1,12 +1,12 @@
-"""A static folder whose page scores files in the browser, by onnxruntime-web; any web server can serve it.
+"""A folder with a static web page that scores files in the browser with onnxruntime-web; any web server can serve it.
 
-    index.html, style.css, *.js   the page, as it lies in the package's data
-    page.json                     what the page must know, out of the metadata of the ONNX file
-    model.onnx                    the model, which `onnx_file` describes
-    network-N.onnx                the extractors of the model, if a browser can run them: then the page takes videos
+    index.html, style.css, *.js   the page, copied from the package's data
+    page.json                     the facts that the page needs, from the metadata of the ONNX file
+    model.onnx                    the model (format: `onnx_file`)
+    network-N.onnx                the extractors of the model, if a browser can run them; then the page accepts videos
     onnxruntime/                  onnxruntime-web, with its licence
 
-The page loads nothing from elsewhere, and sends nothing.
+The page loads nothing from other servers, and sends nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED
 
 MODEL = "model.onnx"
-VERSION = "1.30.0"  # of onnxruntime-web, with which the page is tested
+VERSION = "1.30.0"  # the version of onnxruntime-web with which the page is tested
 # {file in the npm package: (name on the page, sha256)}. Many web servers do not know that .mjs is JavaScript.
 _RUNTIME = {
     "dist/ort.wasm.bundle.min.mjs": (
@@ -51,18 +51,18 @@ def runtime_files(folder: str) -> Files:
     """The files of onnxruntime-web that the page needs, by their names on the page.
 
     Args:
-      folder: that of the npm package, as npm unpacks it.
+      folder: the folder of the npm package, as npm unpacks it.
 
     Raises:
-      UsageError: the package is not there, is of another version, or has other files than the published ones.
+      UsageError: there is no such package, its version is another, or a file differs from the published one.
     """
     install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
     described = storage.join(folder, "package.json")
     if not storage.exists(described):
-        raise UsageError(f"--format=web needs the npm package onnxruntime-web, and there is no {described}: {install}.")
+        raise UsageError(f"--format=web needs the npm package onnxruntime-web, but there is no {described}: {install}.")
     version = storage.read_json(described).get("version")
     if version != VERSION:
-        raise UsageError(f"{folder} is onnxruntime-web {version}, and the page is made for {VERSION}: {install}.")
+        raise UsageError(f"{folder} is onnxruntime-web {version}, but the page needs {VERSION}: {install}.")
     files = {}
     for source, (name, expected) in _RUNTIME.items():
         content = storage.read_bytes(storage.join(folder, source))
@@ -84,7 +84,7 @@ def write(folder: str, runtime: Files) -> str:
       runtime: see `runtime_files`.
 
     Returns:
-      Why the page takes no videos; empty if it takes them.
+      Why the page cannot accept videos; empty if it can.
 
     Raises:
       UsageError: the ONNX file was not written by this project.
@@ -111,7 +111,7 @@ def write(folder: str, runtime: Files) -> str:
 
 
 def page_facts(model: OnnxFile) -> dict[str, Any]:
-    """What the page must know of the model: its features, the names and thresholds of its classes, and its windows."""
+    """The facts that the page needs: features, names and thresholds of the classes, frames a second and per window."""
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
     names = vocabulary.shown_for(num_classes, vocabulary.parse(own_names.encode(), MODEL) if own_names else None)
@@ -135,11 +135,11 @@ _INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos")  # those of data/we
 
 
 class PageNetwork(NamedTuple):
-    """A network of the page.
+    """The network of an extractor that the page runs.
 
     Attributes:
-      content: the ONNX file.
-      facts: what the page must know: input and output, and how pictures become the input.
+      content: the content of the ONNX file.
+      facts: what the page needs to run it: names of input and output, and how pictures are converted to the input.
     """
 
     content: bytes

@@ -370,7 +370,6 @@ class NetFvModel(StreamModel):
         of_means = (first - mass * centres) / sigma
         centred = second - 2.0 * centres * first + mass * tf.square(centres)
         of_variances = centred / tf.square(sigma) - mass
-        return tf.concat([flatten(of_means), self._flat_variances(of_variances)], -1)
-
-    def _flat_variances(self, clusters: tf.Tensor) -> tf.Tensor:
-        return tf.nn.l2_normalize(_joined(clusters), -1) if self.fv_variances_as_whole else flatten(clusters)
+        as_whole = self.fv_variances_as_whole
+        flat_variances = tf.nn.l2_normalize(_joined(of_variances), -1) if as_whole else flatten(of_variances)
+        return tf.concat([flatten(of_means), flat_variances], -1)
