@@ -1,8 +1,8 @@
-"""The one place that opens, lists or writes paths: local ones and gs://bucket/name alike.
+"""Reads, writes and lists files: local ones and objects in buckets (gs://bucket/name) by the same functions.
 
-Every function takes plain strings. A failure raises `RunError` (`NotFoundError` and `Locked` are kinds of it), or
-`UsageError` if the path itself cannot be used (unknown scheme, missing bucket, no permission on it). `local.LocalStore`
-and `gcs.GcsStore` do the work; both have a method for each function here.
+A failure raises `RunError` (`NotFoundError` and `Locked` derive from it), or `UsageError` if the path itself cannot be
+used (unknown scheme, missing bucket, no permission on the bucket). The methods of `local.LocalStore` and
+`gcs.GcsStore` with the names of these functions do the work.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _store(path: Path) -> LocalStore | GcsStore:
 
 
 def expanded(path: str) -> str:
-    """Replaces `~` by the home folder in a path or in patterns (separated by commas) that a user typed.
+    """Replaces `~` by the home folder in a path, or in patterns with commas between them.
 
     The shell replaces `~` only at the start of a word, so not in `--train_dir=~/runs/a`.
     """
@@ -60,21 +60,21 @@ _HOME = re.compile(r"(^|,)\s*(~[^/,]*)")
 
 
 def glob(pattern: str) -> list[str]:
-    """The files and folders that match, sorted and without duplicates.
+    """The paths of the files and folders that match `pattern`, sorted and without duplicates.
 
     Args:
-      pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component, and `~` (see
-        `expanded`). A name that begins with a dot matches only a pattern that begins with a dot. An existing path
-        matches itself, even if it contains such characters or commas.
+      pattern: one or several patterns with commas between them. `*`, `?` and `[...]` match inside one path component;
+        `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
+        path matches itself, even if it contains such characters or commas.
     """
     return sorted({path for _, paths in paths_by_pattern(pattern) for path in paths})
 
 
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields each of the patterns that commas separate with the sorted paths that match it; arguments as for `glob`.
+    """Yields (pattern, sorted paths that match it) for each of the patterns with commas between them; see `glob`.
 
-    Text between two commas that matches nothing is joined with the text after it, as long as the whole matches:
-    `a,b.mp4,c.mp4` are two videos if there is a file `a,b.mp4` and no `a`, and `d,e/*.mp4` are those of a folder `d,e`.
+    A text between two commas that matches nothing is joined with the texts after it if the whole matches. So
+    `a,b.mp4,c.mp4` names two videos if there is a file `a,b.mp4` and no file `a`.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
         yield pattern, [pattern]
@@ -87,7 +87,7 @@ def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
-    """How many of the first pieces, joined by commas, are one pattern, and the paths that match it; 1 if none do."""
+    """(number of first pieces that form one pattern when joined by commas, paths that match it); (1, []) if none do."""
     for count in range(1, len(pieces) + 1):
         if count > 1 and is_remote(pieces[count - 1].strip()):
             break
@@ -98,22 +98,22 @@ def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def listed(text: str) -> list[str]:
-    """The paths of a list that is separated by commas; a path that exists may contain commas itself."""
+    """The paths or patterns in a text with commas between them; an existing path may contain commas itself."""
     return [path for path, _ in paths_by_pattern(text) if path]
 
 
 def named_files(
     patterns: Patterns, choose: Callable[[list[str]], list[str]] = list[str], kind: str = "file"
 ) -> list[str]:
-    """The files that match the patterns a user gave, each once: in the order of the patterns, those of one sorted.
+    """The files that match the patterns of a user, each once: in the order of the patterns, those of a pattern sorted.
 
     Args:
       patterns: a text for `paths_by_pattern`, or several.
-      choose: replaces the paths that match a pattern by the files that count.
-      kind: the kind of file, for the error.
+      choose: returns the files to use from the paths that match a pattern.
+      kind: the kind of file, for the message.
 
     Raises:
-      UsageError: no pattern is given, or no file that counts matches one of them.
+      UsageError: no pattern is given, or `choose` returns no file for a pattern.
     """
     texts = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     chosen: dict[str, None] = {}
@@ -128,12 +128,12 @@ def named_files(
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or a folder; a bucket has the folder `a` if the name of an object begins with `a/`."""
+    """Whether a file or folder exists; in a bucket the folder `a` exists if the name of an object begins with `a/`."""
     return _store(path).exists(os.fspath(path))
 
 
 def refuse_missing(path: Path, flag: str, hint: str = "") -> None:
-    """Refuses a file that does not exist; raises `UsageError`, with the flag that names it and perhaps a hint."""
+    """Raises `UsageError` if the file that the flag `flag` names does not exist; the message ends with `hint`."""
     if not exists(path):
         raise UsageError(f"--{flag}={path}: there is no such file{f'; {hint}' if hint else ''}.")
 
@@ -144,7 +144,7 @@ def is_dir(path: Path) -> bool:
 
 
 def is_special(path: Path) -> bool:
-    """Whether `path` is a pipe, terminal or device of this machine, which may never end."""
+    """Whether `path` is a local pipe, terminal or device, so that reading it may never end."""
     return not is_remote(path) and local.is_special(os.fspath(path))
 
 
@@ -159,33 +159,33 @@ def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file; raises like `open_read`."""
+    """The content of a file; raises like `open_read`."""
     with open_read(path) as file:
         return file.read()
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """The first `count` bytes of a file, or all if it is shorter; raises like `open_read`.
+    """The first `count` bytes of a file, or all if the file is shorter; raises like `open_read`.
 
-    From a bucket only these bytes are fetched, and the checksum of the object is not compared.
+    Only these bytes are fetched from a bucket, and the checksum of the object is not checked.
     """
     return _store(path).read_start(os.fspath(path), count)
 
 
 def read_text(path: Path) -> str:
-    """All text of a UTF-8 file, with its line ends unchanged; raises like `open_read`."""
+    """The content of a UTF-8 text file, with its line ends unchanged; raises like `open_read`."""
     return read_bytes(path).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """The content of a file of JSON; raises like `open_read`, or the `ValueError` of `parse_json`."""
+    """The value in a JSON file; raises like `open_read`, or the `ValueError` of `parse_json`."""
     return parse_json(read_bytes(path))
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
-    """Opens a file for writing; the whole content appears under `path` when the block ends, unless it raises an error.
+    """Opens a file for writing; `path` gets the whole content at once when the block ends without an error.
 
-    Missing folders are made. A device or a pipe (/dev/stdout) is written directly.
+    Missing folders are made. A device or a pipe (such as /dev/stdout) is written directly.
 
     Args:
       path: the file to write; an existing file is replaced.
@@ -200,13 +200,13 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a whole file at once, text in UTF-8; raises like `write_atomic`."""
+    """Writes a whole file, text in UTF-8, whole or not at all; raises like `write_atomic`."""
     with write_atomic(path, "w" if isinstance(content, str) else "wb") as file:
         file.write(content)
 
 
 def discard_unfinished(path: Path) -> None:
-    """Removes every temporary file of `write_atomic` for `path`; a process that is still writing one of them fails.
+    """Removes all temporary files of `write_atomic` for `path`, even those that a process is writing, which then fails.
 
     Buckets have no such files.
     """
@@ -214,18 +214,18 @@ def discard_unfinished(path: Path) -> None:
 
 
 def discard_orphans(path: Path) -> None:
-    """Removes the temporary files that killed processes of this machine left in `write_atomic` for `path`.
+    """Removes temporary files of `write_atomic` for `path` whose processes on this machine were killed.
 
-    Temporary files of living processes and of other machines stay. Buckets have no such files.
+    Temporary files of running processes and of other machines stay. Buckets have no such files.
     """
     _store(path).discard_orphans(os.fspath(path))
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds `line` and a line end to a UTF-8 file, which is made if it does not exist.
+    """Appends `line` and a line end to a UTF-8 file, which is made if it does not exist.
 
-    In a local file both are written at once, so that several writers never mix their lines. An object in a bucket
-    cannot be appended to: it is rewritten as a whole, so only one process may write it at a time.
+    Several processes may append to a local file. An object in a bucket is written again as a whole, so only one process
+    may write it at a time.
 
     Raises:
       RunError: the file cannot be written.
@@ -234,9 +234,9 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
-    """Writes pieces of bytes into a local file from byte `place` on; what the file holds before and after them stays.
+    """Writes pieces of bytes into a local file from byte `place` on; other bytes of the file stay as they are.
 
-    So several threads may write parts of one file. The file and its folder are made if they do not exist.
+    Several threads may write parts of one file. The file and its folder are made if they do not exist.
 
     Raises:
       RunError: the file cannot be written.
@@ -254,10 +254,10 @@ def truncate(path: Path, size: int) -> None:
 
 
 def sync(paths: Iterable[str]) -> None:
-    """Writes files, and folders with everything in them, to the disk, so that they survive a power cut.
+    """Writes files, and folders with all their content, from memory to the disk, so that they survive a power cut.
 
-    Call it for files that other libraries write, before a name or a file promises that they are complete. What this
-    module writes whole or renames is synced already. Buckets need no syncing.
+    Call this for files that other libraries wrote, before another file refers to them. `write_atomic` and `rename` sync
+    by themselves. Paths in buckets are ignored.
 
     Raises:
       NotFoundError: there is no such file.
@@ -267,7 +267,7 @@ def sync(paths: Iterable[str]) -> None:
 
 
 def makedirs(path: Path) -> None:
-    """Makes the folder, and folders above it, unless they exist. Does nothing for buckets, which have no folders."""
+    """Makes the folder and missing folders above it. Does nothing for buckets, which have no folders."""
     _store(path).makedirs(os.fspath(path))
 
 
@@ -282,14 +282,14 @@ def names_in(path: Path) -> list[str]:
 
 
 def times(path: Path) -> dict[str, float]:
-    """When each file directly in a folder was last written, in seconds since 1970; raises like `listdir`."""
+    """{name: time of the last write, in seconds since 1970} of the files directly in a folder; as `listdir`."""
     return _store(path).times(os.fspath(path))
 
 
 def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
-    """The size and version of each file that exists; the pair changes if the file is rewritten.
+    """{path: size and version} of the files that exist; a `Stamp` changes if its file is written again.
 
-    Files in buckets are listed folder by folder rather than asked for one by one.
+    In buckets this lists folders, which is faster than a request for each file.
     """
     stamps_by_path: dict[str, Stamp] = {}
     for remote in (False, True):
@@ -299,29 +299,29 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
 
 
 def tree(folder: Path) -> dict[str, list[str]]:
-    """{folder: names of the files in it} of `folder` and of all folders below, sorted; raises like `listdir`.
+    """{folder: sorted names of its files} of `folder` and of all folders below it; raises like `listdir`.
 
-    Hidden folders are left out. Links to folders are followed, but each folder counts once. A folder below that cannot
-    be listed is left out with a warning in the log.
+    Hidden folders are left out. Links to folders are followed, but each folder is listed once. A folder below that
+    cannot be listed is left out, with a warning.
     """
     return _store(folder).tree(os.fspath(folder))
 
 
 def remove(path: Path) -> None:
-    """Removes one file; raises `NotFoundError` if there is none."""
+    """Removes one file; raises `NotFoundError` if there is no such file."""
     _store(path).remove(os.fspath(path))
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a folder and everything in it; raises `NotFoundError` if there is none."""
+    """Removes a folder with all its content; raises `NotFoundError` if there is no such folder."""
     _store(path).remove_tree(os.fspath(path))
 
 
 def rename(source: Path, target: Path) -> None:
-    """Moves a file or folder within one store and replaces an existing file.
+    """Renames a file or folder, within this machine or within buckets; replaces an existing file.
 
-    This is atomic on a local file system, and what gets the new name is synced to the disk before. In a bucket each
-    object is copied, then deleted.
+    On a local file system this is atomic, after the content is synced to the disk. In a bucket each object is copied,
+    then deleted.
 
     Raises:
       NotFoundError: the source does not exist.
@@ -333,7 +333,7 @@ def rename(source: Path, target: Path) -> None:
 
 
 def size(path: Path) -> int:
-    """The size of a file in bytes; raises `NotFoundError` if there is none."""
+    """The size of a file in bytes; raises `NotFoundError` if there is no such file."""
     return _store(path).size(os.fspath(path))
 
 
@@ -345,20 +345,20 @@ def join(folder: Path, *names: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """The absolute path, so that each file has only one name; a remote one as it is."""
+    """The absolute path of a local file, so that each file has only one path; a path in a bucket stays as it is."""
     return path if is_remote(path) else os.path.abspath(path)
 
 
 def absolute_patterns(patterns: str) -> str:
-    """The patterns of a text for `paths_by_pattern`, each as an absolute path."""
+    """A text for `paths_by_pattern` with each pattern made an absolute path."""
     return ",".join(absolute(pattern) for pattern, _ in paths_by_pattern(patterns))
 
 
 def lock(path: Path) -> AbstractContextManager[None]:
-    """Holds the lock file `path` during the block and removes it afterwards.
+    """Holds the lock file `path` during the block, and removes the file afterwards.
 
-    The kernel releases a local lock when its holder dies, however that happens. In a bucket, a lock is free if its
-    holder died on this machine, or has not renewed it for `gcs.LEASE_SECONDS`.
+    If the process dies, the kernel releases a local lock. A lock in a bucket is free if its holder was a process of
+    this machine that died, or has not renewed it for `gcs.LEASE_SECONDS`.
 
     Raises:
       Locked: another process holds the lock; the message names that process, its host and the time.
@@ -367,7 +367,7 @@ def lock(path: Path) -> AbstractContextManager[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock file `path`. In a bucket, see `lock` for when a holder counts as dead.
+    """Whether a running process holds the lock file `path`; see `lock` for locks in buckets.
 
     Raises:
       RunError: the file cannot be read.
@@ -376,9 +376,5 @@ def is_locked(path: Path) -> bool:
 
 
 def refuse_lost_lock(folder: Path) -> None:
-    """Raises if this process has lost a lock in `folder`, or if the folder was removed together with its lock.
-
-    Raises:
-      RunError: the lock is lost; the message names the lock or the folder.
-    """
+    """Raises `RunError` if this process has lost a lock in `folder`, or if the folder was removed or moved."""
     _store(folder).refuse_lost_lock(os.fspath(folder))

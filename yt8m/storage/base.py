@@ -1,4 +1,4 @@
-"""The common parts of storage: errors, JSON that may be malformed, holders of locks, versions of files, settings."""
+"""The common parts of local and remote storage: errors, safe parsing of JSON, lock holders, file versions, settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
 
-_DEEPEST = 100  # this package's JSON has at most six levels; Python's recursion fails after some hundreds
+_DEEPEST = 100  # levels of JSON; this package's files have at most six, and Python's recursion fails at some hundreds
 
 
 class NotFoundError(RunError):
@@ -24,7 +24,7 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
     """Another process holds the lock.
 
     Attributes:
-      holder: the content of the lock file (pid, host, since); empty if that process has not written it yet.
+      holder: the content of the lock file (pid, host, since); empty if the holder has not written it yet.
     """
 
     def __init__(self, path: str, holder: dict[str, Any]) -> None:
@@ -36,7 +36,7 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Like `json.loads`, but refuses JSON that is nested so deeply that a recursive function would fail on it.
+    """Like `json.loads`, but raises for JSON that is nested so deeply that recursive functions would fail on it.
 
     Raises:
       ValueError: `text` is not JSON, is not valid Unicode, or is nested too deeply.
@@ -53,7 +53,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def this_holder() -> bytes:
-    """The text that this process writes into a lock file; a token makes each result unique."""
+    """The content of a lock file of this process; a random token makes each result unique."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
     return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
@@ -69,7 +69,7 @@ def parse_holder(content: bytes) -> dict[str, Any]:
 
 
 def process_lives(pid: int) -> bool:
-    """Whether this machine has a process `pid`; it may be a new process that reuses a dead one's number."""
+    """Whether this machine has a process with the number `pid`, which may be a new process with a reused number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -80,10 +80,10 @@ def process_lives(pid: int) -> bool:
 
 
 class Stamp(NamedTuple):
-    """Tells one version of a file from another.
+    """Identifies a version of a file.
 
     Attributes:
-      bytes: size of the file.
+      bytes: the size of the file.
       version: modification time in ns since 1970; for an object in a bucket, its generation.
     """
 
@@ -91,9 +91,9 @@ class Stamp(NamedTuple):
     version: int
 
 
-STAGE_BYTES = 20 << 30
-RETRY_SECONDS = 300.0
-GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # environment variable for commands that lack the flag --gs_retry_seconds
+STAGE_BYTES = 20 << 30  # the default of `BucketSettings.stage_cache_bytes`
+RETRY_SECONDS = 300.0  # the default of `BucketSettings.gs_retry_seconds`
+RETRY_VARIABLE = "YT8M_GS_RETRY_SECONDS"  # environment variable for commands without the flag --gs_retry_seconds
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class BucketSettings:
       cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
       stage_cache_bytes: limit on the bytes of the copies of shards in that folder.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
-      gs_retry_seconds: time for which a request is retried after transient errors.
+      gs_retry_seconds: seconds for which a request is retried after transient errors.
     """
 
     cache_dir: str = ""
@@ -128,16 +128,16 @@ def current_settings() -> BucketSettings:
 
 
 def cache_dir() -> str:
-    """The local folder for copies; it may not exist yet."""
-    usual = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.abspath(_settings.cache_dir or os.path.join(usual, "yt8m"))
+    """The local folder for copies of files in buckets; it may not exist yet."""
+    user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.abspath(_settings.cache_dir or os.path.join(user_cache, "yt8m"))
 
 
 def retry_seconds() -> float:
     """Seconds that one request may take, including all retries."""
     if _settings.gs_retry_seconds == RETRY_SECONDS:
         try:
-            return float(os.environ.get(GIVEN_RETRY, ""))
+            return float(os.environ.get(RETRY_VARIABLE, ""))
         except ValueError:
             pass
     return _settings.gs_retry_seconds

@@ -1,7 +1,7 @@
 """Local copies of files in buckets, for libraries that read only local files.
 
-The copies lie in the workspace: a local folder that only this process uses, and that it removes when it ends. If the
-process is killed, the next process that makes a workspace removes the folder.
+The copies are in the workspace, a local folder that only this process uses, and that it removes when it ends. If the
+process is killed, the next process that makes a workspace removes it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from yt8m.storage import base, is_remote, join
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import naming_errors
 
-_AT_ONCE = 4
-_LOCK = "in-use"
+_AT_ONCE = 4  # number of files that are fetched in parallel
+_LOCK = "in-use"  # the name of the lock file in a folder
 _guard = threading.Lock()
-# {(process, parent folder): (workspace, its open lock)}. The process is part of the key, because a forked process must
-# not use the workspace of its parent.
+# {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
+# a forked process must not use the workspace of its parent.
 _made: dict[tuple[int, str], tuple[str, int]] = {}
-_held: dict[str, str] = {}  # {prefix within `hold`: prefix of its local files}
+_held: dict[str, str] = {}  # {prefix that `hold` holds: prefix of the local files}
 
 
 def workspace() -> str:
-    """The folder for copies; the first call makes it and removes the workspaces of dead processes."""
+    """The path of the workspace; the first call makes it, and removes the workspaces of dead processes."""
     parent = os.path.join(base.cache_dir(), "work")
     key = (os.getpid(), parent)
     with _guard:
@@ -47,12 +47,12 @@ def workspace() -> str:
 
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
-    """A new folder in the system's temporary folder, only for this user (mode 0700); removed after the block.
+    """Makes a folder with mode 0700 in the system's temporary folder, and removes it after the block.
 
-    First removes the folders with this prefix that killed processes of this user left there.
+    First removes folders with this prefix that killed processes of this user left there.
 
     Raises:
-      RunError: no folder can be made there.
+      RunError: the folder cannot be made.
     """
     parent = tempfile.gettempdir()
     with naming_errors("make a folder in", parent):
@@ -66,12 +66,12 @@ def private_folder(prefix: str) -> Iterator[str]:
 
 
 def folder_for(purpose: str, path: str) -> str:
-    """A folder in the workspace for files that belong to `path`; it may not exist yet."""
+    """The path of a folder in the workspace for files that belong to `path`; it may not exist yet."""
     return os.path.join(workspace(), purpose, hashlib.sha256(path.encode()).hexdigest()[:24])
 
 
 def rescue(files: list[str], name: str) -> str:
-    """Moves files from the workspace into a new folder that stays; returns that folder."""
+    """Moves files from the workspace into a new folder in the cache, which is not removed; returns its path."""
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)
     rescued_folder = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
@@ -81,22 +81,22 @@ def rescue(files: list[str], name: str) -> str:
 
 
 def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
-    """Makes a folder; returns it and an open lock, which other processes see as long as this process lives."""
+    """Makes a folder with a lock file, which is locked while this process lives; returns (folder, descriptor)."""
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.rename(f"{lock}.new", lock)  # renamed only after it is locked, so that no process finds it unlocked
+    os.rename(f"{lock}.new", lock)  # renamed after it is locked, so that no process finds it unlocked
     return folder, descriptor
 
 
 def _sweep(parent: str, prefix: str = "") -> None:
-    """Removes the folders of processes that have died."""
+    """Removes the folders in `parent` whose names begin with `prefix` and whose processes have died."""
     for name in os.listdir(parent):
         folder = os.path.join(parent, name)
         if not name.startswith(prefix):
             continue
-        with contextlib.suppress(OSError):  # another process is still making a folder that has no lock
+        with contextlib.suppress(OSError):  # the folder has no lock yet, because another process is making it
             if os.lstat(folder).st_uid != os.geteuid():
                 continue
             descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR)
@@ -115,7 +115,7 @@ def _remove(key: tuple[int, str]) -> None:
 
 
 def copy_of(prefix: str) -> str:
-    """The local prefix of the files `prefix.*`: `prefix` itself if it is a local path.
+    """The local prefix of the files `prefix.*`: `prefix` itself if it is local, else that of copies in the workspace.
 
     Files in a bucket are fetched again only if they have changed there.
 
@@ -136,9 +136,9 @@ def copy_of(prefix: str) -> str:
 
 @contextlib.contextmanager
 def hold(prefix: str) -> Iterator[None]:
-    """During the block `copy_of(prefix)` stays complete, even if `prefix.*` is deleted.
+    """Keeps the files of `copy_of(prefix)` during the block, even if `prefix.*` is deleted meanwhile.
 
-    Local files get a second name in the workspace; if that is on another file system, they are copied.
+    Local files get hard links in the workspace, or are copied if the workspace is on another file system.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
@@ -148,20 +148,20 @@ def hold(prefix: str) -> Iterator[None]:
     try:
         yield
     finally:
-        here = _held.pop(prefix)
+        local_prefix = _held.pop(prefix)
         if not is_remote(prefix):
-            shutil.rmtree(os.path.dirname(here), ignore_errors=True)
+            shutil.rmtree(os.path.dirname(local_prefix), ignore_errors=True)
 
 
 def is_held(prefix: str) -> bool:
-    """Whether `hold(prefix)` is active."""
+    """Whether the process is in a block of `hold(prefix)`."""
     return prefix in _held
 
 
 def _hard_links(prefix: str) -> str:
     """Makes hard links to the files `prefix.*` of a checkpoint; returns the prefix of the links.
 
-    The index is linked last. It is the first file to be deleted, so if it is still there, no other file was missed.
+    The index is linked last. It is deleted before the other files, so if it still exists, all files were linked.
     """
     folder, name = os.path.split(prefix)
     here = folder_for("held", os.path.abspath(prefix))
@@ -188,7 +188,7 @@ def _link(path: str, new: str) -> None:
 
 
 def folder_copy(folder: str) -> str:
-    """A local folder with everything that lies in `folder`, at any depth; raises like `copy_of`."""
+    """A local folder with all content of `folder`: `folder` itself if it is local. Raises like `copy_of`."""
     if not is_remote(folder):
         return folder
     versions = _versions(folder, "", deep=True)
@@ -198,7 +198,13 @@ def folder_copy(folder: str) -> str:
 
 
 def _newest(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
-    """The folder with a copy of these versions; fetches them and removes an older copy if they are not there."""
+    """The local folder with copies of these versions of files; fetches them if it is missing, and removes older ones.
+
+    Args:
+      copied_path: the prefix or folder in the bucket that is copied.
+      folder: the folder of the files in the bucket.
+      versions: {name in the folder: generation}.
+    """
     here = _place(copied_path, versions)
     if not os.path.isdir(here):
         forget(copied_path)
@@ -207,7 +213,7 @@ def _newest(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
 
 
 def file_copy(path: str) -> str:
-    """The local path of a file: `path` itself if it is local, else its copy, which is fetched once per process.
+    """The local path of a file: `path` itself if it is local, else a copy, which is fetched once per process.
 
     Raises:
       RunError: the file cannot be fetched.
@@ -221,7 +227,7 @@ def file_copy(path: str) -> str:
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Moves the local `files`, which were just uploaded as `prefix.*`, to the place where `copy_of` looks."""
+    """Moves the local `files`, which were just uploaded as `prefix.*`, to the folder from which `copy_of` reads."""
     folder, _, name = prefix.rpartition("/")
     here = _place(prefix, _versions(folder, f"{name}."))
     os.makedirs(here, exist_ok=True)
@@ -230,7 +236,7 @@ def keep(prefix: str, files: Sequence[str]) -> None:
 
 
 def forget(prefix: str) -> None:
-    """Removes the copy of a prefix or folder, if there is one."""
+    """Removes the local copy of a prefix or folder in a bucket, if there is one."""
     if is_remote(prefix):
         shutil.rmtree(folder_for("copies", prefix), ignore_errors=True)
 

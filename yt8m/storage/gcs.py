@@ -1,7 +1,7 @@
-"""Objects in Google Cloud Storage buckets, gs://bucket/name: reading, listing, writing, and locks.
+"""Objects in Google Cloud Storage buckets (gs://bucket/name): reading, listing, writing, and locks.
 
-A lock is an object that its holder creates and renews every `BEAT_SECONDS`. It is free if its holder has not renewed it
-for `LEASE_SECONDS`, or was a process of this machine that no longer runs.
+A lock is an object that its holder creates and renews every `BEAT_SECONDS`. The lock is free if its holder has not
+renewed it for `LEASE_SECONDS`, or was a process of this machine that has ended.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, proces
 from yt8m.storage.gcs_client import WILD, blob_at, client, parse, with_retries
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
-_BEAT = "beat"  # metadata key of a lock: the time at which its holder last renewed it
-_IN_MEMORY = 32 << 20  # a longer object is read through a temporary file
+_BEAT = "beat"  # key in the metadata of a lock object, for the time at which its holder last renewed it
+_IN_MEMORY = 32 << 20  # bytes; a larger object is read through a temporary file
 
-# The locks that this process holds, and those that other processes took from it. Host name and process number cannot
-# replace these sets: a restarted container may have those of its predecessor.
+# The paths of the locks that this process holds, and of those that other processes took from it. Host name and process
+# number cannot replace these sets, because a restarted container may have those of its predecessor.
 _held: set[str] = set()
 _lost: set[str] = set()
 
@@ -78,7 +78,7 @@ class GcsStore:
             gcs_client.upload(path, file, generation)
 
     def discard_unfinished(self, path: str) -> None:
-        """Does nothing, because an object appears only when it is complete."""
+        """Does nothing, because unfinished uploads are not visible."""
 
     discard_orphans = discard_unfinished
 
@@ -131,7 +131,7 @@ class GcsStore:
         below = _below(path)
         if not below:
             raise NotFoundError(f"cannot remove {path}: there is nothing under that name")
-        for blob in reversed(below):  # so a hidden file, which says what the others are, goes after them
+        for blob in reversed(below):  # so that a hidden file, which describes the others, is removed after them
             _remove("remove", f"gs://{blob.bucket.name}/{blob.name}", blob)
 
     def rename(self, source: str, target: str) -> None:
@@ -182,7 +182,7 @@ class GcsStore:
             return False
 
     def refuse_lost_lock(self, folder: str) -> None:
-        for path in list(_lost):  # `_renew` in another thread may add one meanwhile
+        for path in list(_lost):  # a copy, because `_renew` in another thread may add a path meanwhile
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
                     f"{path} was taken over by another process, because this process could not renew it for more than "
@@ -191,7 +191,7 @@ class GcsStore:
 
 
 def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
-    """The generation of each object in `folder` whose name begins with `start`; if `deep`, of all at any depth."""
+    """{name: generation} of the objects in `folder` whose names begin with `start`; if `deep`, of all at any depth."""
     prefix = _folder(folder)
     if deep:
         return {blob.name.removeprefix(prefix): int(blob.generation) for blob in _below(folder)}
@@ -199,19 +199,19 @@ def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
 
 
 def contents(folder: str) -> dict[str, tuple[int, int]]:
-    """The size and crc32c of each object below `folder`, at any depth, as the server knows them."""
+    """{name: (size in bytes, crc32c)} of all objects below `folder`, at any depth, from a listing."""
     prefix = _folder(folder)
     return {blob.name.removeprefix(prefix): (int(blob.size), gcs_client.crc32c_of(blob)) for blob in _below(folder)}
 
 
 def _folder(path: str) -> str:
-    """The prefix of the names of objects in a folder: "" or "a/b/"."""
+    """The prefix of the names of the objects in a folder: "" or "a/b/"."""
     name = parse(path).name.rstrip("/")
     return f"{name}/" if name else ""
 
 
 def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
-    """(name, object) of each entry directly in `folder` whose name begins with `start`; a folder's object is None."""
+    """(name, blob) of each entry directly in `folder` whose name begins with `start`; the blob of a folder is None."""
 
     def listed() -> list[tuple[str, Any]]:
         listing = client().list_blobs(parse(path).bucket, prefix=folder + start, delimiter="/", retry=None)
@@ -223,7 +223,7 @@ def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
 
 
 def _below(path: str, most: int | None = None) -> list[Any]:
-    """All objects under a folder, at any depth, sorted by name."""
+    """The blobs below a folder, at any depth, sorted by name; at most `most`."""
     bucket, prefix = parse(path).bucket, _folder(path)
     blobs = with_retries(
         "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None))
@@ -232,7 +232,7 @@ def _below(path: str, most: int | None = None) -> list[Any]:
 
 
 def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
-    """Names under `folder` that match the remaining components of the pattern."""
+    """Yields the names of entries below `folder` that match the remaining `components` of a pattern."""
     part, deeper = components[0], components[1:]
     for name, blob in _children(path, folder, WILD.split(part)[0]):
         hidden = name.startswith(".") and not part.startswith(".")
@@ -245,7 +245,7 @@ def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
 
 
 def _remove(action: str, path: str, blob: Any) -> None:
-    """Removes one object. A retry accepts that the object is gone: the first request may have removed it."""
+    """Removes one object. In a retry a missing object is no error, because the first request may have removed it."""
     attempts = itertools.count()
 
     def delete() -> None:
@@ -265,7 +265,7 @@ def _move(path: str, source: Any, target: Any) -> None:
 
 
 def _acquire(path: str, content: bytes) -> int:
-    """Creates the lock object with `content` and returns its generation; safe to retry.
+    """Creates the lock object with `content`, and returns its generation; may be retried.
 
     Raises:
       Locked: another process has the lock.
@@ -302,8 +302,8 @@ def _renew(path: str, generation: int, over: threading.Event) -> None:
             _lost.add(path)
             logging.error("this process has lost the lock %s: another process took it over or removed it", path)
             return
-        except Exception as error:  # one missed renewal does no harm: the next one may succeed
-            logging.warning("the lock %s could not be renewed at the moment: %s", path, error)
+        except Exception as error:  # a missed renewal does no harm, because the next one may succeed
+            logging.warning("the lock %s could not be renewed, and is tried again: %s", path, error)
 
 
 def _release(path: str, generation: int) -> None:
@@ -311,7 +311,7 @@ def _release(path: str, generation: int) -> None:
         with contextlib.suppress(NotFoundError):
             with_retries("unlock", path, lambda: _delete_lock(path, generation))
     except (RunError, UsageError) as error:
-        logging.error("%s. It counts as free after %g s.", error, LEASE_SECONDS)
+        logging.error("%s. Others can take the lock after %g s.", error, LEASE_SECONDS)
 
 
 def _delete_lock(path: str, generation: int) -> None:
@@ -321,7 +321,7 @@ def _delete_lock(path: str, generation: int) -> None:
 
 
 def _is_dead(path: str, holder: dict[str, Any], blob: Any) -> bool:
-    """Whether the holder was a process of this machine that no longer runs, or has not renewed its lock in time."""
+    """Whether the holder is a process of this machine that has ended, or has not renewed its lock in time."""
     pid = holder.get("pid")
     if holder.get("host") != socket.gethostname() or not isinstance(pid, int):
         return _silent_for(blob) > LEASE_SECONDS
@@ -329,7 +329,7 @@ def _is_dead(path: str, holder: dict[str, Any], blob: Any) -> bool:
 
 
 def _silent_for(blob: Any) -> float:
-    """Seconds since the holder last renewed its lock, measured with the clocks of both machines."""
+    """Seconds since the holder last renewed its lock; compares the clocks of both machines."""
     renewed = (blob.metadata or {}).get(_BEAT)
     try:
         last = datetime.datetime.fromisoformat(renewed) if renewed else blob.updated

@@ -1,7 +1,7 @@
 """Requests to Google Cloud Storage: credentials, gs:// paths, retries, and error messages.
 
 Downloads and uploads transfer whole objects and check their crc32c. An upload replaces only the generation that its
-caller names, so that two writers never overwrite one another unnoticed.
+caller names, so that two writers cannot overwrite each other's objects unnoticed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from yt8m.storage.local import LocalStore
 WILD = re.compile(r"[*?\[]")
 T = TypeVar("T")
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-_BLOCK = 1 << 20
-_CAUSE = re.compile(r"Caused by \w+\(.*?: (.*?)[\"']?\)+$")
-_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts
+_BLOCK = 1 << 20  # bytes that are read at a time to compute a checksum
+_CAUSE = re.compile(r"Caused by \w+\(.*?: (.*?)[\"']?\)+$")  # in messages of failed connections
+_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")  # at the start of messages: status, method and URL
 
 
 class DamagedTransferError(Exception):
-    """The bytes that arrived are not those that were sent."""
+    """The bytes that arrived differ from those that were sent."""
 
 
 # Transient errors, after which a request is retried.
@@ -52,14 +52,14 @@ _TEMPORARY = (*_BUSY, *_BROKEN_OFF, *_DAMAGED)
 
 
 class Place(NamedTuple):
-    """A bucket and the name of an object in it (empty for the bucket itself)."""
+    """A bucket, and the name of an object in it; the name is empty for the bucket itself."""
 
     bucket: str
     name: str
 
 
 def parse(path: str) -> Place:
-    """Splits gs://bucket/name; raises `UsageError` if it names no bucket."""
+    """Splits gs://bucket/name; raises `UsageError` if `path` does not name one bucket."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not bucket or WILD.search(bucket):
         raise UsageError(f"cannot use {path}: expected gs://bucket/name with a bucket's full name")
@@ -67,15 +67,15 @@ def parse(path: str) -> Place:
 
 
 def client() -> Any:
-    """The client for the server that the environment names at this moment."""
+    """The client of Google Cloud Storage, or of the emulator that STORAGE_EMULATOR_HOST names at this moment."""
     return _client_for(os.environ.get("STORAGE_EMULATOR_HOST"))
 
 
 @functools.lru_cache(maxsize=4)
 def _client_for(emulator: str | None) -> Any:
-    """One client for each server; if there are no credentials, an anonymous client, which can read public buckets."""
+    """The client of a server; without credentials it is anonymous, and can read public buckets."""
     made = _new_client(emulator)
-    # Otherwise the library requests the metadata of each bucket for tracing, which needs an additional permission.
+    # Otherwise the library fetches the metadata of each bucket for tracing, which needs an additional permission.
     made._bucket_metadata_cache = None
     return made
 
@@ -91,18 +91,18 @@ def _new_client(emulator: str | None) -> Any:
 
 
 def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
-    """Returns the result of `call`, which must be safe to repeat; turns its errors into those of this package.
+    """Returns the result of `call`, which must be safe to repeat; turns its errors into errors of this package.
 
-    After transient errors `call` is retried, with growing pauses and for `base.retry_seconds()` at most.
+    After transient errors `call` is retried, with growing pauses, for at most `base.retry_seconds()`.
 
     Raises:
       NotFoundError: there is no such object.
       UsageError: there is no such bucket, or no permission.
-      RunError: the server cannot be reached, or does not answer in the time allowed.
+      RunError: the server cannot be reached, or does not answer in time.
     """
 
     def log(error: Exception) -> None:
-        logging.warning("cannot %s %s at the moment (%s); trying again", action, path, _short(error))
+        logging.warning("cannot %s %s (%s); trying again", action, path, _short(error))
 
     retry = Retry(
         predicate=if_exception_type(*_TEMPORARY),
@@ -117,7 +117,7 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def naming_errors(action: str, path: str) -> Iterator[None]:
-    """Turns errors of the client library into this package's, which name the action and the path."""
+    """Turns errors of the client library into errors of this package, which name the action and the path."""
     try:
         yield
     except api.NotFound as error:
@@ -150,7 +150,7 @@ def _gave_up(action: str, path: str, error: BaseException) -> RunError:
         problem = f"the server is busy or does not work ({_short(error)})"
     return RunError(
         f"cannot {action} {path}: {problem}. It was tried for up to {base.retry_seconds():g} s "
-        f"(--gs_retry_seconds, {base.GIVEN_RETRY}); start again later to go on."
+        f"(--gs_retry_seconds, {base.RETRY_VARIABLE}); start again later."
     )
 
 
@@ -161,7 +161,7 @@ def _short(error: BaseException) -> str:
         said = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
-    elif cause := _CAUSE.search(text):  # of a connection that failed; the library's text begins with its own objects
+    elif cause := _CAUSE.search(text):  # skips the library's description of its own objects
         text = cause[1]
     return (text.splitlines() or [type(error).__name__])[0][:300]
 
@@ -181,7 +181,7 @@ def refuse_missing_bucket(path: str) -> None:
 
 
 def blob_at(path: str) -> Any:
-    """The handle of the object `path`, which may not exist; raises `UsageError` if `path` is a whole bucket."""
+    """The blob (handle) of the object `path`, which may not exist; raises `UsageError` if `path` is a whole bucket."""
     place = parse(path)
     if not place.name:
         raise UsageError(f"cannot use {path} as a file: it names a whole bucket")
@@ -189,7 +189,7 @@ def blob_at(path: str) -> Any:
 
 
 class _ChecksumWriter:
-    """A file that computes the checksum of what is written to it."""
+    """Writes to a file, and computes the checksum of the written bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.sum = file, google_crc32c.Checksum()
@@ -200,20 +200,20 @@ class _ChecksumWriter:
 
 
 def _text(crc32c: google_crc32c.Checksum) -> str:
-    """A checksum as the server writes it."""
+    """A checksum in the server's format: base64."""
     return base64.b64encode(crc32c.digest()).decode()
 
 
 def crc32c_of(blob: Any) -> int:
-    """The checksum of an object whose metadata were listed."""
+    """The checksum of an object as a number, from the metadata of its blob."""
     return int.from_bytes(base64.b64decode(blob.crc32c or ""))
 
 
 def download(path: str, file: IO[bytes]) -> Any:
-    """Fetches an object into `file`, from the file's start; returns the object's handle with its metadata.
+    """Fetches an object into `file`, whose content it replaces; returns the blob with its metadata.
 
     Raises:
-      RunError: there is no such object, or it cannot be fetched in the time allowed.
+      RunError: there is no such object, or it cannot be fetched in time.
     """
     return with_retries("read", path, lambda: _download(path, file))
 
@@ -237,7 +237,7 @@ def _download(path: str, file: IO[bytes]) -> Any:
 
 
 def fetch(path: str, local: str) -> None:
-    """Copies an object to a local file, which appears whole with the object's update time; raises like `download`."""
+    """Copies an object to a local file with the object's update time, whole or not at all; raises like `download`."""
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
         file.flush()
@@ -246,7 +246,7 @@ def fetch(path: str, local: str) -> None:
 
 
 def generation_of(path: str) -> int:
-    """The generation of an object; 0 if there is none.
+    """The generation of an object; 0 if there is no such object.
 
     Raises:
       UsageError: there is no such bucket.
@@ -265,23 +265,23 @@ def generation_of(path: str) -> int:
 
 
 def version_of(path: str) -> tuple[int, int]:
-    """The generation of an object and its size in bytes; raises like `download`."""
+    """(generation, size in bytes) of an object; raises like `download`."""
     blob = blob_at(path)
     with_retries("read", path, lambda: blob.reload(retry=None))
     return int(blob.generation), int(blob.size)
 
 
 def upload(path: str, file: IO[bytes], generation: int) -> int:
-    """Sends a whole file; the object appears at once or not at all. Returns its new generation.
+    """Uploads a file as an object, whole or not at all; returns the generation of the object.
 
     Args:
-      path: the object to write.
-      file: the file to send, which must be seekable.
-      generation: generation of the object to replace; 0 if there is none. The condition makes a retry safe, and
-          protects an object that another writer has sent meanwhile.
+      path: the path of the object.
+      file: the file to upload, which must be seekable.
+      generation: the generation of the object to replace; 0 if there is no object. The upload fails if the object has
+        another generation, so a retry is safe, and an object that another program wrote meanwhile is kept.
 
     Raises:
-      RunError: another program has written the object meanwhile, or the file cannot be sent in the time allowed.
+      RunError: another program has written the object meanwhile, or the file cannot be sent in time.
     """
     total = google_crc32c.Checksum()
     file.seek(0)
@@ -297,7 +297,7 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
             )
         except api.PreconditionFailed as error:
             blob.reload(retry=None)
-            # An earlier attempt may have succeeded although its answer was lost.
+            # An earlier attempt may have succeeded without its answer arriving.
             if (blob.crc32c, blob.size) != (crc32c, size):
                 raise RunError(
                     f"cannot write {path}: another program has written it meanwhile. Make sure that only one "

@@ -1,8 +1,9 @@
 """Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Atomic writing: the content goes into a hidden file beside the file (see `unfinished`), is synced to the disk, and
-is renamed. Folders are replaced in the same way.
-A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases it when its holder
+Atomic writing: the content is written to a hidden file beside the target (see `unfinished`), synced to the disk, and
+renamed. Folders are replaced in the same way.
+
+A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases the lock when the holder
 dies. The holder removes the file before it releases the lock.
 """
 
@@ -29,7 +30,7 @@ from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_h
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_ROOM = _FULL | {errno.EFBIG}
-_locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
+_locked_folders: dict[str, int] = {}  # {path of a lock that this process holds: open descriptor of its folder}
 
 
 @contextlib.contextmanager
@@ -245,19 +246,19 @@ class LocalStore:
             return False
 
     def refuse_lost_lock(self, folder: str) -> None:
-        # A new folder of the same name does not count: it is not the folder that was locked.
+        # A new folder of the same name is not the folder that was locked.
         whole = os.path.abspath(folder)
         for path, descriptor in list(_locked_folders.items()):
             if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
                 raise RunError(
-                    f"the folder {folder} is gone: it was removed or moved while this process worked in it, so "
-                    "nothing more is saved there. Put it back and start again to go on from its newest "
-                    "checkpoint, or name another folder."
+                    f"the folder {folder} is gone: it was removed or moved while this process used it, so nothing more "
+                    "is saved there. Put it back and start again to resume from its newest checkpoint, or name "
+                    "another folder."
                 )
 
 
 def _log_unlisted(error: OSError) -> None:
-    logging.warning("%s is left out, since it cannot be listed: %s", error.filename, error.strerror)
+    logging.warning("%s is left out, because it cannot be listed: %s", error.filename, error.strerror)
 
 
 def _open(path: str, mode: str) -> IO[Any]:
@@ -267,7 +268,7 @@ def _open(path: str, mode: str) -> IO[Any]:
 
 
 def is_special(path: str) -> bool:
-    """Whether `path` is a pipe, terminal or device, which a rename would replace."""
+    """Whether `path` is a pipe, terminal or device; `write_atomic` must not replace it by a file."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path)
     except OSError:
@@ -275,7 +276,7 @@ def is_special(path: str) -> bool:
 
 
 def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
-    """Yields `file` to the caller's block, then writes it to the disk and closes it."""
+    """Yields `file` to the caller's block, then syncs it to the disk and closes it."""
     try:
         yield file
         with naming_errors("write", path):
@@ -292,7 +293,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
 
 
 def _acquire(path: str) -> int:
-    """Locks the file `path` and returns its open descriptor, which holds the kernel's lock.
+    """Locks the file `path`, and returns its open descriptor, which holds the lock.
 
     Raises:
       Locked: another process has the lock.
@@ -303,7 +304,7 @@ def _acquire(path: str) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if next(attempts) == 0:  # `is_locked` in another process locks a left-over lock file for an instant
+            if next(attempts) == 0:  # a call of `is_locked` in another process locks the file for an instant
                 os.close(descriptor)
                 time.sleep(0.05)
                 continue
@@ -315,7 +316,7 @@ def _acquire(path: str) -> int:
             raise
         if _is_still(descriptor, path):
             return descriptor
-        os.close(descriptor)  # the former holder removed the file between `open` and `flock`: try again with a new file
+        os.close(descriptor)  # the former holder removed the file between `open` and `flock`: lock a new file
 
 
 def _is_still(descriptor: int, path: str) -> bool:
@@ -331,16 +332,16 @@ def _new_md5() -> hashlib._Hash:
 
 
 class PartialFile:
-    """A file that grows, over several starts of a program, until it is complete or discarded.
+    """A file that grows over several starts of a program, until it is complete or discarded.
 
     Args:
-      path: the path of the growing file; bytes that an earlier start wrote there stay.
+      path: the path of the growing file; bytes that an earlier start wrote are kept.
 
     Attributes:
-      size: number of bytes written so far.
+      size: number of bytes written so far, by all starts.
 
     Raises:
-      RunError: raised by every method if the file system refuses (full disk, no permission).
+      RunError: by every method, if the file system refuses (full disk, no permission).
     """
 
     def __init__(self, path: str) -> None:
@@ -353,7 +354,7 @@ class PartialFile:
             self.size = os.fstat(self._file.fileno()).st_size
 
     def append(self, data: bytes) -> None:
-        """Adds all of `data`."""
+        """Appends `data`."""
         unwritten = memoryview(data)
         with naming_errors("write", self.path):
             while unwritten:
@@ -373,7 +374,7 @@ class PartialFile:
             self._digest, self.size = _new_md5(), 0
 
     def complete(self, target: str) -> None:
-        """Renames the file to `target`, which it replaces; the rename survives a power cut."""
+        """Renames the file to `target`, which is replaced; the rename survives a power cut."""
         with naming_errors("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
@@ -396,9 +397,9 @@ def free_bytes(folder: str) -> int:
       UsageError: `folder` is a file, or lies below one.
       RunError: the file system does not report its free space.
     """
-    place = _nearest(folder)
-    with naming_errors("determine the free space of", place):
-        return shutil.disk_usage(place).free
+    existing = _nearest(folder)
+    with naming_errors("determine the free space of", existing):
+        return shutil.disk_usage(existing).free
 
 
 def is_writable(folder: str) -> bool:
@@ -412,19 +413,19 @@ def _nearest(folder: str) -> str:
     while not os.path.exists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
-        raise UsageError(f"{folder} cannot be a folder: {place} is a file. Name another.")
+        raise UsageError(f"{folder} cannot be a folder, because {place} is a file. Name another folder.")
     return place
 
 
 # A file system that cannot sync a file that is open for reading (some network file systems) raises one of these.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # never waits for the writer of a pipe
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not wait for the writer of a pipe
 
 
 def sync_tree(path: str) -> None:
-    """Writes a file, or a folder with everything in it, to the disk; not its name in the folder above.
+    """Syncs a file, or a folder with all its content, to the disk; not its name in the folder above.
 
-    TensorFlow writes files without syncing them. A file can be synced later, and by another process than wrote it.
+    TensorFlow does not sync the files that it writes. Any process can sync a file later.
 
     Raises:
       OSError: there is no such file, or the disk has failed.
@@ -438,7 +439,7 @@ def sync_tree(path: str) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Writes the names in a folder to the disk, so that a rename in it survives a power cut."""
+    """Syncs the names in a folder to the disk, so that a rename in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
         os.fsync(descriptor)
@@ -446,7 +447,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folders(path: str) -> None:
-    """Makes a folder, and folders above it, unless they exist; the names of new ones survive a power cut."""
+    """Makes a folder and missing folders above it; the names of new folders survive a power cut."""
     above, place = [], os.path.abspath(path)
     while not os.path.isdir(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)

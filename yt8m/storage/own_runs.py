@@ -1,10 +1,10 @@
-"""Remembers the runs that this user trained on this machine, and the exports of these runs, outside of their folders.
+"""Records which runs, graphs and exports this user made on this machine, in a folder outside of the runs.
 
-A run is known by a hash of its config; the graph in which its training goes on, or which was exported, by a hash of it.
+A run is identified by a hash of its config.json, a saved or exported graph by a hash of its bytes.
 
-A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
-one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
-else may write to them.
+A record is an empty file with the hash as its name, in `yt8m/own-runs` under XDG_STATE_HOME (by default
+~/.local/state). Making it is atomic, so that processes need no lock. A record is valid only if it and its folder belong
+to this user and nobody else may write to them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import stat
 from yt8m.errors import RunError
 from yt8m.storage.local import naming_errors
 
-MOST = 10_000  # number of notes that are kept; older ones are removed
+MOST = 10_000  # number of newest records that are kept
 
 
 def note(content: str | bytes) -> None:
-    """Writes the note for the run whose config.json has this text, or for the export whose graph has these bytes.
+    """Records the run with this text of config.json, or the graph with these bytes.
 
     Raises:
-      RunError: the note cannot be written: there is no home folder, no permission or no space.
+      RunError: the record cannot be written: there is no home folder, no permission or no space.
     """
     folder = _folder()
     with naming_errors("write to", folder):
@@ -40,7 +40,7 @@ def note(content: str | bytes) -> None:
 
 
 def is_noted(content: str | bytes) -> bool:
-    """Whether there is a note for a run whose config.json, or an export whose graph, has exactly this content."""
+    """Whether there is a valid record of a config.json or a graph with exactly this content."""
     try:
         folder = _folder()
         return _is_private(folder) and _is_private(os.path.join(folder, _hash(content)))
@@ -49,10 +49,10 @@ def is_noted(content: str | bytes) -> bool:
 
 
 def _folder() -> str:
-    """The folder of the notes. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
+    """The folder of the records. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
     state_home = os.environ.get("XDG_STATE_HOME", "")
     base = state_home if os.path.isabs(state_home) else os.path.join(os.path.expanduser("~"), ".local", "state")
-    # A relative path would lie in the current folder, which may have been downloaded together with the run.
+    # A relative path would be in the current folder, which may have been downloaded together with the run.
     if not os.path.isabs(base):
         raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
     return os.path.join(base, "yt8m", "own-runs")
@@ -70,7 +70,7 @@ def _is_private(path: str) -> bool:
 
 
 def _drop_oldest(folder: str, newest_note: str) -> None:
-    """Removes all notes except the newest `MOST`, and never `newest_note`. Other processes may remove some too."""
+    """Removes all records except the newest `MOST` and `newest_note`. Other processes may remove records meanwhile."""
     notes: list[tuple[float, str]] = []
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Uploads local files to a bucket: files that grow, folders, checkpoints."""
+"""Uploads local files and folders to a bucket, and files that still grow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from yt8m.storage import base
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
 
-# A reader looks for these first, so they are uploaded last: then the other files are already there.
+# Names of files that mark a complete folder. They are uploaded last, so that readers find the other files.
 _LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
 _BLOCK = 1 << 20
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:
-    """Uploads a file as the object `path`, which may replace an existing one; returns the new generation.
+    """Uploads a file as the object `path`, which may exist already; returns the generation of the new object.
 
     Args:
       local: the path of the local file.
       path: the object, gs://bucket/name.
-      generation: generation of the object to replace; None to look it up.
+      generation: generation of the object to replace; None to request it from the server.
 
     Raises:
       RunError: the file cannot be uploaded, or another program has written the object meanwhile.
@@ -45,17 +45,17 @@ def local_folder_for(folder: str) -> str:
     """The local folder in which files for `folder` are made: `folder` itself if it is local."""
     if not storage.is_remote(folder):
         return folder
-    place = folder_for("made", folder)
-    storage.makedirs(place)
-    return place
+    local_folder = folder_for("made", folder)
+    storage.makedirs(local_folder)
+    return local_folder
 
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """Yields the path of a new local folder; after success its files replace those of the remote `folder`.
+    """Yields the path of a new local folder; if the block succeeds, its files replace those of the remote `folder`.
 
-    A bucket cannot rename a folder. So a reader sees the old files, then a folder without the file that marks a model
-    (`saved_model.pb`), then all new files.
+    A bucket cannot rename a folder. So a reader sees first the old files, then a folder without the file that marks a
+    complete model (`saved_model.pb`), then all new files.
     """
     with tempfile.TemporaryDirectory(dir=workspace()) as beside:
         part = os.path.join(beside, os.path.basename(folder.rstrip("/")))
@@ -66,13 +66,13 @@ def replaced_folder(folder: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def staged_folder(folder: str) -> Iterator[str]:
-    """Yields the local folder in which what is sent to `folder` is made; `folder` itself if it is local.
+    """Yields the local folder in which files for `folder` are made: `folder` itself if local, else one in the cache.
 
-    The folder lies in the cache. It stays if the block raises or the process is killed, so that a later start goes on
-    with what is in it, and is removed after the block.
+    The folder in the cache is removed if the block succeeds. If the block raises or the process is killed, the folder
+    stays, so that a later start can continue with its files.
 
     Raises:
-      Locked: another process of this machine uses it.
+      Locked: another process of this machine uses the folder in the cache.
     """
     if not storage.is_remote(folder):
         yield folder
@@ -85,9 +85,9 @@ def staged_folder(folder: str) -> Iterator[str]:
 
 
 def send_changed(local: str, folder: str) -> None:
-    """Sends the files of a local folder that the remote `folder` lacks or has otherwise, and removes all others there.
+    """Makes the remote `folder` equal to a local one: uploads new and changed files, and removes all others.
 
-    So after an interruption it sends only what is missing. Raises like `send`.
+    After an interruption, only the missing files are uploaded. Raises like `send`.
     """
     sent, names = contents(folder), sorted(_names_below(local))
     for name in sorted(sent.keys() - set(names)):
@@ -98,7 +98,7 @@ def send_changed(local: str, folder: str) -> None:
 
 
 def contents(folder: str) -> dict[str, tuple[int, int]]:
-    """The size and crc32c of each file below the remote `folder`, which are listed without reading the files."""
+    """{name: (size in bytes, crc32c)} of the files below the remote `folder`, from a listing."""
     from yt8m.storage import gcs
 
     return gcs.contents(folder)
@@ -141,15 +141,15 @@ def _names_below(folder: str) -> Iterator[str]:
 
 
 class GrowingFile:
-    """A file that grows on this machine and is uploaded as a whole from time to time.
+    """A file that grows on this machine and, if its path is in a bucket, is uploaded as a whole from time to time.
 
     Attributes:
-      path: where it is sent.
-      local: where it grows; `path` itself if that is local.
+      path: the path of the file, local or gs://.
+      local: the path of the growing local file; `path` itself if that is local.
 
     Args:
-      path: where it is sent.
-      go_on: whether to keep the present content of the file.
+      path: the path of the file.
+      go_on: whether to keep the present content of a file in a bucket.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
@@ -170,7 +170,7 @@ class GrowingFile:
             gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
-        """Uploads the file if it has grown.
+        """Uploads the file if it is in a bucket and has grown.
 
         Raises:
           RunError: the file cannot be uploaded.
@@ -195,15 +195,15 @@ _growing: list[GrowingFile] = []
 
 
 def send_growing() -> None:
-    """Uploads all growing files of this process. A failure is logged; the next call tries that file again."""
+    """Uploads all growing files of this process. A failure is logged; the next call tries again."""
     for file in list(_growing):
         try:
             file.send()
         except (RunError, UsageError, OSError) as error:
-            logging.error("%s is not up to date: %s", file.path, error)
+            logging.error("%s is not up to date in the bucket: %s", file.path, error)
 
 
 def send_files(files: Sequence[str], folder: str) -> None:
-    """Uploads local files into a folder, one after another; raises like `send`."""
+    """Uploads local files into the remote `folder`, one after another; raises like `send`."""
     for path in files:
         send(path, storage.join(folder, os.path.basename(path)))

@@ -1,7 +1,7 @@
-"""Copies of remote shards in a local cache of bounded size, fetched ahead of reading.
+"""A local cache of limited size for shards in buckets, which are fetched before they are read.
 
-All processes of a user share the cache. A file that a process reads has a second name (a hard link) in the workspace of
-that process, so that another process may evict the file from the cache without harm.
+All processes of a user share the cache. A process makes a hard link in its workspace to each file that it reads, so
+that other processes may remove the file from the cache.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from yt8m.errors import RunError, UsageError
 from yt8m.storage import base, is_remote, makedirs
 from yt8m.storage.copies import workspace
 
-_AT_ONCE = 4
-_ORPHANED_SECONDS = 24 * 3600.0  # an older unfinished file was left by a killed process
+_AT_ONCE = 4  # number of shards that are fetched in parallel
+_ORPHANED_SECONDS = 24 * 3600.0  # the age after which an unfinished file counts as left by a killed process
 
 
 class _Shard(NamedTuple):
-    """A completely fetched file in the cache."""
+    """A completely fetched file in the cache, with its size in bytes."""
 
     path: str
     size: int
 
 
 class _NoRoomYet(Exception):  # noqa: N818 - nothing went wrong
-    """The cache is full of shards that will be read before this one."""
+    """The cache has no room for an announced shard, because it is full of shards that will be read earlier."""
 
 
 class Stage:
-    """The interface of one process to the cache; any thread may call it.
+    """Gives one process access to the cache; any thread may call the methods.
 
     Args:
-      in_use: number of files that are read at the same time. Twice as many are kept if there is space.
+      in_use: number of files that are read at the same time. Twice this number are kept if there is space.
 
     Attributes:
-      failure: the error that `take` raised last; None if it raised none.
+      failure: the last error that `take` raised; None if it raised none.
     """
 
     def __init__(self, in_use: int) -> None:
@@ -50,11 +50,11 @@ class Stage:
         self._turns = threading.Semaphore(_AT_ONCE)
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
-        self._demanded: list[str] = []
-        # {shard: its file in the cache}, for shards that are announced but not yet taken
+        self._demanded: list[str] = []  # shards for which a call of `take` waits
+        # {shard: its file in the cache} of the shards that are announced but not yet taken
         self._targets: dict[str, str] = {}
-        self._reserved: dict[str, int] = {}  # bytes of shards that are being fetched
-        self._reading: dict[str, _Shard] = {}  # {path: shard}, in the order in which they were taken
+        self._reserved: dict[str, int] = {}  # {shard that is being fetched: its size in bytes}
+        self._reading: dict[str, _Shard] = {}  # {path: shard} of the taken shards, in the order of `take`
 
     def announce(self, path: str) -> None:
         """Begins to fetch `path`, which will be taken soon."""
@@ -63,7 +63,9 @@ class Stage:
                 self._begin(path)
 
     def take(self, path: str) -> str:
-        """Waits until `path` is fetched; returns its copy, which must be opened at once. A local path is its own copy.
+        """Waits until `path` is fetched; returns the path of the copy, which must be opened at once.
+
+        A local `path` is returned as it is.
 
         Raises:
           RunError: the file cannot be fetched, or there is no space for it.
@@ -77,14 +79,14 @@ class Stage:
                     self._demanded.append(path)
                     self._changed.notify_all()
                 try:
-                    # Another process evicted the file just now, or its fetch was given up while it was only announced.
+                    # Tries again if another process removed the file, or if there was no room when it was announced.
                     with contextlib.suppress(FileNotFoundError, _NoRoomYet):
                         return self._hold(path, coming.result())
                 finally:
                     with self._changed:
                         self._demanded.remove(path)
                         self._forget(path)
-        except UsageError as error:  # no permission; converted to a RunError, because training is running
+        except UsageError as error:  # no permission; recorded as a RunError, because training has begun
             self.failure = RunError(str(error))
             raise
         except RunError as error:
@@ -92,7 +94,7 @@ class Stage:
             raise
 
     def again(self, path: str) -> str:
-        """Like `take`, for a file that was taken before; it asks the bucket only if the file is no longer held."""
+        """Like `take`, for a file that was taken before; fetches it again only if its link was removed."""
         with self._changed:
             if path in self._reading:
                 return self._own_name(path)
@@ -104,9 +106,9 @@ class Stage:
     def _begin(self, path: str) -> Future[_Shard]:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
-            # This is not a thread of a pool: a pool would delay the end of the process until everything is fetched.
+            # No thread of a pool, because a pool would delay the end of the process until all files are fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
-            self._coming[path] = coming  # only now: if no thread can be started, nobody must wait for this one
+            self._coming[path] = coming  # set after `start`, so that nobody waits for a thread that could not start
         return self._coming[path]
 
     def _run(self, path: str, coming: Future[_Shard]) -> None:
@@ -116,7 +118,7 @@ class Stage:
             coming.set_exception(error)
 
     def _hold(self, path: str, shard: _Shard) -> str:
-        """Gives the file a second name of this process, and releases the file that was taken longest ago."""
+        """Makes a link to the file in the workspace and returns its path; removes the oldest links if too many."""
         second_name = self._own_name(path)
         with self._changed:
             makedirs(os.path.dirname(second_name))
@@ -131,7 +133,7 @@ class Stage:
         return second_name
 
     def _let_go(self) -> None:
-        """Removes the second name of the file that was taken longest ago."""
+        """Removes the link to the file that was taken longest ago."""
         oldest = next(iter(self._reading))
         del self._reading[oldest]
         with contextlib.suppress(FileNotFoundError):
@@ -148,11 +150,9 @@ class Stage:
         if not os.path.exists(target):
             self._reserve(path, size)
             try:
-                with (
-                    self._turns
-                    # This is acquired after the space is reserved: a shard that is needed now must not wait for others
-                    # that wait for space.
-                ):
+                # Acquired after the space is reserved, so that a shard that is needed now does not wait for shards that
+                # wait for space.
+                with self._turns:
                     gcs_client.fetch(path, target)
             finally:
                 with self._changed:
@@ -163,10 +163,10 @@ class Stage:
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:
-        """Makes space for `size` bytes; if a call of `take` waits for the file, waits until there is space.
+        """Reserves `size` bytes; if a call of `take` waits for the file, waits until there is space.
 
         Raises:
-          _NoRoomYet: the file is only announced; it is fetched when it is taken.
+          _NoRoomYet: there is no space, and the file is only announced; `take` fetches it later.
           RunError: the cache is too small.
         """
         with self._changed:
@@ -190,7 +190,7 @@ class Stage:
         return sum(shard.size for shard in self._reading.values())
 
     def _cached(self) -> Iterator[tuple[str, int, float]]:
-        """(path, bytes, time of last use) of each file in the cache that is not being fetched."""
+        """Yields (path, bytes, time of last use in seconds since 1970) of the files in the cache that are complete."""
         fetched = {self._targets.get(path) for path in self._reserved}
         for here, _, names in os.walk(self._folder):
             for name in names:
@@ -202,11 +202,11 @@ class Stage:
                         yield path, status.st_size, status.st_atime
 
     def _evict(self, most: int, ahead_too: bool) -> None:
-        """Removes files, the longest unused first, until `most` bytes are left.
+        """Removes files, those unused for the longest time first, until `most` bytes are left.
 
         Args:
           most: number of bytes that may stay.
-          ahead_too: whether announced files may be removed too, the last announced first; `take` fetches them again.
+          ahead_too: whether to remove announced files too, the last announced first; `take` fetches them again.
         """
         protected = {shard.path for shard in self._reading.values()}
         protected |= {self._targets[path] for path in self._demanded if path in self._targets}
@@ -231,7 +231,7 @@ class Stage:
     def _too_small(self, path: str, size: int) -> RunError:
         bytes_in_use = self._held()
         return RunError(
-            f"--stage_cache_bytes={self._most} has no room for {path}: that file has {size} bytes, and the "
-            f"{len(self._reading)} shards that are being read have {bytes_in_use}. Give at least "
+            f"--stage_cache_bytes={self._most} has no room for {path}: this file has {size} bytes, and the "
+            f"{len(self._reading)} shards that are being read have {bytes_in_use} bytes. Give at least "
             f"{bytes_in_use + size}, or read fewer files in parallel (--num_readers)."
         )

@@ -1,7 +1,7 @@
-"""Hidden files and folders that are filled before they get their names, and the removal of those of dead processes.
+"""Hidden files and folders that are not yet complete, and the removal of those that killed processes left.
 
-What becomes `NAME` is `.NAME.PID.HOST.tmp` until it is complete. Its maker holds a lock on it (`flock`), which the
-kernel releases when the maker dies.
+A file that becomes `NAME` is named `.NAME.PID.HOST.tmp` until it is complete. The process that writes it holds a lock
+on it (`flock`), which the kernel releases when the process dies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from yt8m.storage.base import process_lives
 
-# Identifies this machine in the names, because other machines may write into a shared folder.
+# Identifies this machine in the names, because several machines may write into a shared folder.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _swept: set[str] = set()  # the folders that this process has swept
 
@@ -27,9 +27,9 @@ class Unfinished(NamedTuple):
     """A file or folder that is not complete.
 
     Attributes:
-      path: where it lies.
-      pid: the process that makes it.
-      host: the machine of that process, as in `_HOST`; None if it is not known.
+      path: its hidden path.
+      pid: the number of the process that writes it.
+      host: the machine of that process, in the form of `_HOST`; None if the name does not have it.
     """
 
     path: str
@@ -37,24 +37,24 @@ class Unfinished(NamedTuple):
     host: str | None
 
     def is_orphan(self) -> bool:
-        """Whether its maker was a process of this machine that is dead."""
+        """Whether a process of this machine wrote it and has died."""
         return self.host == _HOST and not process_lives(self.pid) and is_unlocked(self.path)
 
 
 def temporary_path(path: str) -> str:
-    """A new hidden path beside `path`, in the form of this module."""
+    """A new hidden path, beside `path`, for an unfinished file that becomes `path`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
 
 
 def lock_until_closed(descriptor: int) -> None:
-    """Shows other processes that this file or folder is still being filled."""
+    """Locks an unfinished file or folder, as a sign for other processes that it is still being written."""
     with contextlib.suppress(OSError):  # some network file systems have no locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def unfinished_in(folder: str, name: str | None = None) -> list[Unfinished]:
-    """The unfinished files and folders in `folder`; with `name`, only those that are to get this name."""
+    """The unfinished files and folders in `folder`; with `name`, only those that become `name`."""
     start = re.escape(_hidden(name)) if name is not None else r"\..+"
     form = re.compile(rf"{start}\.(\d+)\.([0-9a-f]{{8}})?[0-9a-f]{{8}}\.tmp", re.DOTALL)
     try:
@@ -65,22 +65,22 @@ def unfinished_in(folder: str, name: str | None = None) -> list[Unfinished]:
 
 
 def discard_orphans(folder: str, name: str | None = None) -> None:
-    """Removes the unfinished files and folders that killed processes of this machine left in `folder`.
+    """Removes unfinished files and folders in `folder` whose processes on this machine have died.
 
-    With `name`, removes only those that were to get this name.
+    With `name`, removes only those that would have become `name`.
     """
     for orphan in unfinished_in(folder, name):
-        # It stays if another user owns it, or if the file system has no locks.
+        # An orphan of another user stays; so do all orphans if the file system has no locks.
         with contextlib.suppress(OSError):
             if orphan.is_orphan():
                 discard(orphan.path)
 
 
 def sweep_once(folder: str) -> None:
-    """Removes the orphans of a folder, the first time that this process makes something in it."""
+    """Calls `discard_orphans` for a folder, the first time that this process writes into the folder."""
     if folder not in _swept:
         _swept.add(folder)
-        with contextlib.suppress(OSError):  # a folder that may not be listed can still be written to
+        with contextlib.suppress(OSError):  # the folder may be writable although it cannot be listed
             discard_orphans(folder)
 
 
@@ -93,7 +93,7 @@ def discard(path: str) -> None:
 
 
 def is_unlocked(path: str) -> bool:
-    """Whether no process has locked the file. Unlike a process number, a lock is visible from other containers."""
+    """Whether no process has locked the file. A lock, unlike a process number, is visible from other containers."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -105,5 +105,5 @@ def is_unlocked(path: str) -> bool:
 
 
 def _hidden(name: str) -> str:
-    """The prefix of the names of what becomes `name`. It begins with a dot, so patterns do not match them."""
+    """The start of the names of unfinished files that become `name`; the dot hides them from patterns."""
     return f".{name[:100]}"
