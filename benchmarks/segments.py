@@ -18,7 +18,7 @@ from yt8m.eval_util.segment_ranking import SegmentRanking, write_lists
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
 from yt8m.reports.file_scores import evaluate
-from yt8m.scoring import segment_inference
+from yt8m.scoring.inference import new_segment_ranking, segment_consumer
 from yt8m.video import workload
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch
@@ -48,9 +48,9 @@ def inference(repeats: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         runs.train_one_step(runs.frame_data(16), "FrameLevelLogisticModel", folder)
         modeler = workload.create_modeler(config, ModelConfig("FrameLevelLogisticModel"), "infer")
-        ranking = segment_inference.ranking_for(InferenceConfig(segment_labels=True), modeler.num_classes)
+        ranking = new_segment_ranking(InferenceConfig(segment_labels=True), modeler.num_classes)
         modeler.listed_classes = tuple(ranking.classes)
-        writer = {"consumer": segment_inference.consumer_for(ranking, None)}
+        writer = {"consumer": segment_consumer(ranking, None)}
         videos, job = workload.Workload(reader, queue, modeler), runner.RunnerConfig("infer", folder)
         return runs.run(job, videos, repeats, {}, runs.EVAL_BLOCK, infer_writer=writer)
 

@@ -166,7 +166,7 @@ def test_a_config_cannot_change():
     [
         (1, 0, ["CPU:0"], "no GPU found: running 1 tower on the CPU"),
         (2, 0, ["CPU:0", "CPU:1"], "no GPU found: running 2 towers on 2 CPU devices"),
-        (3, 1, ["CPU:0", "CPU:1", "CPU:2"], "1 GPU found, 3 asked for: running 3 towers on 3 CPU devices"),
+        (3, 1, ["CPU:0", "CPU:1", "CPU:2"], "1 GPU found for 3 towers: running 3 towers on 3 CPU devices"),
         (1, 2, ["GPU:0"], None),
         (2, 2, ["GPU:0", "GPU:1"], None),
     ],

@@ -15,7 +15,7 @@ from yt8m.config.programs import InferenceConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import segment_ranking
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans
-from yt8m.scoring import segment_inference
+from yt8m.scoring.inference import new_segment_ranking
 
 
 def names_of(lengths: list[int]) -> list[bytes]:
@@ -90,7 +90,7 @@ def test_a_video_that_comes_twice_is_listed_once() -> None:
 
 
 def test_segments_of_another_length_keep_their_starts() -> None:
-    ranking = segment_inference.ranking_for(InferenceConfig(), 3, segment_size=10)
+    ranking = new_segment_ranking(InferenceConfig(), 3, segment_size=10)
     segments = [b"v:0", b"v:10", b"w:0", b"w:10", b"w:20"]
     ranking.add(segments, np.array([[score] * len(ranking.classes) for score in (5, 4, 3, 2, 1)], np.float32))
     assert [names for _, names in ranking.lines()] == [segments] * len(ranking.classes)

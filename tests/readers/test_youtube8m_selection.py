@@ -192,8 +192,8 @@ def test_it_needs_data_of_its_own_layout(folder: pathlib.Path, capfd: pytest.Cap
 
 
 def test_segments_are_cut_from_youtube_8m_records_only(folder: pathlib.Path) -> None:
-    from yt8m.scoring import segment_inference
+    from yt8m.scoring.inference import segment_reader
 
     data = own("LabelInId", frame_features=True, data_pattern="own.tfrecord")
     with pytest.raises(UsageError, match="the run's reader is layout:LabelInId"):
-        segment_inference.reader_for(data, 0, ())
+        segment_reader(data, 0, ())

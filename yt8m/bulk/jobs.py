@@ -125,7 +125,7 @@ def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
         return
     # Hidden files are the lock, and leftovers of a job that died at its start.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
-        hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
+        hint = "add --resume to continue an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
     storage.write(note, json.dumps(description, indent=2))
 
@@ -188,7 +188,7 @@ def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequenc
         if expected is not None and expected.records != outcome.records:
             raise RunError(
                 f"{paths[outcome.number]} holds {outcome.records} records, but {config.manifest} says "
-                f"{expected.records}. Fetch the shard again, or write the manifest anew (yt8m verify --update)."
+                f"{expected.records}. Fetch the shard again, or update the manifest (yt8m verify --update)."
             )
 
 

@@ -35,8 +35,9 @@ from yt8m.records.cached_records import CachedRecords
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
-from yt8m.scoring import EvaluationSettings, segment_inference
+from yt8m.scoring import EvaluationSettings
 from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
+from yt8m.scoring.inference import new_segment_ranking, segment_reader
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
 from yt8m.scoring.scorer import write_predictions
 
@@ -119,7 +120,7 @@ class _Loaded:
         """The records of all shards of the job, in the cache."""
         config, files = self.config, manifest.shards_at(self.config.data)
         if isinstance(config, RankBulk):
-            reader = segment_inference.reader_for(self._segment_data, config.segment_context, config.segment_shifts)
+            reader = segment_reader(self._segment_data, config.segment_context, config.segment_shifts)
             return open_cache(config.cache, reader, files, skips_bad=config.max_bad_records > 0)
         settings = evaluation_settings(config) if isinstance(config, EvalBulk) else None
         return self.run("--cache").cached_records(files, settings)
@@ -143,7 +144,7 @@ class _Loaded:
                 "yt8m bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the "
                 "video too; use `yt8m inference --segment_labels`."
             )
-        reader = segment_inference.reader_for(data, self.config.segment_context, self.config.segment_shifts)
+        reader = segment_reader(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))
 
@@ -219,7 +220,7 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     model, run = loaded.segments, loaded.run("rank")
     settings, seconds = config.inference_config(), run.data.segment_size
-    ranking = segment_inference.ranking_for(settings, run.num_classes, run.names, seconds)
+    ranking = new_segment_ranking(settings, run.num_classes, run.names, seconds)
     candidates = loaded.candidates(ranking.classes)
     means = WindowMeans(len(config.segment_shifts))
     for videos in loaded.batches(shard.path, bad):

@@ -167,7 +167,7 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     """(the deployment on one machine, a line for the log if towers run on the CPU for lack of GPUs, else None).
 
     Args:
-      num_towers: number of towers asked for.
+      num_towers: number of towers.
       gpus: number of GPUs that TensorFlow sees.
 
     Raises:
@@ -177,7 +177,7 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     _check_count("gpus", gpus, 0)
     if gpus >= num_towers:
         return DeploymentConfig(num_towers, variables_on_clone=num_towers == 1), None
-    gpus_text = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found, {num_towers} asked for"
+    gpus_text = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found for {num_towers} towers"
     where = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
     config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)
     return config, f"{gpus_text}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
@@ -263,7 +263,7 @@ def create_clones(
     as their caching device. May be called several times in one graph.
 
     Raises:
-      ValueError: a later clone asks for a variable that the first did not make.
+      ValueError: a later clone uses a variable that the first did not make.
     """
     _permit_missing_gpus(config)
     with _variables_on(config.variables_device()):

@@ -21,7 +21,7 @@ import numpy as np
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.resampling import wilson_interval
 
-FEWEST = 10  # with so many labelled videos that have the class, and that lack it, the estimate is nearly normal
+FEWEST = 10  # number of labelled videos with the class, and of those without, from which the estimate is nearly normal
 
 
 class Scores:

@@ -47,7 +47,7 @@ def export(config: EnsembleConfig) -> None:
       RunError: a run has no checkpoint.
     """
     runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
-    _check_alike(runs)
+    _refuse_different(runs)
     names = _joint_names(runs)
 
     def choose() -> list[TrainedModel]:
@@ -89,7 +89,7 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
 
 
-def _check_alike(runs: Sequence[OpenedRun]) -> None:
+def _refuse_different(runs: Sequence[OpenedRun]) -> None:
     first = runs[0]
     for run in runs:
         for name in _SHARED:

@@ -121,9 +121,9 @@ def check_optimizer(name: str, weight_decay: float | None = None) -> None:
 class Synchrony:
     """Combines the steps of all replicas into common steps on the mean gradient of all examples.
 
-    Every replica weights its gradient by its number of examples. A replica that has read all its data goes on with
-    weight 0, because otherwise the others would wait for it forever. A step without any example changes nothing; it
-    tells every replica that all replicas have read their data.
+    Every replica weights its gradient by its number of examples. A replica that has read all its data continues with
+    weight 0, because otherwise the others would wait for it forever. A step without any example changes nothing, and
+    shows every replica that all replicas have read their data.
 
     Args:
       replicas: number of replicas that take a step together.

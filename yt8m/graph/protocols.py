@@ -33,9 +33,9 @@ class Inputter(abc.ABC):
         training counts the records read from each shard and compares every epoch with `expected_records`.
       expected_records: {path of a file: number of records that it should have}.
       shard_order: the settings besides the files that decide the order of shards (a seed), as JSON values.
-        If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run skips
-        the shards that were already begun. None: shards have no numbers, and a resumed run without `exact_resume`
-        reads all files again from the start.
+        If it is given, the engine calls `numbered_dataset` in place of `dataset`, and a resumed run skips the shards
+        that were already begun. None: shards have no numbers, and a resumed run without `exact_resume` reads all files
+        again from the start.
       example_order: the other settings that decide which examples come in which order, as JSON values. With
         `exact_resume`, a saved position is not used if they have changed.
       calls_python: whether the dataset calls Python functions. A meta-graph cannot hold these, so a resumed run builds
@@ -169,8 +169,8 @@ def check_workload(inputter: Inputter, modeler: Modeler) -> None:
     for member, base in ((inputter, Inputter), (modeler, Modeler)):
         if not isinstance(member, base):
             raise UsageError(
-                f"{type(member).__name__} is not derived from yt8m.graph.{base.__name__}, which has a default for "
-                f"each member that the engine asks for; write class {type(member).__name__}({base.__name__})."
+                f"{type(member).__name__} is not derived from yt8m.graph.{base.__name__}, which has defaults for the "
+                f"members that the engine uses; write class {type(member).__name__}({base.__name__})."
             )
 
 

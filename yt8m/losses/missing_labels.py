@@ -59,7 +59,7 @@ class HillLoss(ClassLoss):
 class SPLCLoss(ClassLoss):
     """-(1 - P)^g log P for a label; otherwise -p^g log(1 - p), or -(1 - p)^g log p if p exceeds the threshold t.
 
-    So a class without a label whose prediction exceeds t is taken for a missing label: the paper's self-paced loss
+    So a class without a label whose prediction exceeds t is treated as a missing label: the paper's self-paced loss
     correction, with its focal margin loss. `splc_start_step` delays this until the predictions can be trusted; the
     paper starts after the first epoch. Outside of training steps, that is in evaluation, the step counts as 0.
     """

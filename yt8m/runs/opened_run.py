@@ -222,7 +222,7 @@ def _classes_in_meta_graph(train_dir: str) -> int | None:
             continue
         logging.info("the class count, %d, comes from %s", count, meta)
         return count
-    # If training is still running, it may have deleted all of these since they were listed: look again.
+    # A running training may have deleted all of these since they were listed. Then list the checkpoints again.
     is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
     return _classes_in_meta_graph(train_dir) if is_old else None
 

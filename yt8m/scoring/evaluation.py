@@ -1,6 +1,6 @@
 """Evaluates a run's newest checkpoint once, or each new checkpoint as it appears, and writes the results.
 
-The metrics go to a log line, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
+The metrics are written to the log, a table, eval/report.json, TensorBoard and, with --report, an HTML report.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
 
     Args:
       config: the config of the evaluation.
-      checkpoints: the checkpoints to evaluate; by default those that `config` asks for.
+      checkpoints: the paths of the checkpoints to evaluate; by default those that `config` selects.
 
     Raises:
       UsageError: there is no such run, or no data.

@@ -1,13 +1,14 @@
-"""The program `inference`: predicts with a run's newest checkpoint, or with a packed model that needs no code."""
+"""The program `inference`: predicts for videos, or ranks their segments, with a run, an export or a packed model."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from absl import logging
 
 from yt8m import readers, runner, scoring, storage, terminal
@@ -17,14 +18,13 @@ from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, write_lists
+from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans, write_lists
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.records.prediction_files import PredictionWriter
-from yt8m.records.vocabulary import Vocabulary
+from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 from yt8m.runs import archive, trained_model
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring import segment_inference
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.scorer import write_predictions
 from yt8m.storage import copies
@@ -96,7 +96,7 @@ def _infer(config: InferenceConfig, model: TrainedModel) -> int:
     data, names = _data(config, model.run)
     modeler, ranking = model.modeler(data, "infer", config.top_k), None
     if config.segment_labels:
-        ranking = segment_inference.ranking_for(config, modeler.num_classes, names, data.segment_size)
+        ranking = new_segment_ranking(config, modeler.num_classes, names, data.segment_size)
         modeler.listed_classes = tuple(ranking.classes)
     if config.output_model_tgz:
         _pack(config.output_model_tgz, model, modeler, names)
@@ -148,12 +148,70 @@ def _rank(task: _Task, ranking: SegmentRanking) -> None:
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
-    reader = segment_inference.reader_for(task.data, config.segment_context, config.segment_shifts)
+    reader = segment_reader(task.data, config.segment_context, config.segment_shifts)
     inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
-    _run(task, inputter, segment_inference.consumer_for(ranking, candidates, len(config.segment_shifts)))
+    _run(task, inputter, segment_consumer(ranking, candidates, len(config.segment_shifts)))
     with storage.write_atomic(config.output_file) as file:
         write_lists(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
+
+
+def new_segment_ranking(
+    config: InferenceConfig, num_classes: int, names: Vocabulary | None = None, segment_size: int = 5
+) -> SegmentRanking:
+    """An empty ranking of the classes to list, for a model with `num_classes` classes and the vocabulary `names`.
+
+    The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
+    published classes, or a vocabulary of other classes than YouTube-8M's, all of its classes are listed.
+
+    Raises:
+      UsageError: a class of --segment_label_ids_file is not a class of the model.
+    """
+    path = config.segment_label_ids_file
+    classes = sorted(read_segment_classes(path))
+    is_own = names and not names.is_youtube8m and not path
+    listed = [] if is_own else [number for number in classes if number < num_classes]
+    if path and len(listed) < len(classes):
+        raise UsageError(
+            f"--segment_label_ids_file={path}: class {classes[-1]} is not a class of the model, "
+            f"whose classes are 0 to {num_classes - 1}."
+        )
+    return SegmentRanking(listed or range(num_classes), config.segment_max_pred, segment_size)
+
+
+def segment_reader(data: DataConfig, context: int, shifts: Sequence[int]) -> readers.EverySegmentReader:
+    """A reader of every segment of every video; raises `UsageError` if the run has a custom reader."""
+    if data.reader:
+        raise UsageError(
+            f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
+            f"{data.reader}: predict for whole records, without --segment_labels."
+        )
+    reader = readers.EverySegmentReader(
+        *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
+        *(data.segment_size, context, data.nan_policy, data.feature_ranges),
+        shifts=shifts,
+    )
+    reader.film_mean = data.film_mean
+    return reader
+
+
+def segment_consumer(
+    ranking: SegmentRanking, candidates: Candidates | None, windows: int = 1
+) -> Callable[[Mapping[str, np.ndarray]], None]:
+    """Returns a function that adds the predictions of one step to the ranking.
+
+    Args:
+      ranking: the ranking.
+      candidates: the candidate classes of each video; None if all classes are candidates.
+      windows: number of windows of each segment; the score of a segment is the mean over its windows.
+    """
+    means = WindowMeans(windows)
+
+    def consume(reports: Mapping[str, np.ndarray]) -> None:
+        segments, scores = means.join(reports["video_ids"].tolist(), reports["class_scores"])
+        ranking.add(segments, scores if candidates is None else candidates.among(segments, scores))
+
+    return consume
 
 
 def _predict(task: _Task) -> None:

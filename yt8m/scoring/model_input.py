@@ -26,8 +26,8 @@ Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
 InputKind = Literal["records", "parsed records", "floats"]
 Types = tuple[np.dtype[Any], ...] | None
 OTHER_RANGES = (
-    "the bytes of these records stand for another range of values than those that the model was trained on, so they "
-    "cannot be read as they are: write the records again with the range of the training data."
+    "the features of these records were stored as bytes with another range of values than those of the training data, "
+    "so the model would read wrong values: write the records again with the range of the training data."
 )
 _ROWS_AT_ONCE = 256  # rows of arrays in a batch
 
