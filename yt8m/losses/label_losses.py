@@ -208,7 +208,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
 
 
 def power(base: tf.Tensor, exponent: float) -> tf.Tensor:
-    """base^exponent, for a base of at least `EPSILON`: the slope of a power below 1 is infinite or NaN at base 0."""
+    """max(base, EPSILON)^exponent: at base 0 the derivative of a power below 1 would be infinite or NaN."""
     return tf.pow(tf.maximum(base, EPSILON), exponent)
 
 

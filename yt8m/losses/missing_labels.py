@@ -49,7 +49,7 @@ class HillLoss(ClassLoss):
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The derivatives by the logits z times the weight; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
-        hits = _focal_slopes(logits - self.hill_margin, self.hill_gamma)
+        hits = _focal_derivative(logits - self.hill_margin, self.hill_gamma)
         passes = tf.square(p) * q * (2.0 * self.hill_lambda - 3.0 * p)
         return weighted(labels * hits + (1.0 - labels) * passes, weights)
 
@@ -87,9 +87,9 @@ class SPLCLoss(ClassLoss):
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The derivatives by the logits z times the weight; which classes count as labels is taken as constant."""
-        hits = _focal_slopes(logits - self.splc_margin, self.splc_gamma)
+        hits = _focal_derivative(logits - self.splc_margin, self.splc_gamma)
         signs = self._signs(tf.sigmoid(logits))
-        others = signs * _focal_slopes(signs * logits, self.splc_gamma)
+        others = signs * _focal_derivative(signs * logits, self.splc_gamma)
         return weighted(labels * hits + (1.0 - labels) * others, weights)
 
     def _signs(self, predictions: tf.Tensor) -> tf.Tensor:
@@ -118,7 +118,7 @@ def _focal_from_logits(logits: tf.Tensor, gamma: float) -> tf.Tensor:
     return tf.exp(-gamma * softplus(logits)) * softplus(-logits)
 
 
-def _focal_slopes(logits: tf.Tensor, gamma: float) -> tf.Tensor:
+def _focal_derivative(logits: tf.Tensor, gamma: float) -> tf.Tensor:
     """The derivative of `_focal_from_logits`: (1 - p)^gamma (gamma p log p - (1 - p))."""
     p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
     return -tf.exp(-gamma * softplus(logits)) * (gamma * p * softplus(-logits) + q)

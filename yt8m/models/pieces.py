@@ -35,11 +35,11 @@ def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, si
     results, context = pieces.results(layers), contextvars.copy_context()
 
     def with_gradient(inputs: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
-        def gradient(slopes: tf.Tensor) -> list[tf.Tensor | None]:
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
             # In the context of the model: precision and random keys.
             same = pieces._replace(inputs=inputs)
-            of_inputs = context.copy().run(same.slopes_of_inputs, net, values, slopes)
-            return [of_inputs, *context.copy().run(same.slopes_of_values, net, values, layers.are_trained, slopes)]
+            of_inputs = context.copy().run(same.input_gradient, net, values, upstream)
+            return [of_inputs, *context.copy().run(same.value_gradients, net, values, layers.are_trained, upstream)]
 
         return results, gradient
 
@@ -94,29 +94,29 @@ class _Pieces(NamedTuple):
 
         return self._joined(write)
 
-    def slopes_of_inputs(self, net: Net, values: tuple[tf.Tensor, ...], slopes: tf.Tensor) -> tf.Tensor:
-        """The gradient [B, T, D] of the inputs, given the gradient `slopes` [B, C] of the results.
+    def input_gradient(self, net: Net, values: tuple[tf.Tensor, ...], upstream: tf.Tensor) -> tf.Tensor:
+        """The gradient [B, T, D] of the inputs, given the gradient `upstream` [B, C] of the results.
 
-        Its loop is separate from that of `slopes_of_values`, so a step that does not use this gradient skips it.
+        Its loop is separate from that of `value_gradients`, so a step that does not use this gradient skips it.
         """
 
         def write(index: tf.Tensor, array: tf.TensorArray) -> tf.TensorArray:
             rows = self._rows(index, self.inputs)
             result = self._computed(index, _LayersInLoop(net, iter(values)), rows)
-            return array.write(index, _gradients(result, [rows], self._rows(index, slopes))[0])
+            return array.write(index, _gradients(result, [rows], self._rows(index, upstream))[0])
 
         return tf.ensure_shape(self._joined(write), self.inputs.shape)
 
-    def slopes_of_values(
-        self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], slopes: tf.Tensor
+    def value_gradients(
+        self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], upstream: tf.Tensor
     ) -> list[tf.Tensor | None]:
-        """The gradient of each value, given the gradient `slopes` [B, C] of the results; None if it is not trained."""
+        """The gradient of each value, given the gradient `upstream` [B, C] of the results; None if untrained."""
 
         def add(index: tf.Tensor, sums: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             reads = [tf.identity(value) for value in values]
             result = self._computed(index, _LayersInLoop(net, iter(reads)), self._rows(index, self.inputs))
             targets = [value for value, is_trained in zip(reads, are_trained, strict=True) if is_trained]
-            gradients = _gradients(result, targets, self._rows(index, slopes))
+            gradients = _gradients(result, targets, self._rows(index, upstream))
             return tuple(total + gradient for total, gradient in zip(sums, gradients, strict=True))
 
         zeros = tuple(tf.zeros_like(value) for value, is_trained in zip(values, are_trained, strict=True) if is_trained)
@@ -149,7 +149,7 @@ class _Pieces(NamedTuple):
         return end
 
 
-def _gradients(result: tf.Tensor, targets: list[tf.Tensor], slopes: tf.Tensor) -> list[tf.Tensor]:
+def _gradients(result: tf.Tensor, targets: list[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor]:
     # Gradients are added in pairs, since the kernel for three or more addends may change their order between steps.
     pairwise = tf.AggregationMethod.EXPERIMENTAL_TREE
-    return tf.gradients(result, targets, slopes, aggregation_method=pairwise, unconnected_gradients="zero")
+    return tf.gradients(result, targets, upstream, aggregation_method=pairwise, unconnected_gradients="zero")

@@ -177,12 +177,12 @@ def _recur(
         own_inputs, fixed = arguments[:count], arguments[count:]
         outputs, final, operands = _loop(step, own_inputs, fixed, mask, cells, layout)
 
-        def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
-            of_inputs = tf.gradients([outputs, final], own_inputs, slopes)
+        def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
+            of_inputs = tf.gradients([outputs, final], own_inputs, upstream)
             with precision.scope(computed_in):
                 return of_inputs + [
-                    precision.matmul(_rows(operand), _rows(slope), transpose_a=True)
-                    for operand, slope in zip(operands, of_inputs, strict=True)
+                    precision.matmul(_rows(operand), _rows(input_gradient), transpose_a=True)
+                    for operand, input_gradient in zip(operands, of_inputs, strict=True)
                 ]
 
         return (outputs, final), gradient

@@ -50,8 +50,8 @@ def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[.
     in_favour = tf.maximum(tf.add_n(votes_for), _LEAST)
     opposed = tf.maximum(tf.add_n([*against, dummy]), _LEAST)
 
-    def gradient(slope: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        up, down = slope / in_favour, slope / opposed
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        up, down = upstream / in_favour, upstream / opposed
         both = up + down
         of_gates = [a * up - b * down for a, b in zip(votes_for, against, strict=True)]
         of_votes = [a * vote * both for a, vote in zip(votes_for, no, strict=True)]

@@ -96,12 +96,10 @@ def _registered() -> str:
     return name
 
 
-def _gradient(op: tf.Operation, *slopes: tf.Tensor) -> list[tf.Tensor | None]:
+def _gradient(op: tf.Operation, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     count, gradient = getattr(op.graph, _KEPT)[op.name]
-    slopes_of_inputs = gradient(*slopes[:count])
-    return [None] * count + (
-        list(slopes_of_inputs) if isinstance(slopes_of_inputs, list | tuple) else [slopes_of_inputs]
-    )
+    input_gradients = gradient(*upstream[:count])
+    return [None] * count + (list(input_gradients) if isinstance(input_gradients, list | tuple) else [input_gradients])
 
 
 _SUMS = "_yt8m_sums"  # attribute of a graph: {name of a result of `add_biases`: (bfloat16 products, biases)}
@@ -119,7 +117,7 @@ def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
         return products + biases
 
     def add(products: tf.Tensor, biases: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-        return _sum(products, biases), lambda slope: [tf.cast(slope, products.dtype), tf.reduce_sum(slope, 0)]
+        return _sum(products, biases), lambda upstream: [tf.cast(upstream, products.dtype), tf.reduce_sum(upstream, 0)]
 
     result: tf.Tensor = custom_gradient(add)(rounded, biases)
     if not hasattr(result.graph, _SUMS):
@@ -152,4 +150,4 @@ def _softplus(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Te
     square, series = ratio * ratio, 2.0 / _LAST_POWER
     for power in range(_LAST_POWER - 2, 0, -2):
         series = series * square + 2.0 / power
-    return tf.nn.relu(values) + ratio * series, lambda slope: slope * tf.sigmoid(values)
+    return tf.nn.relu(values) + ratio * series, lambda upstream: upstream * tf.sigmoid(values)

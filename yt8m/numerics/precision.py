@@ -47,8 +47,8 @@ def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, tran
     def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
         a, b = _operand(left), _operand(right)
 
-        def gradient(slope: tf.Tensor) -> list[tf.Tensor]:
-            c = _operand(slope)
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            c = _operand(upstream)
             of_a = _times(b, c, transpose_b, True) if transpose_a else _times(c, b, False, not transpose_b)
             of_b = _times(c, a, True, transpose_a) if transpose_b else _times(a, c, not transpose_a, False)
             return [tf.cast(_summed_as(left, of_a), left.dtype), tf.cast(_summed_as(right, of_b), right.dtype)]
