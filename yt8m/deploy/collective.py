@@ -1,8 +1,8 @@
 """Sums over the replicas of a training without parameter servers, by TensorFlow's collective ops.
 
 Each replica has all variables. A step has these collectives, in the same order on every replica: the announcements of
-the replicas (`Word`: number of examples, whether to stop or save after the step), the gradients in buckets, and the
-variables that update ops change. Control dependencies keep the order; without them NCCL can mix up two collectives
+the replicas (number of examples, whether to stop or save after the step), the gradients in buckets, and the variables
+that update ops change. Control dependencies keep the order; without them NCCL can mix up two collectives
 (github.com/tensorflow/tensorflow/issues/62493).
 """
 
@@ -45,7 +45,7 @@ class Round(IntEnum):
         return options
 
 
-class Word(IntEnum):
+class Announcement(IntEnum):
     """The columns of a replica's announcement in a step.
 
     EXAMPLES: number of the replica's examples; 0 if it has read all its data.
@@ -69,8 +69,8 @@ class AllReduce:
       wire: dtype in which gradients are sent and summed, float32 or bfloat16. Variables are always sent bit for bit.
 
     Attributes:
-      announced: int64 [replicas, len(Word)], the announcement of each replica in this step; None before `announce`.
-      told: int64 [len(Word)] placeholder, the announcement of this replica but for its EXAMPLES, which the graph adds.
+      announcement: int64 [len(Announcement)] placeholder, this replica's announcement; the graph fills in EXAMPLES.
+      announced: int64 [replicas, len(Announcement)], the announcements of all replicas; None before `announce`.
       examples: int64 scalar, the number of examples of all replicas in this step.
     """
 
@@ -86,10 +86,11 @@ class AllReduce:
         Args:
           rows: int64 scalar, the number of examples of this replica.
         """
-        self.told = tf.placeholder_with_default(tf.zeros([len(Word)], tf.int64), [len(Word)], name="told")
-        words = self.told + tf.one_hot(int(Word.EXAMPLES), len(Word), dtype=tf.int64) * rows
-        self.announced = self._gather(self._step, words)
-        counts = self.announced[:, int(Word.EXAMPLES)]
+        columns = len(Announcement)
+        self.announcement = tf.placeholder_with_default(tf.zeros([columns], tf.int64), [columns], name="told")
+        examples = tf.one_hot(int(Announcement.EXAMPLES), columns, dtype=tf.int64) * rows
+        self.announced = self._gather(self._step, self.announcement + examples)
+        counts = self.announced[:, int(Announcement.EXAMPLES)]
         self._first = tf.argmax(tf.cast(counts > 0, tf.int32))
         self._rows = rows
         self.examples = tf.reduce_sum(counts)

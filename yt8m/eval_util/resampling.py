@@ -93,9 +93,9 @@ class Interval(NamedTuple):
 
 
 def wilson_interval(share: float, count: int, level: float = 0.95) -> Interval:
-    """The interval of a share of `count` independent examples.
+    """The confidence interval of a probability, from the observed `share` of `count` independent examples.
 
-    It is used in place of resamples for few examples, whose intervals contain the true share too rarely near 0 and 1.
+    Use it for few examples: intervals from resamples then contain the probability too rarely, above all near 0 and 1.
 
     Source: E. B. Wilson, Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
     Statistical Association 22 (1927).

@@ -239,8 +239,8 @@ class InputOps:
       saver_def: serialized SaverDef of the saver of the iterator's position.
       begun: int64 scalar, the number of shards to skip at the start of the run's sequence of shards (see
         `Inputter.numbered_dataset`); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
-      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples; None as `begun`.
-      shards: int64 [B], the shard number of each example; None as `begun`.
+      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples, if numbered.
+      shards: int64 [B], the shard number of each example; None if the inputter does not number shards.
     """
 
     initializer: tf.Operation

@@ -17,7 +17,7 @@ from absl import logging
 
 from yt8m import options
 from yt8m.config.train_config import TrainConfig
-from yt8m.deploy.collective import AllReduce, Round, Word
+from yt8m.deploy.collective import AllReduce, Announcement, Round
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster.peers import Stragglers
@@ -182,17 +182,17 @@ class AgreeHook(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Decides from the announcements whether all replicas stop or save after this step."""
-        words, waited = run_values.results
+        announcements, waited = run_values.results
         team = self._team
         team.waited = int(waited)
-        stops, examples = words[:, Word.STOP], words[:, Word.EXAMPLES]
+        stops, examples = announcements[:, Announcement.STOP], announcements[:, Announcement.EXAMPLES]
         team.by_signal = bool((stops == _BY_SIGNAL).any())
         team.has_read_all = not examples.any()
         team.requested = bool(stops.any()) or team.has_read_all
-        team.context.save_planned = bool(words[0, Word.SAVE]) or team.requested
+        team.context.save_planned = bool(announcements[0, Announcement.SAVE]) or team.requested
         if team.context.save_planned:
             self._save_positions(run_context.session)
-        slow = self._stragglers.add(words[:, Word.WAITED] / 1e6, time.monotonic())
+        slow = self._stragglers.add(announcements[:, Announcement.WAITED] / 1e6, time.monotonic())
         if slow and self._is_chief:
             logging.warning("%s", slow)
 
@@ -214,15 +214,15 @@ class AnnounceHook(tf.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Feeds the announcement of this replica into the step."""
-        team, words = self._team, np.zeros(len(Word), np.int64)
+        team, announcement = self._team, np.zeros(len(Announcement), np.int64)
         context = team.context
         if team.signals.requested:
-            words[Word.STOP] = _BY_SIGNAL
+            announcement[Announcement.STOP] = _BY_SIGNAL
         elif team.wants_to_stop or context.stop_planned:
-            words[Word.STOP] = _BY_CALLBACK
-        words[Word.SAVE] = context.save_planned
-        words[Word.WAITED] = team.waited
-        return tf.train.SessionRunArgs(None, {team.collectives.told: words})
+            announcement[Announcement.STOP] = _BY_CALLBACK
+        announcement[Announcement.SAVE] = context.save_planned
+        announcement[Announcement.WAITED] = team.waited
+        return tf.train.SessionRunArgs(None, {team.collectives.announcement: announcement})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares the variables of all replicas every `check_replicas_steps` steps."""
