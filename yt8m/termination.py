@@ -1,4 +1,4 @@
-"""SIGTERM as an exception, for code that waits in Python and has something to clean up."""
+"""SIGTERM as an exception, for code that waits in Python and has something to clean up; and Ctrl-C held back."""
 
 from __future__ import annotations
 
@@ -32,3 +32,27 @@ def terminable() -> Iterator[None]:
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
     raise Terminated
+
+
+@contextlib.contextmanager
+def held_interrupts() -> Iterator[None]:
+    """Holds Ctrl-C back until the end of the block. Processes that are started inside never get it.
+
+    Outside the main thread it does nothing, as `terminable`.
+
+    Raises:
+      KeyboardInterrupt: at the end, if Ctrl-C was pressed meanwhile.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived = list[int]()
+    former = signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # processes inherit it, but not the handler
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, former)
+    if arrived:
+        raise KeyboardInterrupt

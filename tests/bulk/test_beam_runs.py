@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import time
@@ -15,9 +16,9 @@ from bulk_jobs import finish, is_worker, start, workers_of
 SIZES = (5, 9, 2, 7) * 10
 
 
-@pytest.fixture(scope="module", autouse=True)
-def beam() -> None:
-    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+
+from yt8m.bulk import beam_runs  # noqa: E402 - imports Apache Beam
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,38 @@ def wait_for_predictions(job: subprocess.Popen[str], output: pathlib.Path) -> No
     while not list(output.glob("part*.csv")):
         assert job.poll() is None
         time.sleep(0.005)
+
+
+def test_workers_can_print_where_the_disk_is_full() -> None:
+    """If they could not, an error in a worker would not reach the job, which would wait forever."""
+    saved = [os.dup(1), os.dup(2)]
+    try:
+        beam_runs._redirect_to_file("/dev/full")
+        assert [os.write(target, bytes(200_000)) for target in (1, 2)] == [200_000, 200_000]
+    finally:
+        for target, source in zip((1, 2), saved, strict=True):
+            os.dup2(source, target)
+            os.close(source)
+
+
+def test_an_error_of_ours_in_a_worker_is_told_as_it_is() -> None:
+    job = beam_runs.BeamJob("DirectRunner", 1, (), "", "")
+    traceback = "Traceback (most recent call last):\n  File x\nyt8m.errors.RunError: cannot write x: No space left."
+    assert beam_runs._failure(job, f"{traceback} [while running 'note']\n\nmore") == "cannot write x: No space left."
+    assert beam_runs._failure(job, "No such option\nmore") == "the Beam runner DirectRunner failed: No such option"
+
+
+@pytest.mark.heavy
+def test_a_job_whose_disk_is_full_ends_with_one_line(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    output = tmp_path / "out"
+    job = start("eval", *video, output, "--workers=1")
+    for worker in workers_of(job):
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    errors = finish(job, 1)
+    assert [line for line in errors.splitlines() if "error: " in line] == [errors.splitlines()[-1]]
+    assert errors.splitlines()[-1].startswith(f"yt8m bulk: error: cannot write {output}/parts/figures.json: File too")
+    assert "Traceback" not in errors
+    assert not (output / "report.json").exists()
 
 
 @pytest.mark.promise("O3")

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -15,12 +16,14 @@ import pytest
 from absl import logging as absl_logging
 
 from yt8m.command_line import program
+from yt8m.termination import held_interrupts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 _PROGRAM = """
 from absl import logging
 from yt8m.command_line import program
+from yt8m.termination import held_interrupts
 from yt8m.lazy import tf
 program.set_up_log()
 logging.info("from absl before")
@@ -93,3 +96,22 @@ def test_a_log_that_the_process_has_set_up_is_left_alone() -> None:
             assert root.handlers == [own]
             assert absl_logging.get_verbosity() == level
         root.removeHandler(own)
+
+
+def test_ctrl_c_is_held_back_and_not_sent_to_processes_started_meanwhile() -> None:
+    steps = []
+
+    def work() -> None:
+        with held_interrupts():
+            child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+            for pid in (os.getpid(), child.pid):
+                os.kill(pid, signal.SIGINT)
+            child.communicate(b"\n", timeout=60)
+            steps.append(child.returncode)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert steps == [0]
+    with held_interrupts():
+        steps.append(1)
+    assert steps == [0, 1]

@@ -97,3 +97,18 @@ def test_killed_it_goes_on(shards: list[pathlib.Path], tmp_path: pathlib.Path) -
             time.sleep(0.01)
     assert main(words(tmp_path)) == 0
     assert len(list(cache.iterdir())) == 5
+
+
+def test_ctrl_c_while_processes_start_ends_with_one_line(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
+    """The terminal sends it to all processes, also to those that are still importing modules."""
+    command = [sys.executable, "-m", "yt8m", *words(tmp_path, "--jobs=2")]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and len(children.read_text().split()) < 2:
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGINT)
+    errors = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 130
+    assert errors[-1] == "yt8m cache: stopped by Ctrl-C"
+    assert not [line for line in errors if "Traceback" in line]
+    assert main(words(tmp_path)) == 0

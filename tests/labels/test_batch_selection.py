@@ -14,6 +14,7 @@ from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
 from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select
+from yt8m.records.batches import read_records
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
 
@@ -97,6 +98,16 @@ def test_the_name_of_the_file_fits_its_format() -> None:
         SelectConfig("run", "data", "out.csv", format="label-studio")
 
 
+def test_what_is_left_of_the_candidates_keeps_its_rows() -> None:
+    of = candidates()
+    left = of.without({"v1", "v79", "other"})
+    rows = [row for row in range(VIDEOS) if row not in (1, 79)]
+    assert left.ids == [f"v{row}" for row in rows]
+    assert left.best.classes.tolist() == of.best.classes[rows].tolist()
+    assert left.best.scores.tolist() == of.best.scores[rows].tolist()
+    assert left.directions.tolist() == of.directions[rows].tolist()
+
+
 @pytest.mark.long
 def test_a_table_and_tasks_are_written(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_table(tmp_path)
@@ -122,3 +133,31 @@ def test_a_table_and_tasks_are_written(tmp_path: pathlib.Path, capfd: pytest.Cap
             assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "classes", "video")
             assert set(result["value"]["choices"]) <= set(NAMES)
             assert 0.5 <= prediction["score"] <= 1
+
+    thresholds = [(1.0, "cat"), (0.0, "dog"), (1.0, "bird")]  # each video has the tag dog, and no other
+    lines = [f"{index},{name},{least},class,9,,,,1" for index, (least, name) in enumerate(thresholds)]
+    (tmp_path / "run/eval").mkdir()
+    header = "index,name,threshold,basis,positives,precision,recall,f1,step"
+    (tmp_path / "run/eval/thresholds.csv").write_text("\n".join([header, *lines]) + "\n")
+    assert cli.main(["select", *tasks_words]) == 0
+    tagged = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["predictions"][0]["result"][0]["value"]["choices"] for task in tagged] == [["dog"]] * 5
+
+    capfd.readouterr()
+    everything = f"--data={data}/test/*.tfrecord,{data}/validate/*.tfrecord"
+    words = [of_run[0], everything, f"--labelled={data}/validate/*.tfrecord", "--count=1000"]
+    assert cli.main(["select", *words, f"--out={tmp_path}/unlabelled.csv"]) == 0
+    with (tmp_path / "unlabelled.csv").open(newline="") as file:
+        chosen = {row["video"] for row in csv.DictReader(file)}
+    test_ids, labelled_ids = (
+        {video for batch in read_records(f"{data}/{split}/*.tfrecord") for video in batch.ids}
+        for split in ("test", "validate")
+    )
+    assert chosen == test_ids
+    said = capfd.readouterr().out.splitlines()[-1]
+    assert said.startswith(f"{len(labelled_ids)} videos of --data were left out: they are labelled, in ")
+
+    words = [of_run[0], f"--data={data}/train/*.tfrecord", f"--out={tmp_path}/none.csv"]
+    assert cli.main(["select", *words]) == 2
+    assert "videos are among the labelled ones" in capfd.readouterr().err
+    assert not (tmp_path / "none.csv").exists()

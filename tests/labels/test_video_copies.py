@@ -119,3 +119,11 @@ def test_pairs_across_splits_are_listed_first(tmp_path: pathlib.Path) -> None:
     again, digests = video_copies.read_pairs(str(tmp_path / "pairs.npz"))
     assert pairs_of(again) == pairs_of(pairs)
     assert digests.tolist() == digests_of(0, 1, 2, 3).tolist()
+
+
+@pytest.mark.parametrize(("names", "warns"), [(("data",), True), (("train", "test"), False), (("validate",), True)])
+def test_data_without_a_split_for_training_are_warned_of(
+    names: tuple[str, ...], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    video_copies.warn_without_training_split(names)
+    assert [f"the splits are {names[0]}." in message for message in caplog.messages] == [True] * warns

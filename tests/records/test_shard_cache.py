@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yt8m.records.data_format import DataFormat, features_of
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.records.shard_cache import Block, CachedShard, DamagedCacheError, Ragged, write_cached_shard
+from yt8m.records.shard_cache import Block, CachedShard, DamagedCacheError, Ragged, ShardCache, write_cached_shard
 from yt8m.records.shards import RATING_LISTS, DamagedError
 
 SIZES, FRAME_BYTES = (3, 2), 3 + 4 * 2  # bytes, and floats
@@ -104,3 +105,13 @@ def test_lists_are_taken_in_any_order(lists: list[list[int]], data: Any) -> None
     )
     values, splits = ragged.take(np.array(rows, np.int64))
     assert [piece.tolist() for piece in np.split(values, splits[1:-1])][: len(rows)] == [lists[row] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["train0000.tfrecord", "\u00e9" * 120, "\u3042" * 80, "a" + "\U0001f408" * 60])
+def test_the_name_of_a_file_fits_however_long_that_of_its_shard_is(name: str, tmp_path: pathlib.Path) -> None:
+    shard = tmp_path / name
+    shard.write_bytes(b"")
+    cache = ShardCache(str(tmp_path / "cache"), DataFormat("video", features_of("video", ["rgb"], [3]), False, 7))
+    of_cache = pathlib.Path(cache.path_of(str(shard))).name
+    assert of_cache.startswith(name[:25])
+    assert len(of_cache.encode()) <= 140

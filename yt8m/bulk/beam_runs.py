@@ -27,6 +27,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import create_runner
+from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
 from yt8m import storage, terminal
@@ -97,13 +98,19 @@ def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
                 return _run_once(job, tasks, join) if tasks else []
         except (RuntimeError, OSError) as error:
             if not any(text in str(error) for text in _LOST):
-                raise RunError(f"the Beam runner {job.runner} failed: {first_line(error)}") from error
+                raise RunError(_failure(job, str(error))) from error
             if attempt == _TRIES:
                 break
             logging.warning("a worker process died (%s); starting again, attempt %d", first_line(error), attempt + 1)
     raise RunError(
         f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
     )
+
+
+def _failure(job: BeamJob, text: str) -> str:
+    """What to say of an error of Beam. That of a worker is the text of a traceback, which may end in one of ours."""
+    ours = re.findall(r"^yt8m\.errors\.\w+: (.+?)(?: \[while running .*\])?$", text, re.MULTILINE)
+    return ours[-1] if ours else f"the Beam runner {job.runner} failed: {first_line(text)}"
 
 
 def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
@@ -151,6 +158,7 @@ def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
     done | "mark" >> beam.Map(leave_mark, marks)
     done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.note)
     beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # Beam's warnings are about its own flags
+    beam_log.getLogger(local_job_service.__name__).setLevel(beam_log.CRITICAL)  # workers.log has what it would repeat
     with _workers_log(job), ShardProgress(marks, len(tasks), job.unit):
         result = pipeline.run()
         result.wait_until_finish()
@@ -192,13 +200,11 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
     path = storage.join(job.folder, WORKERS_LOG)
     if storage.is_remote(path):
         path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
     for stream in streams:
         stream.flush()
     try:
-        os.dup2(number, 1)
-        os.dup2(number, 2)
+        _redirect_to_file(path)
         sys.stdout, sys.stderr = (os.fdopen(os.dup(saved_descriptor), "w", buffering=1) for saved_descriptor in saved)
         yield
     except BaseException:
@@ -212,8 +218,29 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
         sys.stdout, sys.stderr = streams
         for target, source in zip((1, 2), saved, strict=True):
             os.dup2(source, target)
-        for descriptor in (number, *saved):
-            os.close(descriptor)
+            os.close(source)
+
+
+def _redirect_to_file(path: str) -> None:
+    """Redirects the file descriptors 1 and 2 to a pipe, from which a thread writes a file.
+
+    The thread goes on where the disk is full. If a worker itself wrote the file, it would fail there while it prints
+    an error, and Beam would wait forever for its answer.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    reading, writing = os.pipe()
+
+    def copy() -> None:
+        while content := os.read(reading, 1 << 16):
+            with contextlib.suppress(OSError):
+                os.write(file, content)
+        os.close(reading)
+        os.close(file)
+
+    threading.Thread(target=copy, name="workers-log", daemon=True).start()
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.close(writing)
 
 
 class ShardFn(beam.DoFn):

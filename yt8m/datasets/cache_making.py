@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from yt8m import readers, terminal
+from yt8m import readers, terminal, termination
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
@@ -101,7 +100,8 @@ def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterato
     # Not forked, because this process may have threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
-        futures = [pool.submit(_make, cache, shard) for shard in shards]
+        with termination.held_interrupts():
+            futures = [pool.submit(_make, cache, shard) for shard in shards]
         try:
             for shard, future in zip(shards, futures, strict=True):
                 # If the process failed or ended, this one tries again, and has the very error.
@@ -116,8 +116,7 @@ def _make(cache: ShardCache, shard: str) -> _Made:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent has ended, however that was; Ctrl-C is left to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ends this process when its parent has ended, however that was."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -15,8 +15,9 @@ The exponent is large because distances in many dimensions differ little: withou
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from yt8m.options import Checked, option, path_option
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.thresholds import Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
 from yt8m.reports import media_links
@@ -48,7 +50,7 @@ _BLOCK = 2048
 HEADER = ("rank", "video", "value", "distance", "classes")
 _LEAST_SCORE = 1e-9  # odds of a mean score stay finite
 _SHOWN = 5  # classes of a video in the table
-_TAG = 0.5  # the score from which a class is a prediction
+_TAG = 0.5  # the score from which a class is a prediction of a model without thresholds
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,12 @@ class UnlabelledVideos(NamedTuple):
     mean_scores: Floats64
     directions: Floats32
 
+    def without(self, ids: Collection[str]) -> UnlabelledVideos:
+        """The videos with other ids; the mean scores stay those of all videos."""
+        rows = [row for row, video in enumerate(self.ids) if video not in ids]
+        best = TopK(self.best.scores[rows], self.best.classes[rows])
+        return self._replace(ids=[self.ids[row] for row in rows], best=best, directions=self.directions[rows])
+
 
 class LabelledVideos(NamedTuple):
     """Videos with labels.
@@ -100,11 +108,13 @@ class LabelledVideos(NamedTuple):
       number: how many there are.
       counts: int64 [C], the number of labels of each class.
       directions: float32 [M, D], those of the first videos.
+      among_candidates: the ids of those that are also among the videos to choose from.
     """
 
     number: int
     counts: Ints64
     directions: Floats32
+    among_candidates: Collection[str] = ()
 
 
 class Selection(NamedTuple):
@@ -125,17 +135,26 @@ def run(config: SelectConfig) -> int:
     """Chooses videos, and writes them; returns the exit status.
 
     Raises:
-      UsageError: there is no such model, or the data do not fit it.
+      UsageError: there is no such model, the data do not fit it, or all videos to choose from are labelled.
     """
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
         candidates = read_candidates(scorer, config.data)
-        labelled = read_labelled(scorer, config.labelled or scorer.training_data.data_pattern)
-        names = scorer.shown_names
-    selection = select(candidates, labelled, config)
-    write_selection(config, candidates.ids, candidates.best, selection, names)
-    print(_in_words(candidates, selection, names, config), flush=True)
+        pattern = config.labelled or scorer.training_data.data_pattern
+        labelled = read_labelled(scorer, pattern, frozenset(candidates.ids))
+        names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
+    free = candidates.without(labelled.among_candidates)
+    if not free.ids:
+        raise UsageError(
+            f"--data={config.data}: all {len(candidates.ids)} videos are among the labelled ones, {pattern}; name "
+            "videos that are not, or name the labelled ones by --labelled."
+        )
+    selection = select(free, labelled, config)
+    write_selection(config, free, selection, names, tagger)
+    print(_in_words(free, selection, names, config), flush=True)
+    if labelled.among_candidates:
+        print(f"{len(candidates.ids) - len(free.ids)} videos of --data were left out: they are labelled, in {pattern}")
     return 0
 
 
@@ -168,18 +187,20 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     return UnlabelledVideos(ids, best, total / len(ids), np.concatenate(directions))
 
 
-def read_labelled(scorer: Scorer, pattern: str) -> LabelledVideos:
-    """The videos with labels."""
+def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()) -> LabelledVideos:
+    """The videos with labels; `candidates` are the ids of the videos to choose from."""
     if not pattern:
         raise UsageError("the run does not say which videos have labels: name them by --labelled.")
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
+    shared = set[str]()
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
+        shared.update(video for video in batch.ids if video in candidates)
         scorer.takes.arranged(batch)  # refuses other features
         counts += batch.labels.sum(0)
         if number < _MOST_LABELLED:
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])
         number += len(batch)
-    return LabelledVideos(number, counts, np.concatenate(directions))
+    return LabelledVideos(number, counts, np.concatenate(directions), shared)
 
 
 def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig) -> Selection:
@@ -227,22 +248,24 @@ def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: 
 
 
 def write_selection(
-    config: SelectConfig, ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary
+    config: SelectConfig, candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, tagger: Tagger | None
 ) -> None:
     """Writes the chosen videos as a table, or as tasks for Label Studio with the model's tags as predictions.
 
     The JSON is that of https://labelstud.io/guide/predictions for choices on a video; its labelling config needs
     `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
     """
+    ids, best = candidates.ids, candidates.best
     if config.format == "csv":
         write_table(config.out, HEADER, _rows(ids, best, selection, names))
         return
     chosen = [ids[place] for place in selection.places.tolist()]
     addresses = media_links.read(config.media, config.out, chosen)
-    tasks = [
-        _task(video, addresses.get(video, video), config.model, list(_classes(best, place, names)))
-        for video, place in zip(chosen, selection.places.tolist(), strict=True)
-    ]
+    are_tags = tagger.are_tags(best.classes, best.scores) if tagger else best.scores >= _TAG
+    tasks = []
+    for video, place in zip(chosen, selection.places.tolist(), strict=True):
+        tags = list(itertools.compress(_classes(best, place, names), are_tags[place].tolist()))
+        tasks.append(_task(video, addresses.get(video, video), config.model, tags))
     storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -259,9 +282,8 @@ def _classes(best: TopK, place: int, names: Vocabulary) -> Iterator[tuple[str, f
         yield class_text(names, number), score
 
 
-def _task(video: str, address: str, model: str, classes: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """One task; its prediction has the classes with a score of at least _TAG."""
-    tags = [(label, score) for label, score in classes if score >= _TAG]
+def _task(video: str, address: str, model: str, tags: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """One task, with the tags as its prediction."""
     choices = {"choices": [label for label, _ in tags]}
     result = {"from_name": human_labels.CONTROL, "to_name": "video", "type": "choices", "value": choices}
     prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}

@@ -87,6 +87,7 @@ class LabelAudit:
         """Does the audit and writes its files; returns the content of summary.json."""
         self._begin()
         videos = self._videos()
+        video_copies.warn_without_training_split(videos.split_names)
         pairs, digests = self._copies(videos)
         video_copies.write_copies(self._path(COPIES), pairs, videos)
         scores = folds.joined(self._scores(videos))

@@ -187,6 +187,21 @@ def is_training_split(name: str) -> bool:
     return name.startswith(_TRAINING)
 
 
+def warn_without_training_split(names: Sequence[str]) -> None:
+    """Warns if no split is for training, since then no copy can be one that training has seen.
+
+    Args:
+      names: of the splits.
+    """
+    if not any(map(is_training_split, names)):
+        logging.warning(
+            "no split is for training (its name would begin with `%s`), so it is unknown which copies training has "
+            "seen; the splits are %s. A split is named by the manifest of its shards, or else by their folder.",
+            _TRAINING,
+            ", ".join(names),
+        )
+
+
 def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[np.void]) -> Bools:
     """Whether a video of another split is a copy of one of the training split, bool [N]."""
     is_training = of_training(videos)

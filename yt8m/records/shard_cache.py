@@ -279,7 +279,8 @@ class ShardCache:
             raise RunError(f"cannot read {shard}: {error.strerror}") from error
         made_from = [_FORMAT, os.path.realpath(shard), stat.st_size, stat.st_mtime_ns, self.data]
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
-        return storage.join(self._folder, f"{os.path.basename(shard)[:100]}.{digest}.parsed")
+        name = os.fsencode(os.path.basename(shard))[:100].decode(errors="ignore")  # systems limit a name by its bytes
+        return storage.join(self._folder, f"{name}.{digest}.parsed")
 
     def opened(self, path: str) -> CachedShard | None:
         """The parsed records in a file of the cache; None if it is missing or damaged."""
