@@ -16,9 +16,9 @@ from bulk_jobs import finish, is_worker, start, workers_of
 SIZES = (5, 9, 2, 7) * 10
 
 
-pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
-
-from yt8m.bulk import beam_runs  # noqa: E402 - imports Apache Beam
+@pytest.fixture(autouse=True)
+def beam() -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,8 @@ def wait_for_predictions(job: subprocess.Popen[str], output: pathlib.Path) -> No
 
 def test_workers_can_print_where_the_disk_is_full() -> None:
     """If they could not, an error in a worker would not reach the job, which would wait forever."""
+    from yt8m.bulk import beam_runs
+
     saved = [os.dup(1), os.dup(2)]
     try:
         beam_runs._redirect_to_file("/dev/full")
@@ -47,6 +49,8 @@ def test_workers_can_print_where_the_disk_is_full() -> None:
 
 
 def test_an_error_of_ours_in_a_worker_is_told_as_it_is() -> None:
+    from yt8m.bulk import beam_runs
+
     job = beam_runs.BeamJob("DirectRunner", 1, (), "", "")
     traceback = "Traceback (most recent call last):\n  File x\nyt8m.errors.RunError: cannot write x: No space left."
     assert beam_runs._failure(job, f"{traceback} [while running 'note']\n\nmore") == "cannot write x: No space left."

@@ -13,7 +13,7 @@ from labels.own_labels import NAMES, make_records, write_table
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select
+from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select, tags_of
 from yt8m.records.batches import read_records
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
@@ -108,56 +108,78 @@ def test_what_is_left_of_the_candidates_keeps_its_rows() -> None:
     assert left.directions.tolist() == of.directions[rows].tolist()
 
 
-@pytest.mark.long
-def test_a_table_and_tasks_are_written(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    write_table(tmp_path)
-    make_records(tmp_path)
-    data = f"{tmp_path}/data/video"
-    words = [f"--train_data_pattern={data}/train/*.tfrecord", f"--train_dir={tmp_path}/run", "--batch_size=16"]
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a run and the videos that it was trained on."""
+    folder = tmp_path_factory.mktemp("selection")
+    write_table(folder)
+    make_records(folder)
+    pattern = f"{folder}/data/video/train/*.tfrecord"
+    words = [f"--train_data_pattern={pattern}", f"--train_dir={folder}/run", "--batch_size=16"]
     assert cli.main(["train", *words]) == 0
-    of_run = [f"--model={tmp_path}/run", f"--data={data}/test/*.tfrecord", "--count=5"]
+    return folder
+
+
+def words_for(trained: pathlib.Path, *splits: str) -> list[str]:
+    patterns = ",".join(f"{trained}/data/video/{name}/*.tfrecord" for name in splits)
+    return [f"--model={trained}/run", f"--data={patterns}"]
+
+
+@pytest.mark.long
+def test_a_table_and_tasks_are_written(trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    of_run = [*words_for(trained, "test"), "--count=5"]
     assert cli.main(["select", *of_run, f"--out={tmp_path}/next.csv"]) == 0
     with (tmp_path / "next.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["rank"] for row in rows] == ["1", "2", "3", "4", "5"]
     assert {part.split()[0] for row in rows for part in row["classes"].split("; ")} == set(NAMES)
-    (tmp_path / "media.csv").write_text(f"id,address\n{rows[0]['video']},https://example.org/1\n")
+    address = "/data/local-files/?d=clips/v1.mp4"
+    (tmp_path / "media.csv").write_text(f"id,address\n{rows[0]['video']},{address}\n")
     tasks_words = [*of_run, "--format=label-studio", f"--out={tmp_path}/tasks.json", f"--media={tmp_path}/media.csv"]
     assert cli.main(["select", *tasks_words]) == 0
     tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert [task["data"]["id"] for task in tasks] == [row["video"] for row in rows]
-    assert tasks[0]["data"]["video"] == "https://example.org/1"
-    for task in tasks:
-        for prediction in task["predictions"]:
-            (result,) = prediction["result"]
-            assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "classes", "video")
-            assert set(result["value"]["choices"]) <= set(NAMES)
-            assert 0.5 <= prediction["score"] <= 1
+    assert [task["data"] for task in tasks] == [
+        {"video": address if row is rows[0] else row["video"], "id": row["video"]} for row in rows
+    ]
+    for prediction in (prediction for task in tasks for prediction in task["predictions"]):
+        (result,) = prediction["result"]
+        assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "classes", "video")
+        assert set(result["value"]["choices"]) <= set(NAMES)
 
     thresholds = [(1.0, "cat"), (0.0, "dog"), (1.0, "bird")]  # each video has the tag dog, and no other
     lines = [f"{index},{name},{least},class,9,,,,1" for index, (least, name) in enumerate(thresholds)]
-    (tmp_path / "run/eval").mkdir()
+    (trained / "run/eval").mkdir()
     header = "index,name,threshold,basis,positives,precision,recall,f1,step"
-    (tmp_path / "run/eval/thresholds.csv").write_text("\n".join([header, *lines]) + "\n")
+    (trained / "run/eval/thresholds.csv").write_text("\n".join([header, *lines]) + "\n")
     assert cli.main(["select", *tasks_words]) == 0
     tagged = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["predictions"][0]["result"][0]["value"]["choices"] for task in tagged] == [["dog"]] * 5
 
-    capfd.readouterr()
-    everything = f"--data={data}/test/*.tfrecord,{data}/validate/*.tfrecord"
-    words = [of_run[0], everything, f"--labelled={data}/validate/*.tfrecord", "--count=1000"]
+
+@pytest.mark.long
+def test_labelled_videos_are_not_chosen(
+    trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    labelled = f"{trained}/data/video/validate/*.tfrecord"
+    words = [*words_for(trained, "test", "validate"), f"--labelled={labelled}", "--count=1000"]
     assert cli.main(["select", *words, f"--out={tmp_path}/unlabelled.csv"]) == 0
     with (tmp_path / "unlabelled.csv").open(newline="") as file:
         chosen = {row["video"] for row in csv.DictReader(file)}
     test_ids, labelled_ids = (
-        {video for batch in read_records(f"{data}/{split}/*.tfrecord") for video in batch.ids}
+        {video for batch in read_records(f"{trained}/data/video/{split}/*.tfrecord") for video in batch.ids}
         for split in ("test", "validate")
     )
     assert chosen == test_ids
     said = capfd.readouterr().out.splitlines()[-1]
     assert said.startswith(f"{len(labelled_ids)} videos of --data were left out: they are labelled, in ")
 
-    words = [of_run[0], f"--data={data}/train/*.tfrecord", f"--out={tmp_path}/none.csv"]
-    assert cli.main(["select", *words]) == 2
+    assert cli.main(["select", *words_for(trained, "train"), f"--out={tmp_path}/none.csv"]) == 2
     assert "videos are among the labelled ones" in capfd.readouterr().err
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_without_thresholds_tags_are_as_many_as_labels() -> None:
+    best = top_k(np.array([[0.1, 0.3, 0.2], [0.02, 0.05, 0.4], [0.0, 0.15, 0.04]], np.float32), 3)
+    of_two = LabelledVideos(2, np.array([2, 0, 1]), np.zeros((0, 1), np.float32))  # 1.5 labels a video
+    assert tags_of(best, of_two, None).sum() == 4
+    assert sorted(best.scores[tags_of(best, of_two, None)].tolist()) == pytest.approx([0.15, 0.2, 0.3, 0.4])

@@ -180,3 +180,11 @@ def test_the_page_of_an_output_leaves_the_labels_to_check_of_another_alone(tmp_p
         "one_labels_to_check.csv",
         "two_labels_to_check.csv",
     ]
+
+
+def test_addresses_for_other_programs_stay_as_they_are(tmp_path: pathlib.Path):
+    (tmp_path / "media.csv").write_text(
+        "id,address\nv1,/data/local-files/?d=v1.mp4\nv2,s3://bucket/v2.mp4\nv3,\nv4,x\n"
+    )
+    found = media_links.read_addresses(str(tmp_path / "media.csv"), {"v1", "v2", "v3"})
+    assert found == {"v1": "/data/local-files/?d=v1.mp4", "v2": "s3://bucket/v2.mp4"}

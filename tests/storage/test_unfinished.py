@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 
+from yt8m import storage
 from yt8m.storage import unfinished
 
 KILLED = """
@@ -75,3 +76,13 @@ def test_what_another_machine_or_container_fills_stays(tmp_path: pathlib.Path) -
     os.close(descriptor)
     unfinished.discard_orphans(str(tmp_path), "export")
     assert [path for path in tmp_path.iterdir() if ".export." in path.name] == [other]
+
+
+@pytest.mark.parametrize("name", ["é" * 120, "日" * 80, "a" * 250], ids=["é", "日", "a"])
+def test_the_longest_names_that_a_file_system_takes_can_be_written(tmp_path: pathlib.Path, name: str) -> None:
+    storage.write(str(tmp_path / name), "text")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["text"]
+    assert unfinished.unfinished_in(str(tmp_path), name) == []
+    held = pathlib.Path(unfinished.temporary_path(str(tmp_path / name)))
+    held.touch()
+    assert [found.path for found in unfinished.unfinished_in(str(tmp_path), name)] == [str(held)]

@@ -28,7 +28,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.datasets.make_records import human_labels
 from yt8m.errors import UsageError
-from yt8m.eval_util.arrays import Floats32, Floats64, Ints64
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels.findings import class_text
 from yt8m.options import Checked, option, path_option
@@ -50,7 +50,6 @@ _BLOCK = 2048
 HEADER = ("rank", "video", "value", "distance", "classes")
 _LEAST_SCORE = 1e-9  # odds of a mean score stay finite
 _SHOWN = 5  # classes of a video in the table
-_TAG = 0.5  # the score from which a class is a prediction of a model without thresholds
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def run(config: SelectConfig) -> int:
             "videos that are not, or name the labelled ones by --labelled."
         )
     selection = select(free, labelled, config)
-    write_selection(config, free, selection, names, tagger)
+    write_selection(config, free, selection, names, tags_of(free.best, labelled, tagger))
     print(_in_words(free, selection, names, config), flush=True)
     if labelled.among_candidates:
         print(f"{len(candidates.ids) - len(free.ids)} videos of --data were left out: they are labelled, in {pattern}")
@@ -247,8 +246,21 @@ def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: 
     return np.array(chosen, np.int64), np.array(distances)
 
 
+def tags_of(best: TopK, labelled: LabelledVideos, tagger: Tagger | None) -> Bools:
+    """Which of the best classes of N videos are tags, bool [N, K].
+
+    They are those that reach the thresholds. Without thresholds, they are those with the highest scores of all, as
+    many for a video, on average, as labelled videos have labels.
+    """
+    if tagger:
+        return tagger.are_tags(best.classes, best.scores)
+    wanted = round(len(best.scores) * labelled.counts.sum() / max(labelled.number, 1))
+    lowest = np.sort(best.scores, axis=None)[::-1][min(max(wanted, 1), best.scores.size) - 1]
+    return np.asarray(best.scores >= lowest)
+
+
 def write_selection(
-    config: SelectConfig, candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, tagger: Tagger | None
+    config: SelectConfig, candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, are_tags: Bools
 ) -> None:
     """Writes the chosen videos as a table, or as tasks for Label Studio with the model's tags as predictions.
 
@@ -260,8 +272,7 @@ def write_selection(
         write_table(config.out, HEADER, _rows(ids, best, selection, names))
         return
     chosen = [ids[place] for place in selection.places.tolist()]
-    addresses = media_links.read(config.media, config.out, chosen)
-    are_tags = tagger.are_tags(best.classes, best.scores) if tagger else best.scores >= _TAG
+    addresses = media_links.read_addresses(config.media, chosen)
     tasks = []
     for video, place in zip(chosen, selection.places.tolist(), strict=True):
         tags = list(itertools.compress(_classes(best, place, names), are_tags[place].tolist()))

@@ -170,10 +170,11 @@ class LabelAudit:
     def _summary_of_copies(self, pairs: CopyPairs, videos: AuditedVideos, seen: Bools) -> dict[str, Any]:
         across = videos.splits[pairs.first] != videos.splits[pairs.second]
         effect = self._effect(videos, seen) if seen.any() else None
+        has_training = any(map(video_copies.is_training_split, videos.split_names))
         return {
             "copies within a split": int((~across).sum()),
             "copies across splits": int(across.sum()),
-            "videos of other splits that training has seen": int(seen.sum()),
+            "videos of other splits that training has seen": int(seen.sum()) if has_training else "unknown",
             **({"effect on GAP": effect._asdict(), "effect in words": str(effect)} if effect else {}),
         }
 

@@ -70,6 +70,18 @@ def read(path: str, page: str, wanted: Collection[str]) -> dict[str, str]:
     return links
 
 
+def read_addresses(path: str, wanted: Collection[str]) -> dict[str, str]:
+    """{id as text: address, as the table has it} of the `wanted` ids; raises like `read`.
+
+    Other programs have addresses of their own, such as /data/local-files/?d=v3.mp4, that are no links of a page.
+    """
+    addresses = {row.id: row.address.strip() for row in _rows(path) if row.id in wanted and row.address.strip()}
+    if path:
+        level = logging.INFO if addresses else logging.WARNING
+        logging.log(level, "--media=%s has addresses of %d of the %d videos", path, len(addresses), len(wanted))
+    return addresses
+
+
 def _say(
     path: str,
     wanted: Collection[str],

@@ -45,7 +45,11 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    remedy = ". Make room there, and start again" if error.errno in _FULL else ""
+    remedy = ""
+    if error.errno in _FULL:
+        remedy = ". Make room there, and start again"
+    elif error.errno == errno.EFBIG:
+        remedy = ". Files of this size are beyond the limit of the process (ulimit -f) or of the file system"
     return f"{error.strerror or error}{remedy}"
 
 

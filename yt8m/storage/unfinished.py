@@ -105,5 +105,8 @@ def is_unlocked(path: str) -> bool:
 
 
 def _hidden(name: str) -> str:
-    """The start of the names of unfinished files that become `name`; the dot hides them from patterns."""
-    return f".{name[:100]}"
+    """The start of the names of unfinished files that become `name`; the dot hides them from patterns.
+
+    It is cut, because file systems limit the bytes of a name.
+    """
+    return "." + os.fsencode(name)[:100].decode(errors="ignore")

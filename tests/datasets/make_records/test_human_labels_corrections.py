@@ -138,6 +138,13 @@ def test_decisions_on_a_class_may_be_several_if_they_agree(
         read_decisions(path)
 
 
+def test_decisions_by_name_and_by_number_contradict(run: Run, tmp_path: pathlib.Path) -> None:
+    path = table(tmp_path, "1,clip 000,cat,missing,0.9,yes", "2,clip 000,0,missing,0.9,no")
+    assert NAMES[0] == "cat"
+    with pytest.raises(RunError, match="line 3: the decision on class '0' of this video contradicts the one in line 2"):
+        run(corrections=path)
+
+
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_a_table_that_a_spreadsheet_wrote_is_read(separator: str, tmp_path: pathlib.Path) -> None:
     """With a byte order mark, other separators and line ends, columns in another order and more of them."""

@@ -22,7 +22,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +97,7 @@ def read_decisions(path: str) -> list[Decision]:
         decisions = [_decision(path, rows.line_num, row) for row in rows]
     except (csv.Error, UnicodeDecodeError) as error:
         raise RunError(f"{path} is no CSV file of UTF-8 text: {error}; save it as CSV in UTF-8.") from error
-    _refuse_contradiction(path, decisions)
+    _refuse_contradiction(path, decisions, lambda label: label)
     return decisions
 
 
@@ -114,13 +114,13 @@ def _decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
     return Decision(line, name, text_of_spreadsheet(label), kind, _DECISIONS[answer.lower()])
 
 
-def _refuse_contradiction(path: str, decisions: Sequence[Decision]) -> None:
-    """A class cannot be both there and not there."""
-    earlier: dict[tuple[bytes, str], Decision] = {}
+def _refuse_contradiction(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
+    """A class cannot be both there and not there; `class_of` says which class a label is."""
+    earlier: dict[tuple[bytes, Hashable], Decision] = {}
     for decision in decisions:
         if decision.is_right is None:
             continue
-        first = earlier.setdefault((decision.video, decision.label), decision)
+        first = earlier.setdefault((decision.video, class_of(decision.label)), decision)
         if first.says_present != decision.says_present:
             raise RunError(
                 f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
@@ -138,7 +138,8 @@ class Corrections:
 
     def __init__(self, path: str) -> None:
         self.path, self._changes = path, dict[bytes, list[Decision]]()
-        for decision in read_decisions(path) if path else ():
+        self._decisions = read_decisions(path) if path else []
+        for decision in self._decisions:
             if decision.is_right:
                 self._changes.setdefault(decision.video, []).append(decision)
         self.count = sum(map(len, self._changes.values()))
@@ -157,7 +158,12 @@ class Corrections:
         return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
-        """Refuses a decision on a class that the records do not have; raises `UsageError`."""
+        """Refuses decisions that cannot be applied to these classes.
+
+        Raises:
+          UsageError: the records do not have a class.
+          RunError: two decisions, by the name and by the number of one class, contradict each other.
+        """
         number = _numbering(classes)
         for decision in (each for changes in self._changes.values() for each in changes):
             if number(decision.label) < 0:
@@ -166,6 +172,8 @@ class Corrections:
                     f"--corrections={self.path}, line {decision.line}: {decision.label[:60]!r} is none of the "
                     f"{classes.size} classes{suggestion(decision.label, names)}."
                 )
+        on_classes = [decision for decision in self._decisions if number(decision.label) >= 0]
+        _refuse_contradiction(self.path, on_classes, number)
 
     def applied(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> Corrected:
         """The labels of a batch, as classes, after the decisions."""
