@@ -91,27 +91,27 @@ def curve(by: str, pool: Videos, test: Videos, seed: int) -> list[float]:
         free = np.setdiff1d(np.arange(POOL), labelled)
         config = SelectConfig("run", "data", "out.csv", BATCH, by if by != KNOWN else "all", seed=1000 * seed + number)
         scores = predict(weights, pool.features[free])
-        places = by_labels(known, pool.labels[free]) if by == KNOWN else by_command(known, pool, free, scores, config)
-        labelled = np.concatenate([labelled, free[places]])
+        indices = by_labels(known, pool.labels[free]) if by == KNOWN else by_command(known, pool, free, scores, config)
+        labelled = np.concatenate([labelled, free[indices]])
     return found
 
 
 def by_command(known: Videos, pool: Videos, free: np.ndarray, scores: np.ndarray, config: SelectConfig) -> np.ndarray:
-    """The places of the videos that `yt8m select` chooses of the free ones."""
+    """The indices of the videos that `yt8m select` chooses of the free ones."""
     labelled = LabelledVideos(len(known.labels), known.labels.sum(0).astype(np.int64), known.features)
     mean_scores = scores.mean(0, dtype=np.float64)
     candidates = UnlabelledVideos(list(map(str, free)), top_k(scores, 20), mean_scores, pool.features[free])
-    return select(candidates, labelled, config).places
+    return select(candidates, labelled, config).indices
 
 
 def by_labels(known: Videos, labels: np.ndarray) -> np.ndarray:
-    """The places of the videos whose labels add most, if a label counts 1 / (1 + labels of its class so far)."""
-    counts, places, left = known.labels.sum(0), list[int](), labels.copy()
+    """The indices of the videos whose labels add most, if a label counts 1 / (1 + labels of its class so far)."""
+    counts, indices, left = known.labels.sum(0), list[int](), labels.copy()
     for _ in range(BATCH):
-        places.append(int(np.argmax(left @ (1 / (1 + counts)))))
-        counts = counts + labels[places[-1]]
-        left[places[-1]] = 0
-    return np.array(places)
+        indices.append(int(np.argmax(left @ (1 / (1 + counts)))))
+        counts = counts + labels[indices[-1]]
+        left[indices[-1]] = 0
+    return np.array(indices)
 
 
 def shares(reference: Sequence[float], reached: Sequence[float]) -> np.ndarray:

@@ -61,8 +61,8 @@ def test_the_batch_is_that_of_a_loop() -> None:
         gains = [worth[row] * min(1 - of.directions[row] @ other for other in others) ** 15 for row in range(VIDEOS)]
         chosen.append(max((row for row in range(VIDEOS) if row not in chosen), key=lambda row: gains[row]))
     selection = select(of, LABELLED, config("all"))
-    assert selection.places.tolist() == chosen
-    assert sum(40 <= place < 60 for place in chosen) <= 1  # one of the videos that are alike
+    assert selection.indices.tolist() == chosen
+    assert sum(40 <= index < 60 for index in chosen) <= 1  # one of the videos that are alike
     assert selection.values == pytest.approx(worth[chosen], rel=1e-5)
 
 
@@ -70,8 +70,8 @@ def test_uncertainty_alone_is_the_top_of_a_list() -> None:
     of = candidates()
     selection = select(of, LABELLED, config("uncertainty"))
     variances = (4 * scores_of(of) * (1 - scores_of(of))).sum(1)
-    assert selection.places.tolist() == np.argsort(-variances, kind="stable")[:12].tolist()
-    assert sum(40 <= place < 60 for place in selection.places) == 12
+    assert selection.indices.tolist() == np.argsort(-variances, kind="stable")[:12].tolist()
+    assert sum(40 <= index < 60 for index in selection.indices) == 12
 
 
 def test_scores_of_0_and_1_and_classes_that_are_never_or_always_there_do_no_harm() -> None:
@@ -85,12 +85,12 @@ def test_scores_of_0_and_1_and_classes_that_are_never_or_always_there_do_no_harm
 
 def test_a_random_batch_depends_on_its_seed() -> None:
     first, again, other = (select(candidates(), LABELLED, config("random", seed=seed)) for seed in (0, 0, 1))
-    assert first.places.tolist() == again.places.tolist() != other.places.tolist()
-    assert len(set(first.places.tolist())) == 12
+    assert first.indices.tolist() == again.indices.tolist() != other.indices.tolist()
+    assert len(set(first.indices.tolist())) == 12
 
 
 def test_no_more_videos_are_chosen_than_there_are() -> None:
-    assert sorted(select(candidates(), LABELLED, config("all", 500)).places.tolist()) == list(range(VIDEOS))
+    assert sorted(select(candidates(), LABELLED, config("all", 500)).indices.tolist()) == list(range(VIDEOS))
 
 
 def test_the_name_of_the_file_fits_its_format() -> None:

@@ -120,12 +120,12 @@ class Selection(NamedTuple):
     """The chosen videos, in their order. All arrays are [n].
 
     Attributes:
-      places: int64, their places among the candidates.
+      indices: int64, their indices among the candidates.
       values: float64, uncertainty weighted by rarity; of `--by=uncertainty`, not weighted.
       distances: float64, from the nearest video that is labelled or was chosen before; nan if it did not count.
     """
 
-    places: Ints64
+    indices: Ints64
     values: Floats64
     distances: Floats64
 
@@ -158,10 +158,10 @@ def run(config: SelectConfig) -> int:
 
 
 def _in_words(candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig) -> str:
-    first = np.bincount(candidates.best.classes[selection.places, 0])
+    first = np.bincount(candidates.best.classes[selection.indices, 0])
     common = np.argsort(-first, kind="stable")[:5]
     classes = ", ".join(names.name(int(number)) for number in common if first[number])
-    return f"{config.out}: {len(selection.places)} of {len(candidates.ids)} videos, most of them of {classes}"
+    return f"{config.out}: {len(selection.indices)} of {len(candidates.ids)} videos, most of them of {classes}"
 
 
 def directions_of(batch: NumpyBatch) -> Floats32:
@@ -208,8 +208,8 @@ def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: Selec
     scores = candidates.best.scores if config.by != "all" else _rescaled(candidates, labelled)
     variances = 4.0 * scores * (1 - scores)
     if config.by == "random":
-        places = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
-        return Selection(places, variances.sum(1)[places].astype(np.float64), np.full(number, np.nan))
+        indices = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
+        return Selection(indices, variances.sum(1)[indices].astype(np.float64), np.full(number, np.nan))
     is_all = config.by == "all"
     rarity = 1 / (1 + labelled.counts[candidates.best.classes])
     values = ((np.sqrt(variances) * rarity) if is_all else variances).sum(1).astype(np.float64)
@@ -230,7 +230,7 @@ def _rescaled(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats6
 
 
 def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: int) -> tuple[Ints64, Floats64]:
-    """The places and distances of the videos with the largest value x distance^_POWER, one after another."""
+    """The indices and distances of the videos with the largest value x distance^_POWER, one after another."""
     nearest = np.full(len(values), -1.0)
     for start in range(0, len(labelled), _BLOCK):
         nearest = np.maximum(nearest, (directions @ labelled[start : start + _BLOCK].T).max(1))
@@ -238,11 +238,11 @@ def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: 
     free = np.ones(len(values), np.bool_)
     for _ in range(number):
         distance = np.maximum(1 - nearest, 0)
-        place = int(np.argmax(np.where(free, values * distance**_POWER, -1)))
-        chosen.append(place)
-        distances.append(distance[place])
-        free[place] = False
-        nearest = np.maximum(nearest, directions @ directions[place])
+        index = int(np.argmax(np.where(free, values * distance**_POWER, -1)))
+        chosen.append(index)
+        distances.append(distance[index])
+        free[index] = False
+        nearest = np.maximum(nearest, directions @ directions[index])
     return np.array(chosen, np.int64), np.array(distances)
 
 
@@ -271,25 +271,25 @@ def write_selection(
     if config.format == "csv":
         write_table(config.out, HEADER, _rows(ids, best, selection, names))
         return
-    chosen = [ids[place] for place in selection.places.tolist()]
+    chosen = [ids[index] for index in selection.indices.tolist()]
     addresses = media_links.read_addresses(config.media, chosen)
     tasks = []
-    for video, place in zip(chosen, selection.places.tolist(), strict=True):
-        tags = list(itertools.compress(_classes(best, place, names), are_tags[place].tolist()))
+    for video, index in zip(chosen, selection.indices.tolist(), strict=True):
+        tags = list(itertools.compress(_classes(best, index, names), are_tags[index].tolist()))
         tasks.append(_task(video, addresses.get(video, video), config.model, tags))
     storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
 
 
 def _rows(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[list[Any]]:
     columns = zip(*(values.tolist() for values in selection), strict=True)
-    for rank, (place, value, distance) in enumerate(columns, 1):
-        classes = [f"{label} {score:.2f}" for label, score in list(_classes(best, place, names))[:_SHOWN]]
+    for rank, (index, value, distance) in enumerate(columns, 1):
+        classes = [f"{label} {score:.2f}" for label, score in list(_classes(best, index, names))[:_SHOWN]]
         far = "" if distance != distance else f"{distance:.4f}"
-        yield [rank, spreadsheet_text(ids[place]), f"{value:.4f}", far, spreadsheet_text("; ".join(classes))]
+        yield [rank, spreadsheet_text(ids[index]), f"{value:.4f}", far, spreadsheet_text("; ".join(classes))]
 
 
-def _classes(best: TopK, place: int, names: Vocabulary) -> Iterator[tuple[str, float]]:
-    for number, score in zip(best.classes[place].tolist(), best.scores[place].tolist(), strict=True):
+def _classes(best: TopK, index: int, names: Vocabulary) -> Iterator[tuple[str, float]]:
+    for number, score in zip(best.classes[index].tolist(), best.scores[index].tolist(), strict=True):
         yield class_text(names, number), score
 
 

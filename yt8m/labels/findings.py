@@ -37,7 +37,7 @@ class LabelIssues(NamedTuple):
     """Labels that may be wrong or missing, the most probable first. All arrays are [P].
 
     Attributes:
-      videos: int64, the place of the video.
+      videos: int64, the index of the video.
       classes: int64.
       is_missing: bool; False for a label that may be wrong.
       chances: float64, the estimated chance that it is.
@@ -189,9 +189,9 @@ def _labelled_pairs(scores: FoldScores, num_classes: int) -> _PairCounts:
     starts, labels = np.cumsum(scores.num_labels) - scores.num_labels, scores.labels.astype(np.int64)
     keys = []
     for distance in range(1, int(scores.num_labels.max(initial=0))):
-        places = np.arange(len(labels) - distance)
-        same = places + distance < np.repeat(starts + scores.num_labels, scores.num_labels)[: len(places)]
-        keys.append(labels[places[same]] * num_classes + labels[places[same] + distance])
+        indices = np.arange(len(labels) - distance)
+        same = indices + distance < np.repeat(starts + scores.num_labels, scores.num_labels)[: len(indices)]
+        keys.append(labels[indices[same]] * num_classes + labels[indices[same] + distance])
     return _pairs_of(np.concatenate([np.zeros(0, np.int64), *keys]), num_classes)
 
 
@@ -211,10 +211,10 @@ def _of_pairs(
     finding: str, both: _PairCounts, is_odd: Bools, rank: NDArray[Any], values: Floats64, text: Sequence[str]
 ) -> Iterator[ClassFinding]:
     """The findings on the odd pairs, those of the largest rank first."""
-    places = np.flatnonzero(is_odd)
-    for place in places[np.argsort(-rank[places], kind="stable")][:_MOST].tolist():
-        pair = text[both.first[place]], text[both.second[place]]
-        yield ClassFinding(finding, *pair, "", int(both.videos[place]), float(values[place]))
+    indices = np.flatnonzero(is_odd)
+    for index in indices[np.argsort(-rank[indices], kind="stable")][:_MOST].tolist():
+        pair = text[both.first[index]], text[both.second[index]]
+        yield ClassFinding(finding, *pair, "", int(both.videos[index]), float(values[index]))
 
 
 def _confused(scores: FoldScores, totals: Ints64, text: Sequence[str]) -> Iterator[ClassFinding]:

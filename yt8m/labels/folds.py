@@ -46,7 +46,7 @@ class AuditedVideos(NamedTuple):
 
     Attributes:
       ids: the text of each id.
-      splits: int32 [N], place of each video's split in `split_names`.
+      splits: int32 [N], index of each video's split in `split_names`.
       split_names: the splits.
       folds: int32 [N].
     """
@@ -57,9 +57,9 @@ class AuditedVideos(NamedTuple):
     folds: Ints32
 
     def of_fold(self, fold: int) -> Ints64:
-        """The places of the videos of a fold, in the order in which `FoldSets` stores them."""
-        places = np.flatnonzero(self.folds == fold)
-        return np.concatenate([places[start::_SHARDS] for start in range(_SHARDS)])
+        """The indices of the videos of a fold, in the order in which `FoldSets` stores them."""
+        indices = np.flatnonzero(self.folds == fold)
+        return np.concatenate([indices[start::_SHARDS] for start in range(_SHARDS)])
 
 
 def split_of(path: str) -> str:
@@ -241,7 +241,7 @@ class FoldScores(NamedTuple):
     counts: ScoreCounts
 
     def owners(self) -> Ints64:
-        """int64 [L], the place of the video of each label."""
+        """int64 [L], the index of the video of each label."""
         return np.repeat(np.arange(len(self.num_labels)), self.num_labels)
 
 
@@ -262,12 +262,12 @@ def joined(folds: Iterable[tuple[Ints64, FoldScores]]) -> FoldScores:
     """The scores of all folds, in the order of the videos.
 
     Args:
-      folds: for each fold the places of its videos, and their scores.
+      folds: for each fold the indices of its videos, and their scores.
     """
-    places, scores = zip(*folds, strict=True)
+    indices, scores = zip(*folds, strict=True)
     *columns, counts = zip(*scores, strict=True)
     lengths, labels, label_scores, best, best_scores = map(np.concatenate, columns)
-    order = np.argsort(np.concatenate(places))
+    order = np.argsort(np.concatenate(indices))
     starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     taken = np.repeat(starts, lengths) + within

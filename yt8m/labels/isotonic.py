@@ -22,19 +22,19 @@ class RisingCurve(NamedTuple):
     knots: Floats64
     values: Floats64
 
-    def __call__(self, places: Floats64) -> Floats64:
-        """The values at some places, float64 of the same shape."""
-        return np.asarray(np.interp(places, self.knots, self.values))
+    def __call__(self, positions: Floats64) -> Floats64:
+        """The values at some positions, float64 of the same shape."""
+        return np.asarray(np.interp(positions, self.knots, self.values))
 
 
 class RisingSteps(NamedTuple):
     """A rising step function. All arrays are float64 [M].
 
     Attributes:
-      first, last: the first and the last place of each step.
-      middle: the weighted mean of its places.
+      first, last: the first and the last position of each step.
+      middle: the weighted mean of its positions.
       values: ascending.
-      weights: the sum of the weights of its places.
+      weights: the sum of the weights of its positions.
     """
 
     first: Floats64
@@ -66,10 +66,10 @@ class RisingSteps(NamedTuple):
             both = np.stack([lower[:, 0], upper[:, 1], *_weighted_means(lower, upper)], axis=1)
             variance = both[:, 3] * (1 - both[:, 3]) * (1 / lower[:, 4] + 1 / upper[:, 4])
             differences = (upper[:, 3] - lower[:, 3]) / np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
-            place = int(np.argmin(differences))
-            if differences[place] >= deviations:
+            index = int(np.argmin(differences))
+            if differences[index] >= deviations:
                 break
-            steps = np.concatenate([steps[:place], both[place : place + 1], steps[place + 2 :]])
+            steps = np.concatenate([steps[:index], both[index : index + 1], steps[index + 2 :]])
         return RisingSteps(*steps.T)
 
 
@@ -80,20 +80,20 @@ def _weighted_means(lower: Floats64, upper: Floats64) -> tuple[Floats64, Floats6
     return middle, value, weights
 
 
-def rising_steps(places: Floats64, values: Floats64, weights: Floats64) -> RisingSteps:
+def rising_steps(positions: Floats64, values: Floats64, weights: Floats64) -> RisingSteps:
     """The rising step function with the least weighted squared distance to the values.
 
     Source of the algorithm (pool adjacent violators): M. Ayer et al., An Empirical Distribution Function for Sampling
     with Incomplete Information, Annals of Mathematical Statistics 26 (1955).
 
     Args:
-      places: [P], ascending.
+      positions: [P], ascending.
       values: [P].
       weights: [P], positive.
     """
-    steps: list[list[float]] = []  # first and last place, mean place, value and weight of each step
-    for place, value, weight in np.stack([places, values, weights], axis=1).tolist():
-        steps.append([place, place, place, value, weight])
+    steps: list[list[float]] = []  # first and last position, mean position, value and weight of each step
+    for position, value, weight in np.stack([positions, values, weights], axis=1).tolist():
+        steps.append([position, position, position, value, weight])
         while len(steps) > 1 and steps[-2][3] >= steps[-1][3]:
             (_, end, *last), (start, _, *before) = steps.pop(), steps.pop()
             total = before[2] + last[2]

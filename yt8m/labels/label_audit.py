@@ -182,15 +182,15 @@ class LabelAudit:
         """The effect of the copies on the GAP of the other splits, by a model of the training split."""
         of_training = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
         others = [path for path in self._files if path not in set(of_training)]
-        places = np.flatnonzero(~video_copies.of_training(videos))
+        indices = np.flatnonzero(~video_copies.of_training(videos))
         path = self._in_work("scores_of_splits.npz")
         if not storage.exists(path):
-            logging.info("a model of the %d videos of the training split", len(videos.ids) - len(places))
-            config = self._training_on(",".join(of_training), "model_of_splits", len(videos.ids) - len(places))
+            logging.info("a model of the %d videos of the training split", len(videos.ids) - len(indices))
+            config = self._training_on(",".join(of_training), "model_of_splits", len(videos.ids) - len(indices))
             write_scores(path, score_fold(config, others))
             self._remove("model_of_splits")
-        ids = [findings.bytes_of(videos.ids[place]) for place in places.tolist()]
-        return video_copies.effect_of(read_scores(path), ids, seen[places], self._training.data.num_classes)
+        ids = [findings.bytes_of(videos.ids[index]) for index in indices.tolist()]
+        return video_copies.effect_of(read_scores(path), ids, seen[indices], self._training.data.num_classes)
 
     def _unscored(self) -> list[int]:
         """The folds without scores."""
@@ -200,16 +200,16 @@ class LabelAudit:
         return self._in_work(f"scores{fold}.npz")
 
     def _scores(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
-        """The places and the scores of the videos of each fold."""
+        """The indices and the scores of the videos of each fold."""
         missing = self._unscored()
         for fold in range(self._config.folds):
-            places = videos.of_fold(fold)
+            indices = videos.of_fold(fold)
             if fold in missing:
-                logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(places))
-                config = self._training_on(self._folds.others(fold), f"model{fold}", len(videos.ids) - len(places))
+                logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(indices))
+                config = self._training_on(self._folds.others(fold), f"model{fold}", len(videos.ids) - len(indices))
                 write_scores(self._scores_of(fold), score_fold(config, [self._folds.pattern(fold)]))
                 self._remove(f"model{fold}")
-            yield places, read_scores(self._scores_of(fold))
+            yield indices, read_scores(self._scores_of(fold))
 
     def _training_on(self, pattern: str, folder: str, videos: int) -> TrainConfig:
         """The config of a training on some shards, with so many videos, in a folder of the work area."""

@@ -53,7 +53,7 @@ BINS = 256  # of scores, per class
 _LIMIT = 16.0  # scores beyond +-16 count as 16
 _FEW_SCORES = 10.0  # labels of a class whose mean score counts as much as what all classes say
 _FEW_LABELS = 100.0  # labels of a class whose share of errors counts as much as that of all classes
-_PLACES = 10.0  # of a curve, per unit of the margin or the log-odds
+_POSITIONS = 10.0  # of a curve, per unit of the margin or the log-odds
 _DEVIATIONS = 5.0  # of the bounds from which the shares of errors follow
 _RANKS = 1000.0  # steps in which ranks within a class are pooled
 _DIFFERENT = 4.0  # standard deviations between the steps of the second curve
@@ -107,7 +107,7 @@ class ScoreCounts:
 
 
 def _bins(classes: Ints32, scores: Floats32) -> Ints32:
-    """The place of each (class, score) pair in counts [C, BINS], int32 of their shape."""
+    """The position of each (class, score) pair in counts [C, BINS], int32 of their shape."""
     bins = np.minimum((scores + np.float32(_LIMIT)) * np.float32(BINS / 2 / _LIMIT), BINS - 1).astype(np.int32)
     return np.asarray(bins + classes * BINS)
 
@@ -263,10 +263,10 @@ def estimate(counts: ScoreCounts, listed: PairCounts) -> LabelNoise:
       listed: those among which missing labels are looked for: the best classes of each video.
     """
     margins, (classes, scores) = _margins(counts), _grid(counts.labelled)
-    places, of_wrong = margins.at(classes, scores), _scores_of_wrong(counts)
-    places_of_share = places + margins.prior[classes]
-    ratio, share = _steps(places, counts.labelled, of_wrong), _steps(places_of_share, *listed)
-    wrong, missing = _wrong_share(counts.labelled, of_wrong), _missing_share(places_of_share, *listed)
+    positions, of_wrong = margins.at(classes, scores), _scores_of_wrong(counts)
+    positions_of_share = positions + margins.prior[classes]
+    ratio, share = _steps(positions, counts.labelled, of_wrong), _steps(positions_of_share, *listed)
+    wrong, missing = _wrong_share(counts.labelled, of_wrong), _missing_share(positions_of_share, *listed)
     class_wrong, class_missing = (np.full(len(counts.labelled), rate) for rate in (wrong, missing))
     curves = _in_log_odds(ratio).through_middles(), _in_log_odds(share).through_middles()
     noise = LabelNoise(wrong, missing, class_wrong, class_missing, margins, *curves, *curves)
@@ -275,17 +275,17 @@ def estimate(counts: ScoreCounts, listed: PairCounts) -> LabelNoise:
     return noise.with_class_rates(judged).calibrated(judged, *flat)
 
 
-def _pooled(places: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
-    """The places that have a weight, in steps of a tenth, and the sums of the weights there."""
+def _pooled(positions: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
+    """The positions that have a weight, in steps of a tenth, and the sums of the weights there."""
     used = np.flatnonzero(sum(weights))
-    steps, members = np.unique(np.rint(places.ravel()[used] * _PLACES), return_inverse=True)
+    steps, members = np.unique(np.rint(positions.ravel()[used] * _POSITIONS), return_inverse=True)
     sums = (np.bincount(members, each.ravel()[used], len(steps)).astype(np.float64) for each in weights)
-    return np.asarray(steps / _PLACES), *sums
+    return np.asarray(steps / _POSITIONS), *sums
 
 
-def _steps(places: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingSteps:
-    """The share of labels at each place, rising."""
-    knots, yes, no = _pooled(places, labelled, others)
+def _steps(positions: Floats64, labelled: Ints64, others: Floats64 | Ints64) -> RisingSteps:
+    """The share of labels at each position, rising."""
+    knots, yes, no = _pooled(positions, labelled, others)
     return rising_steps(knots, yes / (yes + no), yes + no)
 
 
@@ -296,7 +296,7 @@ def _in_log_odds(steps: RisingSteps) -> RisingSteps:
 
 
 def _upper(counts: Floats64) -> Floats64:
-    """The upper end of the score interval of a Poisson mean, wide enough for a minimum over all places."""
+    """The upper end of the score interval of a Poisson mean, wide enough for a minimum over all positions."""
     return np.asarray(counts + _DEVIATIONS**2 / 2 + _DEVIATIONS * np.sqrt(counts + _DEVIATIONS**2 / 4))
 
 
@@ -309,25 +309,25 @@ def _scores_of_wrong(counts: ScoreCounts) -> Floats64:
 def _wrong_share(labelled: Ints64, of_wrong: Floats64) -> float:
     """The share of labels that is wrong: the least ratio of labels to wrong ones below a rank within the class."""
     ranks = of_wrong.cumsum(1) / np.maximum(of_wrong.sum(1), _LEAST)[:, np.newaxis]
-    _, yes, no = _pooled(_RANKS / _PLACES * ranks, labelled, of_wrong)
+    _, yes, no = _pooled(_RANKS / _POSITIONS * ranks, labelled, of_wrong)
     below, other = np.cumsum(yes), np.maximum(np.cumsum(no), _LEAST)
     bounds = _upper(below) / other
-    place = int(np.argmin(bounds))
-    return _share_if_known("wrong", float(bounds[place]), float((below[place] + 0.5) / other[place]))
+    index = int(np.argmin(bounds))
+    return _share_if_known("wrong", float(bounds[index]), float((below[index] + 0.5) / other[index]))
 
 
-def _missing_share(places: Floats64, labelled: Ints64, others: Ints64) -> float:
+def _missing_share(positions: Floats64, labelled: Ints64, others: Ints64) -> float:
     """The share of true labels that is missing.
 
-    Above any place, the share of the videos that lack the label is at least this share. So the place at which the
+    Above any position, the share of the videos that lack the label is at least this share. So the position at which the
     upper bound of that share is least gives the estimate.
     """
-    _, yes, no = _pooled(places, labelled, others)
+    _, yes, no = _pooled(positions, labelled, others)
     above, without = np.cumsum(yes[::-1]), np.cumsum(no[::-1])
     bounds = _upper(without) / (above + _upper(without))
-    place = int(np.argmin(bounds))
-    share = (without[place] + 0.5) / (above[place] + without[place] + 1)
-    return _share_if_known("missing", float(bounds[place]), float(share))
+    index = int(np.argmin(bounds))
+    share = (without[index] + 0.5) / (above[index] + without[index] + 1)
+    return _share_if_known("missing", float(bounds[index]), float(share))
 
 
 def _share_if_known(kind: str, bound: float, share: float) -> float:

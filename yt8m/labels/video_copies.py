@@ -109,7 +109,7 @@ class CopyPairs(NamedTuple):
     """Pairs of videos that are copies, `first` before `second`, in the order of the videos. All arrays are [P].
 
     Attributes:
-      first, second: int64, the places of the videos.
+      first, second: int64, the indices of the videos.
       similarity: float32; 1 for exact copies.
     """
 
@@ -150,19 +150,20 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
 def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
     """The similar pairs of a video in `rows` and a later one in `columns`: rows of (first, second, similarity)."""
     products = vectors.unit(rows) @ vectors.unit(columns).T
-    places, others = np.nonzero(products >= least)
-    is_later = rows[places] < columns[others]
-    places, others = places[is_later], others[is_later]
-    return np.stack([rows[places], columns[others], np.minimum(products[places, others], 1)], axis=1, dtype=np.float64)
+    in_rows, in_columns = np.nonzero(products >= least)
+    is_later = rows[in_rows] < columns[in_columns]
+    in_rows, in_columns = in_rows[is_later], in_columns[is_later]
+    similarities = np.minimum(products[in_rows, in_columns], 1)
+    return np.stack([rows[in_rows], columns[in_columns], similarities], axis=1, dtype=np.float64)
 
 
 def _all_blocks(count: int) -> Iterator[tuple[Ints64, Ints64]]:
-    places = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
-    return ((rows, columns) for number, rows in enumerate(places) for columns in places[number:])
+    blocks = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+    return ((rows, columns) for number, rows in enumerate(blocks) for columns in blocks[number:])
 
 
 def _pivot_blocks(vectors: VideoVectors, videos: Ints64) -> Iterator[tuple[Ints64, Ints64]]:
-    """Blocks of the videos of each pivot, as places in `videos`."""
+    """Blocks of the videos of each pivot, as indices in `videos`."""
     drawn = np.random.default_rng(0).choice(len(videos), max(1, len(videos) // _PER_PIVOT), replace=False)
     pivots = vectors.unit(videos[np.sort(drawn)]).T
     nearest = np.concatenate(
@@ -234,11 +235,11 @@ def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:
 
 
 def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iterator[list[str]]:
-    for place in order:
-        both = int(pairs.first[place]), int(pairs.second[place])
+    for index in order:
+        both = int(pairs.first[index]), int(pairs.second[index])
         ids = [spreadsheet_text(videos.ids[video]) for video in both]
         splits = [videos.split_names[videos.splits[video]] for video in both]
-        yield [*ids, *splits, f"{pairs.similarity[place]:.4f}"]
+        yield [*ids, *splits, f"{pairs.similarity[index]:.4f}"]
 
 
 class LeakEffect(NamedTuple):
