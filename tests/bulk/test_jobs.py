@@ -7,10 +7,10 @@ import pathlib
 import shutil
 
 import pytest
-from bulk_data import VIDEO, trained, video_shards
+from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
 
-from yt8m import inference
-from yt8m.bulk.bulk_config import EvalBulk, InferBulk
+from yt8m import inference, train
+from yt8m.bulk.bulk_config import EvalBulk, InferBulk, RankBulk
 from yt8m.errors import UsageError
 
 
@@ -81,3 +81,17 @@ def test_a_cache_that_cannot_serve_is_refused_before_the_work(
     with pytest.raises(UsageError, match=refusal):
         jobs.run("infer", config, [])
     assert sorted(path.name for path in tmp_path.iterdir()) == [model]
+
+
+def test_what_cannot_rank_segments_is_refused_before_the_work(tmp_path: pathlib.Path) -> None:
+    from yt8m.bulk import jobs
+
+    words = ["--model=FrameLevelLogisticModel", f"--train_data_pattern={frame_shards(tmp_path, (9,), is_rated=True)}"]
+    words += [*FRAME, "--segment_labels", "--film_mean", "--max_steps=1", "--batch_size=4"]
+    assert train.main([*words, f"--train_dir={tmp_path}/run", f"--export_dir={tmp_path}/export"]) == 0
+    refusals = {"run": "a run with --film_mean needs the mean of the video", "export": "rank needs the folder of a run"}
+    for model, refusal in refusals.items():
+        config = RankBulk(model=f"{tmp_path}/{model}", data=f"{tmp_path}/rated/part*.tfrecord", out=f"{tmp_path}/out")
+        with pytest.raises(UsageError, match=refusal):
+            jobs.run("rank", config, [])
+        assert not (tmp_path / "out").exists()

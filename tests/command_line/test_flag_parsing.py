@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.command_line.flag_parsing import Flag, HelpAsked, find_switch, find_word, parse
+from yt8m.command_line.flag_parsing import Flag, HelpAsked, find_switch, find_word, flags_of, parse
+from yt8m.config.programs import AddClassesConfig
 from yt8m.errors import UsageError
 
 KNOWN = [
@@ -127,6 +128,14 @@ def test_any_value_survives_being_written_down(number, rate, switch):
 def test_arbitrary_words_are_read_or_refused(words):
     with contextlib.suppress(UsageError, HelpAsked):
         assert isinstance(parse(KNOWN, words), dict)
+
+
+def test_an_empty_value_is_taken_where_it_is_one_of_the_choices():
+    flags = {flag.name: flag for flag in flags_of(AddClassesConfig, "Training")}
+    assert parse([*flags.values()], ["--train_only="]) == {"train_only": ""}
+    assert flags["train_only"].help.endswith("the whole model does")  # no list of a single word
+    with pytest.raises(UsageError, match="--out= is empty"):
+        parse([*flags.values()], ["--out="])
 
 
 def test_an_alias_is_the_same_flag():

@@ -86,9 +86,13 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
             raise UsageError(f"--cache needs the folder of a run or its archive; {config.model} is an export.")
         DataConfig(data_pattern=config.data, cache=config.cache).check_cache()
         with scoring.open(config.model, trust_code=config.trust_code) as scorer:
+            if isinstance(config, RankBulk):
+                shard_work.data_of_segments(scorer, config)
             return config, config.model, scorer.step
     run = open_run(config.model, trust_code=config.trust_code)
-    run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))
+    data = run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))
+    if isinstance(config, RankBulk):
+        shard_work.refuse_film_mean(data)
     model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model
     if config.checkpoint != "best" and not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))

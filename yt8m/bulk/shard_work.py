@@ -39,7 +39,7 @@ from yt8m.scoring import EvaluationSettings
 from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
 from yt8m.scoring.inference import new_segment_ranking, segment_reader
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
-from yt8m.scoring.scorer import write_predictions
+from yt8m.scoring.scorer import Scorer, write_predictions
 
 T = TypeVar("T")
 
@@ -72,6 +72,33 @@ class RankedSegments(NamedTuple):
         columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
         best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
         return cls(*(column[best] for column in columns))
+
+
+def scorer_of_run(model: Scorer, purpose: str) -> GraphScorer:
+    """The model, which must be a run's; raises `UsageError` otherwise. `purpose` is what needs a run."""
+    if not isinstance(model, GraphScorer):
+        raise UsageError(f"{purpose} needs the folder of a run or its archive; {model.path} is an export.")
+    return model
+
+
+def data_of_segments(model: Scorer, config: RankBulk) -> DataConfig:
+    """The data config for records that are cut into segments.
+
+    Raises:
+      UsageError: the model is an export, takes no frames, or needs the mean of the whole video.
+    """
+    data = scorer_of_run(model, "rank").trained.run.data_for(config.inference_config(), "", True)
+    refuse_film_mean(data)
+    return data
+
+
+def refuse_film_mean(data: DataConfig) -> None:
+    """Refuses a model that needs the mean of the whole video; raises `UsageError`."""
+    if data.film_mean:
+        raise UsageError(
+            "yt8m bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the "
+            "video too; use `yt8m inference --segment_labels`."
+        )
 
 
 class _Loaded:
@@ -131,19 +158,12 @@ class _Loaded:
 
     def run(self, purpose: str) -> GraphScorer:
         """The model, which must be a run's; raises `UsageError` otherwise. `purpose` is what needs a run."""
-        if not isinstance(self.model, GraphScorer):
-            raise UsageError(f"{purpose} needs the folder of a run or its archive; {self.config.model} is an export.")
-        return self.model
+        return scorer_of_run(self.model, purpose)
 
     @functools.cached_property
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
         data, cached = self._segment_data, self.cached if self.config.cache else None
-        if data.film_mean:
-            raise UsageError(
-                "yt8m bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the "
-                "video too; use `yt8m inference --segment_labels`."
-            )
         reader = segment_reader(data, self.config.segment_context, self.config.segment_shifts)
         model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))
@@ -151,7 +171,7 @@ class _Loaded:
     @property
     def _segment_data(self) -> DataConfig:
         """The data config for records that are cut into segments."""
-        return self.run("rank").trained.run.data_for(self.config.inference_config(), "", True)
+        return data_of_segments(self.model, self.config)
 
     def candidates(self, classes: Sequence[int]) -> Candidates | None:
         """The candidate classes of each video from --candidates_from; None without that flag."""

@@ -36,6 +36,7 @@ class Flag(NamedTuple):
       is_common: whether the short `--help` of a program with many flags lists it.
       is_code: whether the value may name code to import, as package.module:Class.
       is_path: whether the value names files or folders.
+      may_be_empty: whether an empty text is one of the values.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Flag(NamedTuple):
     is_common: bool = False
     is_code: bool = False
     is_path: bool = False
+    may_be_empty: bool = False
 
 
 class Program(NamedTuple):
@@ -120,8 +122,8 @@ def flags_of(cls: type, group: str) -> list[Flag]:
             option.default,
             _help(option, fields[name].metadata),
             group,
-            *(fields[name].metadata[fact] for fact in Flag._fields[5:]),
-        )
+            *(fields[name].metadata[fact] for fact in Flag._fields[5:-1]),
+        )._replace(may_be_empty="" in fields[name].metadata["choices"])
         for name, option in options.declared(cls).items()
         if name in fields
     ]
@@ -134,7 +136,8 @@ def _plain(kind: Any) -> Any:
 
 
 def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
-    return option.help + (f" ({' or '.join(metadata['choices'])})" if metadata["choices"] else "")
+    choices = [choice for choice in metadata["choices"] if choice]
+    return option.help + (f" ({' or '.join(choices)})" if len(choices) > 1 else "")
 
 
 def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
@@ -348,7 +351,7 @@ def _value(flag: Flag, argument: _Given) -> Any:
     """The value in the argument, converted to the flag's type."""
     if argument.text is None:
         return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
-    if not argument.text:
+    if not argument.text and not flag.may_be_empty:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
     if flag.is_path and flag.kind is not str:
         return tuple(storage.listed(argument.text))
