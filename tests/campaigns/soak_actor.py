@@ -6,12 +6,11 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from clusters import Process, environment_for
+from clusters import Process
 
 PATIENCE = 600.0  # seconds for a last, unbroken run
 # The last is that of a program that was not far enough to answer SIGTERM.
@@ -52,8 +51,7 @@ class Actor:
     def start(self, *more: str) -> None:
         """A new process."""
         module, *words = [*self.words, *more]
-        command = [sys.executable, "-m", f"yt8m.{module}", *words]
-        self._process = Process(self.name, command, environment_for(self._variables))
+        self._process = Process(self.name, ["-m", f"yt8m.{module}", *words], self._variables)
         self._killed, self._die_at = False, float("inf")
         self._is_quiet = self._draw is not None
         self.memory.append([])

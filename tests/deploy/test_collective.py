@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from clusters import Process, environment_for, free_addresses
+from clusters import Process, free_addresses
 from contract.model_cases import T
 from deploy.collective_process import build, load_weights
 from uneven_videos import Videos, quick
@@ -40,8 +39,8 @@ def trained(tmp_path: pathlib.Path) -> Callable[..., list[dict[str, np.ndarray]]
         started = []
         for replica in range(replicas):
             told = {"replica": replica, "addresses": addresses, "out": str(tmp_path / f"{replica}.npz"), **given}
-            command = [sys.executable, str(pathlib.Path(__file__).with_name("collective_process.py"))]
-            started.append(Process(f"replica {replica}", [*command, json.dumps(told)], environment_for({})))
+            program = str(pathlib.Path(__file__).with_name("collective_process.py"))
+            started.append(Process(f"replica {replica}", [program, json.dumps(told)], {}))
         try:
             for process in started:
                 assert process.end() == 0, process.log()

@@ -61,8 +61,8 @@ def train(tmp_path: pathlib.Path, data: str) -> Callable[..., runner.Outcome]:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """Starts runs of the tiny workload."""
-    with ForkServer("tiny_run", ROOT / "tests/runner") as parent:
+    """Starts runs of the tiny workload, alone or as parts of a cluster."""
+    with ForkServer("tiny_run", ROOT / "tests/runner", ROOT / "tests/runner/cluster") as parent:
         yield parent
 
 

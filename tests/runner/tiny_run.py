@@ -25,6 +25,7 @@ def warm_up() -> None:
     for module in ("callbacks.steps", "callbacks.figures", "callbacks.progress", "hooks"):
         importlib.import_module(f"yt8m.runner.{module}")
     importlib.import_module("runner.tiny_hooks")
+    importlib.import_module("tiny_replica")
 
 
 def main(text: str) -> int:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -35,14 +35,31 @@ def environment_for(variables: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", **variables}
 
 
-class Process:
-    """One process, and the lines that it has printed on either stream."""
+def opened(command: Sequence[str], variables: dict[str, str]) -> Any:
+    """A new process of Python."""
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([sys.executable, *command], env=environment_for(variables), **streams)
 
-    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
+
+class Process:
+    """One process, and the lines that it has printed on either stream.
+
+    Args:
+      name: how failures call it.
+      command: its words, without `python`.
+      variables: those of its environment, beside this process' own.
+      start: takes both and returns a Popen whose `stdout` has both streams.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        variables: dict[str, str],
+        start: Callable[[Sequence[str], dict[str, str]], Any] = opened,
+    ) -> None:
         self.name, self.lines = name, []
-        self._popen = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        self._popen = start(command, variables)
         self._queue: queue.Queue[str | None] = queue.Queue()
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
@@ -149,8 +166,8 @@ class Process:
 class Cluster:
     """A chief, workers and parameter servers; each is started, killed and started again by the test."""
 
-    def __init__(self, command: Sequence[str], workers: int = 1, servers: int = 1) -> None:
-        self._command = [sys.executable, *command]
+    def __init__(self, command: Sequence[str], workers: int = 1, servers: int = 1, start: Any = opened) -> None:
+        self._command, self._start = command, start
         addresses = free_addresses(1 + workers + servers)
         self.jobs = {"chief": addresses[:1], "worker": addresses[1 : 1 + workers]}
         self.jobs["ps"] = addresses[1 + workers :]
@@ -162,8 +179,8 @@ class Cluster:
             "cluster": {job: tasks for job, tasks in self.jobs.items() if tasks},
             "task": {"type": role, "index": index},
         }
-        environment = environment_for({"TF_CONFIG": json.dumps(spec), **variables})
-        process = Process(f"{role} {index}", [*self._command, *words], environment)
+        variables = {"TF_CONFIG": json.dumps(spec), **variables}
+        process = Process(f"{role} {index}", [*self._command, *words], variables, self._start)
         self._started.append(process)
         return process
 

@@ -1,8 +1,8 @@
 """Processes that start at once: forked from one that has imported TensorFlow but opened no session yet.
 
 `python fork_server.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
-runs `MODULE.main(TEXT)` in a new process and gives its id; `{"wait": ID}` waits for one and gives its exit
-status.
+runs `MODULE.main(TEXT)` in a new process and gives its id, that of another module where the request has `module`, with
+`environment` added to its own; `{"wait": ID}` waits for one and gives its exit status.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+_POLL = 0.02
 
 
 class ForkServer:
@@ -53,12 +56,19 @@ class ForkServer:
 
     def start(self, text: str) -> Forked:
         """Runs `main(text)` in a new process."""
+        return self._start("out", "err", start=text)
+
+    def start_joined(self, module: str, text: str, environment: dict[str, str]) -> Forked:
+        """Runs `main(text)` of another module in a new process, whose streams are both read at `stdout`."""
+        return self._start("out", "out", start=text, module=module, environment=environment)
+
+    def _start(self, out: str, err: str, **request: Any) -> Forked:
         with tempfile.TemporaryDirectory() as folder:
-            pipes = [os.path.join(folder, name) for name in ("out", "err")]
-            for pipe in pipes:
+            pipes = {name: os.path.join(folder, name) for name in (out, err)}
+            for pipe in pipes.values():
                 os.mkfifo(pipe)
-            pid = self.ask(start=text, out=pipes[0], err=pipes[1])
-            return Forked(self, pid, *(open(pipe) for pipe in pipes))
+            pid = self.ask(out=pipes[out], err=pipes[err], **request)
+            return Forked(self, pid, *(open(pipe) for pipe in pipes.values()))
 
     def ask(self, **request: Any) -> int:
         """The answer to one request."""
@@ -69,7 +79,7 @@ class ForkServer:
 class Forked:
     """One process, used like a Popen; `stdout` and `stderr` are its streams."""
 
-    def __init__(self, fork_server: ForkServer, pid: int, stdout: Any, stderr: Any) -> None:
+    def __init__(self, fork_server: ForkServer, pid: int, stdout: Any, stderr: Any = None) -> None:
         self._server, self.pid, self.stdout, self.stderr = fork_server, pid, stdout, stderr
         self.returncode: int | None = None
 
@@ -90,6 +100,21 @@ class Forked:
         except OSError:
             return True
         return state == "Z"
+
+    def poll(self) -> int | None:
+        """The exit status, where it has ended."""
+        if self.returncode is None and self.has_ended():
+            self.returncode = self._server.ask(wait=self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float = math.inf) -> int:
+        """Waits for the end, whatever it prints; the exit status."""
+        deadline = time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            time.sleep(_POLL)
+        return status
 
     def communicate(self) -> tuple[str, str]:
         """What is left on both streams; the process has ended then."""
@@ -112,7 +137,8 @@ def _serve(main: Callable[[str], int]) -> None:
             continue
         pid = os.fork()
         if not pid:
-            _run(main, request)
+            os.environ.update(request.get("environment", {}))
+            _run(importlib.import_module(request["module"]).main if "module" in request else main, request)
         print(pid, flush=True)
 
 
@@ -120,9 +146,11 @@ def _run(main: Callable[[str], int], request: dict[str, str]) -> None:
     """In the new process."""
     status = 1
     try:
-        for name, number in (("out", 1), ("err", 2)):
-            pipe = os.open(request[name], os.O_WRONLY)
-            os.dup2(pipe, number)
+        # A pipe of both streams is opened once: its name is gone as soon as it has been.
+        pipes = {path: os.open(path, os.O_WRONLY) for path in dict.fromkeys((request["out"], request["err"]))}
+        os.dup2(pipes[request["out"]], 1)
+        os.dup2(pipes[request["err"]], 2)
+        for pipe in pipes.values():
             os.close(pipe)
         nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nowhere, 0)

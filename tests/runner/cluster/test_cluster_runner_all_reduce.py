@@ -137,7 +137,7 @@ def test_a_process_that_is_frozen_is_named_and_the_other_ends(cluster: Callable[
 def test_a_slow_process_is_named(cluster: Callable[..., Cluster], stop: Callable[[], None]) -> None:
     made = cluster(2, 0, **PLAIN)
     chief, slow, other = made.start("chief"), made.start("worker", 0, LAG="0.5"), made.start("worker", 1)
-    chief.wait_for(r"worker 0 \(.*\) is slow: in the last \d+ steps the others waited")
+    chief.wait_for(r"worker 0 \(.*\) is slow: in the last \d+ steps, the others waited")
     stop()
     assert [process.outcome()[:1] for process in (chief, slow, other)] == [["finished"]] * 3
 

@@ -1,4 +1,4 @@
-"""`python tiny_replica.py '{"model_dir": ..., "data": [...], ...}'`: one process, as TF_CONFIG says.
+"""One process as TF_CONFIG says: `main('{"model_dir": ..., "data": [...], ...}')`.
 
 Trains the tiny workload; prints `step N` after every step and the outcome as the last line.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
 from yt8m import runner
 from yt8m.command_line import program
-from yt8m.command_line.program import run_main
 from yt8m.config.run_options import CheckpointConfig
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy.cluster import from_environment
@@ -62,11 +60,11 @@ class Steps(runner.Callback):
             time.sleep(0.1)
 
 
-def run(words: list[str]) -> int:
+def run(text: str) -> int:
     cluster = from_environment()
     if cluster.role == "ps":
         serve(cluster, float(os.environ.get("GRACE", "3")), float(os.environ.get("STALL", "inf")))
-    given = json.loads(words[0])
+    given = json.loads(text)
     inputter = Files(given.pop("data"), given.pop("epochs", None))
     steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}
     callbacks = runner.CallbackConfig(options={"tiny_replica:Steps": steps})
@@ -78,6 +76,6 @@ def run(words: list[str]) -> int:
     return outcome.exit_code
 
 
-if __name__ == "__main__":
+def main(text: str) -> int:
     program.set_up_log()
-    sys.exit(run_main("tiny_replica.py", run))
+    return program.run_main("tiny_replica.py", lambda _: run(text))
