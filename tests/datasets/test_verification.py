@@ -78,9 +78,9 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
     found = told(capfd, *words)
     assert "holds 3 records, but the manifest says" in found["b.tfrecord"]["problems"][0]
     assert "has the checksum" in found["a.tfrecord"]["problems"][0]
-    assert "does not name it" in found["c.tfrecord"]["problems"][0]
+    assert "does not list this shard" in found["c.tfrecord"]["problems"][0]
     (tmp_path / "a.tfrecord").unlink()
-    assert told(capfd, *words)["a.tfrecord"]["problems"] == ["it is gone"]
+    assert told(capfd, *words)["a.tfrecord"]["problems"] == ["the file is gone"]
     data = {"level": "video", "features": [{"name": "clip", "size": 16}], "segment_labels": False}
     known.write_text(json.dumps(json.loads(known.read_text()) | {"data": data}))
     assert verify(*words, "--update") == 0

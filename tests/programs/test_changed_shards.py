@@ -1,4 +1,4 @@
-"""Shards that change after their headers were walked: named, and nothing is made of what was left of them."""
+"""Shards that change after their records were counted: the error names them, and no result is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
-from yt8m.datasets.input_check import Walked, check_input
+from yt8m.datasets.input_check import CountedShards, check_input
 from yt8m.errors import RunError
 from yt8m.readers import BatchQueue
 from yt8m.scoring.evaluation import evaluate
@@ -141,7 +141,7 @@ def test_an_evaluation_that_follows_a_run_ends(run: pathlib.Path, tmp_path: path
         yield f"{tmp_path}/run/model.ckpt-4"
 
     config = EvalConfig(train_dir=f"{tmp_path}/run", eval_data_pattern=f"{tmp_path}/*.tfrecord")
-    what = {"cut": f"{shard} holds 5 records, and held 8", "deleted": f"{shard} is gone"}[how]
+    what = {"cut": f"{shard} holds 5 records, but held 8 before", "deleted": f"{shard} is gone"}[how]
     with pytest.raises(RunError, match=what):
         evaluate(config, as_they_come())
     assert json.loads((tmp_path / "run/eval/report.json").read_text())["global_step"] == 2
@@ -179,7 +179,7 @@ def test_a_resumed_run_compares_the_epochs_that_it_begins(
     assert f"{3 * 128 - 72} records were read in this run; an epoch has 128" in caplog.messages
 
 
-def walk(folder: object, level: str = "video", bad: int = 0) -> tuple[BatchQueue, Walked]:
+def count_shards(folder: object, level: str = "video", bad: int = 0) -> tuple[BatchQueue, CountedShards]:
     """A queue over the shards in a folder, and the look at them."""
     pattern = f"{folder}/*.tfrecord"
     queue = fault_shards.queue(level, pattern, max_bad_records=bad)
@@ -193,20 +193,20 @@ def names(*shards: tuple[str, int]) -> list[str]:
 def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in "ab":
         fault_shards.write(tmp_path / f"{name}.tfrecord", fault_shards.sound("video", 6, name))
-    queue, walked = walk(tmp_path)
+    queue, counted_shards = count_shards(tmp_path)
     assert fault_shards.ids_read(queue) == names(("a", 6), ("b", 6))
-    walked.check_read(queue)
+    counted_shards.check_read(queue)
     fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 6, "other"))
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 6, "c"))
-    walked.check_unchanged()
+    counted_shards.check_unchanged()
     assert f"{tmp_path}/b.tfrecord was rewritten; it holds as many records as before" in caplog.messages
     assert f"1 shards, such as {tmp_path}/c.tfrecord, appeared after the start" in caplog.text
     assert fault_shards.ids_read(queue) == names(("a", 6), ("other", 6))
-    walked.check_read(queue)
+    counted_shards.check_read(queue)
     whole = (tmp_path / "b.tfrecord").read_bytes()
     (tmp_path / "b.tfrecord").write_bytes(whole[:-3])
     with pytest.raises(RunError, match=r"b\.tfrecord: record 5: it is cut short"):
-        walked.check_unchanged()
+        counted_shards.check_unchanged()
 
 
 @pytest.mark.parametrize(
@@ -217,34 +217,34 @@ def test_what_is_read_is_compared_by_shard(tmp_path: pathlib.Path, level: str, p
     paths = [tmp_path / f"{name}.tfrecord" for name in "ab"]
     for path, count in zip(paths, (7, 6), strict=True):
         fault_shards.write(path, fault_shards.sound(level, count, path.stem))
-    queue, walked = walk(tmp_path, level)
+    queue, counted_shards = count_shards(tmp_path, level)
     # More processes than files share every file.
     shares = [queue] if parts == 1 else [queue.share(part, parts) for part in range(parts)]
     for share in shares:
         fault_shards.ids_read(share)
-        walked.check_read(share)
+        counted_shards.check_read(share)
     assert sum(sum(share.reads().values()) for share in shares) == 13
     for path, count in zip(paths, (3, 10), strict=True):
         fault_shards.write(path, fault_shards.sound(level, count, path.stem))
     for share in shares:
         fault_shards.ids_read(share)
         with pytest.raises(RunError, match=r"a\.tfrecord should give . records, but . were read; .*b\.tfr"):
-            walked.check_read(share)
+            counted_shards.check_read(share)
 
 
 def test_a_shard_is_expected_up_to_its_bad_record(tmp_path: pathlib.Path) -> None:
     for name, bad in (("a", b"no proto"), ("b", None)):
         records = fault_shards.sound("video", 6, name)
         fault_shards.write(tmp_path / f"{name}.tfrecord", records[:4] + [bad or records[4], records[5]])
-    queue, walked = walk(tmp_path, bad=1)
+    queue, counted_shards = count_shards(tmp_path, bad=1)
     assert fault_shards.ids_read(queue) == names(("a", 4), ("b", 6))
-    walked.check_read(queue)
+    counted_shards.check_read(queue)
     fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 3, "b"))
     assert fault_shards.ids_read(queue) == names(("a", 4), ("b", 3))
     with pytest.raises(RunError, match=r"b\.tfrecord should give 6 records, but 3 were read"):
-        walked.check_read(queue)
-    with pytest.raises(RunError, match=r"b\.tfrecord holds 3 records, and held 6"):
-        walked.check_unchanged()
+        counted_shards.check_read(queue)
+    with pytest.raises(RunError, match=r"b\.tfrecord holds 3 records, but held 6"):
+        counted_shards.check_unchanged()
 
 
 @pytest.mark.promise("I10")
@@ -261,25 +261,25 @@ def test_in_a_bucket_the_first_pass_says_what_shards_hold(
 
     write("a", 6)
     write("b", 6)
-    queue, walked = walk(bucket)
-    walked.check_unchanged()
+    queue, counted_shards = count_shards(bucket)
+    counted_shards.check_unchanged()
     write("b", 5)
-    with pytest.raises(RunError, match=r"b\.tfrecord was rewritten, and it is not known how many records"):
-        walked.check_unchanged()
+    with pytest.raises(RunError, match=r"b\.tfrecord was rewritten, and its earlier number of records is not known"):
+        counted_shards.check_unchanged()
     fault_shards.ids_read(queue)
     with pytest.raises(RunError, match=r"b\.tfrecord has changed"):
-        walked.check_read(queue)
-    queue, walked = walk(bucket)
+        counted_shards.check_read(queue)
+    queue, counted_shards = count_shards(bucket)
     assert fault_shards.ids_read(queue) == names(("a", 6), ("b", 5))
-    walked.check_read(queue)
+    counted_shards.check_read(queue)
     write("a", 6)
-    walked.check_unchanged()
+    counted_shards.check_unchanged()
     write("a", 4)
-    with pytest.raises(RunError, match=r"a\.tfrecord holds 4 records, and held 6"):
-        walked.check_unchanged()
+    with pytest.raises(RunError, match=r"a\.tfrecord holds 4 records, but held 6"):
+        counted_shards.check_unchanged()
     fault_shards.ids_read(queue)
     with pytest.raises(RunError, match=r"a\.tfrecord should give 6 records, but 4 were read"):
-        walked.check_read(queue)
+        counted_shards.check_read(queue)
     storage.remove(f"{bucket}/a.tfrecord")
     with pytest.raises(RunError, match=r"a\.tfrecord is gone"):
-        walked.check_unchanged()
+        counted_shards.check_unchanged()

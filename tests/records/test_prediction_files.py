@@ -137,8 +137,8 @@ def test_segments_are_found_by_their_names(folder: pathlib.Path, ids: list[bytes
     shard, cache, submission = folder / "s.tfrecord", folder / "cache", folder / "s.csv"
     write_labelled(shard, ids)
     rated = ground_truth.ratings(str(shard))
-    ground_truth.write(str(cache), rated)
-    assert ground_truth.read(str(cache)).segments == rated.segments
+    ground_truth.write_ratings(str(cache), rated)
+    assert ground_truth.read_ratings(str(cache)).segments == rated.segments
     ranking = SegmentRanking([3])
     ranking.add([each + b":0" for each in ids], np.arange(len(ids), 0, -1, dtype=np.float32)[:, None])
     ((number, names),) = ranking.lines()

@@ -199,10 +199,10 @@ def test_caches_of_the_published_evaluator_and_ids_with_commas(tmp_path: pathlib
     """Under Python 3 that evaluator writes ids as Python shows bytes."""
     path = tmp_path / "cache"
     path.write_text("b'ab':5,3,1.0\nc,d:10,3,0\n")
-    found = ground_truth.read(str(path))
+    found = ground_truth.read_ratings(str(path))
     assert found.segments == [b"ab:5", rb"c\x2cd:10"]
-    ground_truth.write(str(path), found)
-    assert ground_truth.read(str(path)).segments == found.segments
+    ground_truth.write_ratings(str(path), found)
+    assert ground_truth.read_ratings(str(path)).segments == found.segments
 
 
 BAD = ["a:0,3", "a,3,1", "a:0,x,1", "a:0,3,nan", "a:0,3,2", "a:0," + "9" * 30 + ",1", "a:-5,3,1", ":5,3,1"]

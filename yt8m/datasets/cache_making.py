@@ -1,4 +1,4 @@
-"""Parses shards into a cache ahead of time, in several processes; what is in the cache already stays."""
+"""`yt8m cache`: parses shards into a cache ahead of time, in several processes; keeps shards that it already has."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ from yt8m.records.shards import DamagedError
 
 @dataclass(frozen=True)
 class CacheConfig(DamagePolicy):
-    """The flags of `yt8m cache`: those that describe the records are those of the training that will read them."""
+    """The flags of `yt8m cache`. The flags that describe the records are those of the training that reads the cache."""
 
     data: str = same_as(
         DataConfig, "data_pattern", help="TFRecord files to parse; commas between patterns", is_required=True
     )
     out: str = path_option(
-        "local folder of the cache, as train, eval and inference name it by --cache", is_required=True, is_local=True
+        "local folder of the cache: the value of --cache in train, eval and inference", is_required=True, is_local=True
     )
     frame_features: bool = same_as(DataConfig, "frame_features")
     feature_names: tuple[str, ...] = same_as(DataConfig, "feature_names")
     feature_sizes: tuple[int, ...] = same_as(DataConfig, "feature_sizes")
     segment_labels: bool = same_as(DataConfig, "segment_labels")
-    all_segments: bool = option(False, "for inference --segment_labels, which reads every segment and no labels")
+    all_segments: bool = option(False, "for inference --segment_labels, which reads all segments and no labels")
     num_classes: int = same_as(DataConfig, "num_classes")
     vocabulary: str = same_as(DataConfig, "vocabulary")
     max_frames: int = same_as(DataConfig, "max_frames")
-    jobs: int | None = option(None, "number of processes [as many as cores]", minimum=1)
+    jobs: int | None = option(None, "number of processes [one per CPU core]", minimum=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.all_segments and self.segment_labels:
-            raise UsageError("--all_segments and --segment_labels are for different passes; give one of them.")
+            raise UsageError(
+                "--all_segments is for inference, --segment_labels for training and eval; give one of them."
+            )
 
 
-class _Made(NamedTuple):
-    """What the cache has of a shard: its number of records, and its bad record as in `CachedShard`."""
+class _ParsedShard(NamedTuple):
+    """A shard in the cache: its path, its number of records, and its bad record as in `CachedShard`."""
 
     shard: str
     records: int
@@ -61,23 +63,25 @@ def make(config: CacheConfig, data: DataConfig) -> None:
 
     Args:
       config: the flags.
-      data: the data that they describe, as a training would read them.
+      data: the data config of the training that the flags describe.
 
     Raises:
       UsageError: no file matches, or a cache cannot serve these data.
-      RunError: a shard has a bad record or cannot be read, or the disk is full; what is finished stays.
+      RunError: a shard has a bad record or cannot be read, or the disk is full; the finished shards stay in the cache.
     """
     data.check_cache()
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.room(files), file=sys.stderr)
     parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(cache.path_of(shard))) is not None}
-    made_shards = [_Made(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
+    finished_shards = [_ParsedShard(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
     missing = [shard for shard in files if shard not in parsed_shards]
-    for made in terminal.counted(_made(cache, missing, config.jobs), len(files), "shards", done=len(made_shards)):
-        made_shards.append(made)
-        _refuse_damage(made_shards, data.max_bad_records)
-    records = sum(made.records for made in made_shards)
+    for finished in terminal.counted(
+        _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(finished_shards)
+    ):
+        finished_shards.append(finished)
+        _refuse_damage(finished_shards, data.max_bad_records)
+    records = sum(finished.records for finished in finished_shards)
     print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
 
 
@@ -89,34 +93,34 @@ def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
     )
 
 
-def _made(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterator[_Made]:
-    """Parses the shards, in their order."""
+def _parse_shards(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterator[_ParsedShard]:
+    """Parses the shards; yields the results in the order of `shards`."""
     count = min(jobs or os.cpu_count() or 1, len(shards))
     if count < 2:
-        yield from (_make(cache, shard) for shard in shards)
+        yield from (_parse_shard(cache, shard) for shard in shards)
         return
     from concurrent.futures import ProcessPoolExecutor  # slow to import, and trainings only need the flags
 
     # Not forked, because this process may have threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(count, context, initializer=_exit_with_parent) as pool:
         with termination.held_interrupts():
-            futures = [pool.submit(_make, cache, shard) for shard in shards]
+            futures = [pool.submit(_parse_shard, cache, shard) for shard in shards]
         try:
             for shard, future in zip(shards, futures, strict=True):
-                # If the process failed or ended, this one tries again, and has the very error.
-                yield _make(cache, shard) if future.exception() else future.result()
+                # If a worker failed or died, this process parses the shard again and so raises the original error.
+                yield _parse_shard(cache, shard) if future.exception() else future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _make(cache: ShardCache, shard: str) -> _Made:
+def _parse_shard(cache: ShardCache, shard: str) -> _ParsedShard:
     parsed = cache.made(shard, cache.path_of(shard))
-    return _Made(shard, len(parsed), parsed.damage)
+    return _ParsedShard(shard, len(parsed), parsed.damage)
 
 
-def _end_with_parent() -> None:
-    """Ends this process when its parent has ended, however that was."""
+def _exit_with_parent() -> None:
+    """Ends this process as soon as its parent process has ended for any reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -127,8 +131,8 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait_and_end, daemon=True).start()
 
 
-def _refuse_damage(made_shards: Sequence[_Made], limit: int) -> None:
-    bad = [made for made in made_shards if made.damage]
+def _refuse_damage(finished_shards: Sequence[_ParsedShard], limit: int) -> None:
+    bad = [finished for finished in finished_shards if finished.damage]
     if len(bad) > limit and bad[-1].damage:
         error = DamagedError(bad[-1].shard, *bad[-1].damage)
         raise RunError(f"{error} {len(bad)} records are bad; --max_bad_records allows {limit}.")

@@ -1,10 +1,12 @@
-"""`yt8m from-mediapipe` and `yt8m json-to-csv`: convert files of other programs.
+"""`yt8m from-mediapipe` and `yt8m json-to-csv`: convert_file files of other programs.
 
-MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video. They become a shard of frame records.
+MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video. `yt8m from-mediapipe` converts these
+files to one shard of frame records.
 
-Batch prediction writes JSON lines. A line has one video: `{"video_id": "abcd", "class_indexes": [3, 1], "predictions":
-[0.7, 0.2]}`. Or it has a list of videos: `{"video_id": ["abcd"], "class_indexes": [[3, 1]], "predictions": [[0.7,
-0.2]]}`. The published converter takes only the first video of a list; this one writes a row for each.
+Batch prediction writes JSON lines. `yt8m json-to-csv` converts them to CSV. A line has one video: `{"video_id": "abcd",
+"class_indexes": [3, 1], "predictions": [0.7, 0.2]}`. Or it has a list of videos: `{"video_id": ["abcd"],
+"class_indexes": [[3, 1]], "predictions": [[0.7, 0.2]]}`. The published converter takes only the first video of a list;
+this one writes a row for each.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from yt8m.records import data_format, prediction_files, shards
 from yt8m.records.prediction_files import TextLine
 from yt8m.records.shards import Feature, Record, id_bytes, id_text
 
-NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: name in frame records
+FEATURE_NAMES = {
+    "RGB/feature/floats": "rgb",
+    "AUDIO/feature/floats": "audio",
+}  # {MediaPipe's name: name in frame records}
 _KEYS = ("video_id", "class_indexes", "predictions")
 _LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
 
@@ -36,14 +41,14 @@ def from_mediapipe(config: FromMediapipeConfig) -> int:
 
     Raises:
       UsageError: no file matches.
-      RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
-          is written.
+      RunError: a file is not a valid SequenceExample, or two files have the same video id. The message names the file,
+          and nothing is written.
     """
     paths = check_files("data", config.data)
     seen: dict[bytes, str] = {}
     with storage.write_atomic(config.out) as shard:
         for path in paths:
-            payload = convert(path, config.keep_floats)
+            payload = convert_file(path, config.keep_floats)
             video_id = shards.parse(payload, with_lists=False).id()
             if seen.setdefault(video_id, path) != path:
                 raise RunError(
@@ -60,7 +65,7 @@ class FromMediapipeConfig(options.Checked):
     """The flags of `yt8m from-mediapipe`."""
 
     data: str = path_option(
-        "files of one serialized SequenceExample each: a glob, local or gs://",
+        "files with one serialized SequenceExample each: a glob, local or gs://",
         aliases=("input_pattern",),
         is_required=True,
     )
@@ -70,11 +75,11 @@ class FromMediapipeConfig(options.Checked):
     )
 
 
-def convert(path: str, keep_floats: bool = False) -> bytes:
-    """The frame record of one proto file, with its id, labels and features. Without an id the file's name is used.
+def convert_file(path: str, keep_floats: bool = False) -> bytes:
+    """Converts one file to a serialized frame record with id, labels and features, one frame per second.
 
-    The features have one frame per second. If the lists differ in length, the longer ones are cut to the shortest:
-    MediaPipe's last audio window may reach past the last picture.
+    If the file has no id, its name is the id. If the features differ in length, the longer ones are cut to the
+    shortest, because MediaPipe's last audio window may reach past the last picture.
 
     Raises:
       RunError: the file is damaged, holds none of the features, or has frames of unequal size.
@@ -83,17 +88,19 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
         record = shards.parse(storage.read_bytes(path))
     except ValueError as error:
         raise RunError(f"{path} is not a serialized SequenceExample: {error}.") from error
-    features = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
+    features = {name: _parse_frames(record.lists[name], name, path) for name in FEATURE_NAMES if name in record.lists}
     if not features:
         list_names = ", ".join(record.lists) or "no feature list"
-        raise RunError(f"{path} holds {list_names}; expected {' or '.join(NAMES)}.")
+        raise RunError(f"{path} holds {list_names}; expected {' or '.join(FEATURE_NAMES)}.")
     shortest = min(map(len, features.values()))
     lists: dict[str, Sequence[bytes]] = {}
     for name, frames in features.items():
         if keep_floats:
             lists[name] = [shards.float_feature(frame) for frame in frames[:shortest]]
         else:
-            lists[NAMES[name]] = shards.frame_features(data_format.quantized(frames[:shortest], data_format.PUBLISHED))
+            lists[FEATURE_NAMES[name]] = shards.frame_features(
+                data_format.quantized(frames[:shortest], data_format.PUBLISHED)
+            )
     return shards.sequence_example(_context(record, path), lists)
 
 
@@ -106,8 +113,8 @@ def _context(record: Record, path: str) -> dict[str, bytes]:
     return context
 
 
-def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
-    """The frames of one feature list, float32 [T, size].
+def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
+    """Returns the frames of one feature list, float32 [T, size].
 
     Raises:
       RunError: frames are missing, of unequal size, or hold values that no feature may have.
@@ -135,7 +142,7 @@ def json_to_csv(config: JsonToCsvConfig) -> int:
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
         for line in (line for path in paths for line in prediction_files.read_lines(path)):
-            for video_id, classes, scores in _videos(line):
+            for video_id, classes, scores in _parse_videos(line):
                 if video_id in seen:
                     line.refuse(f"video {video_id!r} has a line already; give each video one line.")
                 seen.add(video_id)
@@ -158,7 +165,7 @@ class JsonToCsvConfig(options.Checked):
     top_k: int = option(20, "predictions listed per video", minimum=1)
 
 
-def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
+def _parse_videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
     """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
     try:
         prediction = storage.parse_json(line.text)
@@ -184,7 +191,7 @@ def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
 
 
 def _can_be_encoded(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8. JSON may hold half of a surrogate pair, which cannot."""
+    """Whether the text can be encoded as UTF-8. JSON may hold half of a surrogate pair, which UTF-8 cannot encode."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

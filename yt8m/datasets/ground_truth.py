@@ -51,22 +51,22 @@ class Ratings(NamedTuple):
     scores: Floats64
 
 
-def contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
-    """Yields (location, record) for each record. `location` is a text with path and number; the frames are left out.
+def read_contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
+    """Yields (location, record) for each record. `location` is the path and the number as text; frames are not read.
 
     Raises:
       RunError: a record is damaged, or has no id.
     """
     for path in check_files(flag, pattern):
         for number, (_, record) in enumerate(shards.read_contexts(path)):
-            where = f"{path}: record {number}"
+            location = f"{path}: record {number}"
             if not record.id():
-                raise RunError(f"{where} has no id; expected a feature id or video_id.")
-            yield where, record
+                raise RunError(f"{location} has no id; expected a feature id or video_id.")
+            yield location, record
 
 
 def class_count(num_classes: int | None, pattern: str) -> int:
-    """The number of classes: `num_classes` by --num_classes, or that of the records' vocabulary, or YouTube-8M's.
+    """The number of classes: the value of --num_classes, or that of the records' vocabulary, or YouTube-8M's.
 
     Raises:
       UsageError: the flag and the vocabulary contradict each other.
@@ -76,7 +76,7 @@ def class_count(num_classes: int | None, pattern: str) -> int:
 
 
 def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLabels:
-    """The labels of all videos of video- or frame-level records, which the user named by `flag`.
+    """The labels of all videos in video- or frame-level records; `flag` is the option whose value is `pattern`.
 
     Raises:
       UsageError: no file matches.
@@ -84,22 +84,23 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
     """
     rows: dict[str, int] = {}
     labels: list[Ints64] = []
-    for where, record in contexts(pattern, flag):
+    for location, record in read_contexts(pattern, flag):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
-            raise RunError(f"{where}: video {name} appears twice.")
-        labels.append(_labels(record.values("labels"), num_classes, f"{where}: video {name}"))
+            raise RunError(f"{location}: video {name} appears twice.")
+        labels.append(_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
         raise RunError(f"{pattern} holds no label, so there is nothing to compare predictions with.")
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 
-def _labels(values: shards.Values, num_classes: int, where: str) -> Ints64:
+def _labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
     classes = np.unique(np.array(values, np.int64))
     if len(classes) and not 0 <= classes[0] <= classes[-1] < num_classes:
         raise RunError(
-            f"{where} has a label outside of 0..{num_classes - 1} ({classes[0]} to {classes[-1]}); check --num_classes."
+            f"{location} has a label outside of 0..{num_classes - 1} ({classes[0]} to {classes[-1]}); "
+            "check --num_classes."
         )
     return classes
 
@@ -113,10 +114,10 @@ def ratings(pattern: str) -> Ratings:
     """
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
-    for where, record in contexts(pattern):
+    for location, record in read_contexts(pattern):
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
         for problem in (*rating_problems(record), *label_problems(record, _LARGEST)):
-            raise RunError(f"{where}: {problem}.")
+            raise RunError(f"{location}: {problem}.")
         name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)
@@ -126,29 +127,29 @@ def ratings(pattern: str) -> Ratings:
     return Ratings(segments, table[:, 0].astype(np.int64), table[:, 1])
 
 
-def write(path: str, ratings: Ratings) -> None:
-    """Writes a cache file, whole or not at all."""
+def write_ratings(path: str, ratings: Ratings) -> None:
+    """Writes a cache file atomically."""
     with storage.write_atomic(path) as file:
         for segment, number, score in zip(
             ratings.segments, ratings.classes.tolist(), ratings.scores.tolist(), strict=True
         ):
-            file.write(b"%s,%d,%s\n" % (_marked(segment), number, str(score).encode()))
+            file.write(b"%s,%d,%s\n" % (_escape_bytes_literal(segment), number, str(score).encode()))
 
 
-def read(path: str) -> Ratings:
-    """Reads a cache file of this project or of the published evaluator.
+def read_ratings(path: str) -> Ratings:
+    """Reads a cache file that this project or the published evaluator wrote.
 
     Raises:
       RunError: a line is not a rating (the message names it), or the file is empty.
     """
-    rows = [_fields(line) for line in prediction_files.read_lines(path)]
+    rows = [_parse_rating(line) for line in prediction_files.read_lines(path)]
     if not rows:
         raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
     segments, classes, scores = map(list, zip(*rows, strict=True))
     return Ratings(segments, np.array(classes, np.int64), np.array(scores, np.float64))
 
 
-def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
+def _parse_rating(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
     segment, number, score = ([*line.text.rsplit(b",", 2), b"", b""])[:3]
     video, _, start = segment.rpartition(b":")
     try:
@@ -158,15 +159,15 @@ def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
     class_number = prediction_files.whole_number(number)
     if not (video and prediction_files.whole_number(start) >= 0 and class_number >= 0 and 0 <= value <= 1):
         line.refuse(f"{prediction_files.shown(line.text)} is not a rating; expected `video:start,class,score`.")
-    return b"%s:%s" % (prediction_files.video_name(id_bytes(_bare(video))), start), class_number, value
+    return b"%s:%s" % (prediction_files.video_name(id_bytes(_without_bytes_literal(video))), start), class_number, value
 
 
-def _bare(video: bytes) -> bytes:
-    """The id without the b'...' that the published evaluator writes around it under Python 3."""
+def _without_bytes_literal(video: bytes) -> bytes:
+    """The id without `b'...'`, which the published evaluator writes around it under Python 3."""
     return video[2:-1] if video.startswith(b"b'") and video.endswith(b"'") else video
 
 
-def _marked(segment: bytes) -> bytes:
-    """`segment` as the cache file stores it: with its first `b` escaped if `_bare` would otherwise change the id."""
+def _escape_bytes_literal(segment: bytes) -> bytes:
+    """The segment as the cache stores it: a first `b` is escaped if `_without_bytes_literal` would change the id."""
     video = segment.rpartition(b":")[0]
-    return segment if _bare(video) == video else b"\\x62" + segment[1:]
+    return segment if _without_bytes_literal(video) == video else b"\\x62" + segment[1:]

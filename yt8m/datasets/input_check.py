@@ -47,17 +47,17 @@ def level_of(data: DataConfig) -> str:
     return "segment" if data.segment_labels else "frame"
 
 
-class Walked:
-    """The number of records of each shard at the start, to compare with the number read later.
+class CountedShards:
+    """The number of records of each shard at the start, to compare with the number of records read later.
 
-    Shards in buckets are not counted beforehand: their numbers come from a manifest, or from the first pass over them.
+    Shards in buckets are not counted at the start: their numbers come from a manifest, or from the first pass.
 
     Args:
       inputter: the inputter after `check_input` has fixed its files.
       data: the data config of the run.
       expected: the manifests of the shards.
       counts: {path: number of records} of the local shards.
-      stamps: {path: size and time of change}, taken before the records were counted.
+      stamps: {path: size and modification time}, taken before the records were counted.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Walked:
         counts: Mapping[str, int],
         stamps: Mapping[str, Stamp],
     ) -> None:
-        self._inputter, self._data, self._known = inputter, data, expected
-        self._files, self._stamps, self._newer = inputter.files(), dict(stamps), 0
+        self._inputter, self._data, self._expected = inputter, data, expected
+        self._files, self._stamps, self._new_shard_count = inputter.files(), dict(stamps), 0
         remote = {path: expected.expected(path) for path in self._files if storage.is_remote(path)}
-        self._held = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
+        self._counts = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
     def check_unchanged(self) -> None:
-        """Call before another pass: recounts the records of shards whose size or time of change differs.
+        """Recounts the records of shards whose size or modification time has changed; call it before each further pass.
 
         Raises:
           RunError: a shard is gone, damaged, or holds another number of records; the message names the shard.
@@ -82,99 +82,100 @@ class Walked:
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
         still_existing = [path for path in changed if path in stamps]
-        counts = _counts(still_existing, self._data.max_bad_records > 0)
+        counts = _count_records(still_existing, self._data.max_bad_records > 0)
         differences = [f"{path} is gone" for path in changed if path not in stamps]
-        differences += [text for path in still_existing if (text := self._change(path, counts))]
-        differences += _differences(still_existing, counts, self._known, False)
-        _refuse(differences, "The shards changed after the first look at them: make them whole, and start again.")
-        self._held = {path: n for path, n in self._held.items() if path not in still_existing} | counts
+        differences += [text for path in still_existing if (text := self._describe_change(path, counts))]
+        differences += _differences(still_existing, counts, self._expected, False)
+        _refuse(differences, "The shards changed after they were first counted: restore them, and start again.")
+        self._counts = {path: n for path, n in self._counts.items() if path not in still_existing} | counts
         self._stamps = stamps
         self._log_new_shards()
 
     def check_read(self, inputter: readers.BatchQueue) -> None:
-        """Call after a complete pass: compares the number of records read from each shard with the number in it.
+        """Compares the number of records read from each shard with the number in it; call it after a complete pass.
 
         Args:
-          inputter: the inputter of the pass, which reads all of the data or the share of one process.
+          inputter: the inputter of the pass; it reads all data, or the share of one process.
 
         Raises:
           RunError: more or fewer records were read than a shard holds; the message names the shard.
         """
-        read, wanted = inputter.reads(), inputter.reads_of(self._held)
-        unknown = [path for path, count in wanted.items() if count is None]
+        read, expected = inputter.reads(), inputter.reads_of(self._counts)
+        unknown = [path for path, count in expected.items() if count is None]
         now = storage.stamps(unknown)
         differences = [
-            f"{path} should give {wanted[path]} records, but {count} were read"
+            f"{path} should give {expected[path]} records, but {count} were read"
             for path, count in read.items()
-            if wanted[path] not in (None, count)
+            if expected[path] not in (None, count)
         ]
         differences += [f"{path} has changed" for path in unknown if now.get(path) != self._stamps.get(path)]
-        _refuse(differences, "The shards changed while they were read: make them whole, and start again.")
+        _refuse(differences, "The shards changed while they were read: restore them, and start again.")
         if inputter.reads_whole_files:
-            self._held.update({path: read[path] for path in unknown})
+            self._counts.update({path: read[path] for path in unknown})
 
-    def _change(self, path: str, counts: Mapping[str, int]) -> str:
-        """Describes the problem of a shard that was rewritten, in a few words; empty if there is none.
+    def _describe_change(self, path: str, counts: Mapping[str, int]) -> str:
+        """Describes the problem of a shard that was rewritten; empty if there is none.
 
-        A shard that is not in `counts` is damaged, and the run tolerates that.
+        A shard that is not in `counts` is damaged, and the run tolerates damage.
         """
-        if path not in self._held:
-            return f"{path} was rewritten, and it is not known how many records it held"
-        if counts.get(path, self._held[path]) != self._held[path]:
-            return f"{path} holds {counts[path]} records, and held {self._held[path]}"
+        if path not in self._counts:
+            return f"{path} was rewritten, and its earlier number of records is not known"
+        if counts.get(path, self._counts[path]) != self._counts[path]:
+            return f"{path} holds {counts[path]} records, but held {self._counts[path]} before"
         logging.info("%s was rewritten; it holds as many records as before", path)
         return ""
 
     def _log_new_shards(self) -> None:
-        newer = sorted({*self._inputter.matching_files()} - {*self._files})
-        if len(newer) > self._newer:
+        new_shards = sorted({*self._inputter.matching_files()} - {*self._files})
+        if len(new_shards) > self._new_shard_count:
             logging.warning(
                 "%d shards, such as %s, appeared after the start and are not read; start again to read them",
-                *(len(newer), newer[-1]),
+                *(len(new_shards), new_shards[-1]),
             )
-        self._newer = len(newer)
+        self._new_shard_count = len(new_shards)
 
 
 def check_input(
     inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False, *, are_copies: bool = False
-) -> Walked:
+) -> CountedShards:
     """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
 
-    The inputter is fixed to the files that match now. Except in training, it will count the records that it reads from
-    each file. For shards in buckets only the sizes are compared with the manifest.
+    From now on the inputter reads only the files that match now. Except in training, it counts the records that it
+    reads from each file. For shards in buckets only the sizes are compared with the manifest.
 
     Args:
       inputter: the inputter to check.
       data: the data config of the run.
       is_training: whether the inputter is that of a training.
-      are_copies: whether this program has just copied the records into these shards; then no manifest is needed.
+      are_copies: whether this program has just written copies of the records to these shards; then no manifest is
+        needed.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
-      RunError: a shard is damaged or different; the message says what it holds and what it should hold.
+      RunError: a shard is damaged or differs from the manifest; the message says what it holds and should hold.
     """
     files = inputter.keep_files()
     stamps = {} if is_training else storage.stamps(files)  # taken before counting, to notice changes during it
-    counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
-    expected = _manifest(files, data)
+    counts = _count_records([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
+    expected = _find_manifest(files, data)
     if not expected.shards and not are_copies:
         logging.info(
             "the numbers of records are not checked: there is no manifest of %s "
             "(yt8m verify FILES --manifest=... writes one)",
             data.data_pattern,
         )
-    different = _differences(files, counts, expected, bool(data.manifest)) + _gone(files, expected, data)
+    different = _differences(files, counts, expected, bool(data.manifest)) + _missing_shards(files, expected, data)
     if not is_training:
         _refuse(different, manifest.REMEDY)
         inputter.count_reads()
     elif different:
         logging.warning("%s", shortened(different))
     _pass_counts(inputter, data, counts, expected)
-    return Walked(inputter, data, expected, counts, stamps)
+    return CountedShards(inputter, data, expected, counts, stamps)
 
 
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
-    """Sets the counted and the expected records of an epoch on the inputter.
+    """Gives the inputter the counted and the expected number of records of an epoch.
 
     Does nothing for segment data, for an inputter that repeats records, or if the record count of a shard is unknown.
     """
@@ -193,10 +194,10 @@ def _refuse(differences: Sequence[str], what_to_do: str) -> None:
         raise RunError(f"{shortened(differences)}. {what_to_do}")
 
 
-def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
-    """{path: number of records}.
+def _count_records(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
+    """Counts the records of each file: {path: number}.
 
-    A damaged shard is left out if the run tolerates damage; otherwise it raises `RunError`.
+    If the run tolerates damage, a damaged shard is left out. Otherwise `RunError` is raised.
     """
     counts: dict[str, int] = {}
     for path, count in zip(files, manifest.count_all(files), strict=True):
@@ -207,7 +208,7 @@ def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
     return counts
 
 
-def _manifest(files: Sequence[str], data: DataConfig) -> Manifest:
+def _find_manifest(files: Sequence[str], data: DataConfig) -> Manifest:
     if not data.manifest:
         return manifest.find(files)
     storage.refuse_missing(data.manifest, "manifest", "yt8m verify FILES --manifest=... writes it")
@@ -215,7 +216,7 @@ def _manifest(files: Sequence[str], data: DataConfig) -> Manifest:
 
 
 def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifest, must_be_named: bool) -> list[str]:
-    """How the shards differ from the manifest, each in a few words."""
+    """Describes each difference between the shards and the manifest."""
     differences: list[str] = []
     unnamed = [path for path in files if expected.expected(path) is None]
     if unnamed and must_be_named:
@@ -232,7 +233,7 @@ def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifes
     return differences
 
 
-def _gone(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
+def _missing_shards(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
     """Shards that the manifest names and the pattern matches, but that do not exist."""
     patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
     existing = set(map(storage.absolute, files))

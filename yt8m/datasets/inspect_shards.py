@@ -53,7 +53,7 @@ class FeatureSummary:
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
     def as_json(self, bounds: Range | None) -> dict[str, Any]:
-        """The summary for `--json`. `bounds` are the values that bytes stand for, if they are known."""
+        """The summary for `--json`. `bounds` are the values of the bytes 0 and 255, if they are known."""
         return {
             "type": "/".join(sorted(self.kinds)),
             **({"bytes_stand_for": list(bounds)} if bounds and "uint8" in self.kinds else {}),
@@ -64,16 +64,16 @@ class FeatureSummary:
 
 
 class ShardSummary:
-    """Summary of one shard: level, features, ids, labels, frames, ratings and damage, as `DeepCheck` finds it.
+    """Summary of one shard: level, features, ids, labels, frames, ratings, and the damage that `DeepCheck` finds.
 
     Args:
       path: path of the shard.
-      said: the format of the records in its manifest; None if there is none.
+      declared_format: the format of the records according to the shard's manifest; None if there is none.
     """
 
-    def __init__(self, path: str, said: DataFormat | None = None) -> None:
+    def __init__(self, path: str, declared_format: DataFormat | None = None) -> None:
         self._check = DeepCheck({})
-        self._check.begin_shard(said)
+        self._check.begin_shard(declared_format)
         self.path, self.size, self.records = path, storage.size(path), 0
         self.features: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
         self.levels: Counter[str] = Counter()
@@ -86,7 +86,7 @@ class ShardSummary:
         self.damage: list[str] = []
 
     def read(self) -> ShardSummary:
-        """Reads the shard up to the first record that cannot be read, and collects all damage; returns itself."""
+        """Reads the shard up to the first record that cannot be read, and collects all damage; returns `self`."""
         try:
             for number, payload in enumerate(shards.read_shard(self.path)):
                 self.records += 1
@@ -120,7 +120,7 @@ class ShardSummary:
 
         Args:
           names: the names of the classes.
-          ranges: {feature: the values that its bytes stand for}.
+          ranges: {feature: the values of the bytes 0 and 255}.
         """
         return {
             "path": self.path,
@@ -129,7 +129,7 @@ class ShardSummary:
             "records": self.records,
             "features": {name: feature.as_json(ranges.get(name)) for name, feature in self.features.items()},
             "ids": self.ids[:_SHOWN_IDS],
-            "frames": _spread(self.frames),
+            "frames": _min_mean_max(self.frames),
             "labels": {**_class_counts(self.labels, names), "records_without": self.unlabelled},
             "ratings": {**_class_counts(self.ratings, names), "segments": self.segments, "positive": self.positive},
             "damage": self.damage[:_SHOWN_DAMAGE],
@@ -137,7 +137,7 @@ class ShardSummary:
         }
 
 
-def _spread(values: list[int]) -> dict[str, float] | None:
+def _min_mean_max(values: list[int]) -> dict[str, float] | None:
     if not values:
         return None
     return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
@@ -165,8 +165,8 @@ class InspectConfig(options.Checked):
     json: bool = option(False, "print one JSON list rather than tables")
     num_classes: int | None = option(
         None,
-        "number of classes of data without a vocabulary; unless it is YouTube-8M's 3862, classes are shown without "
-        "names [the manifest's, or 3862 for YouTube-8M's features]",
+        "number of classes of data without a vocabulary; if it is not YouTube-8M's 3862, classes are shown without "
+        "names [that of the manifest, or 3862 for YouTube-8M's features]",
         minimum=1,
     )
     vocabulary: str = same_as(DataConfig, "vocabulary")
@@ -179,17 +179,17 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches.
     """
     paths = storage.named_files(patterns, manifest.shards_among)
-    # Each folder has its own vocabulary, because the shards may be of different data sets.
-    of_folders = {os.path.dirname(path): path for path in paths}
-    data = {folder: discovery.find([path]) for folder, path in of_folders.items()}
-    names = {folder: _names(config, path, data[folder]) for folder, path in of_folders.items()}
+    # Each folder has its own vocabulary, because the shards may belong to different data sets.
+    path_of_folder = {os.path.dirname(path): path for path in paths}
+    data = {folder: discovery.find([path]) for folder, path in path_of_folder.items()}
+    names = {folder: _names(config, path, data[folder]) for folder, path in path_of_folder.items()}
     summaries = []
     for path in paths:
         folder = os.path.dirname(path)
         discovered = data[folder]
-        said = discovered.format if discovered and discovered.is_declared else None
+        declared_format = discovered.format if discovered and discovered.is_declared else None
         ranges = {feature.name: feature.range for feature in discovered.format.features} if discovered else {}
-        summaries.append(ShardSummary(path, said).read().as_json(names[folder], ranges))
+        summaries.append(ShardSummary(path, declared_format).read().as_json(names[folder], ranges))
     if config.json:
         print(json.dumps(summaries, indent=2, ensure_ascii=False))
     else:
@@ -208,10 +208,10 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
 
 def table(shard: dict[str, Any]) -> Table:
     """The table of one shard, with one row for each fact; `shard` is the dict from `ShardSummary.as_json`."""
-    shown = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
+    grid = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
     for row in _facts(shard):
-        shown.add_row(*(Text(printable(text)) for text in row))  # Text, not markup: a name may hold brackets
-    return shown
+        grid.add_row(*(Text(printable(text)) for text in row))  # Text, not markup: a name may hold brackets
+    return grid
 
 
 def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -238,9 +238,9 @@ def _feature(feature: dict[str, Any]) -> str:
         for size, count in feature["sizes"].items()
     )
     low, high = feature["range"] or (float("nan"), float("nan"))
-    odd = f"; {feature['not_finite']} NOT FINITE" if feature["not_finite"] else ""
-    stands_for = "; bytes stand for {:g} to {:g}".format(*bounds) if (bounds := feature.get("bytes_stand_for")) else ""
-    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{odd}{stands_for}"
+    not_finite_text = f"; {feature['not_finite']} NOT FINITE" if feature["not_finite"] else ""
+    range_text = "; bytes stand for {:g} to {:g}".format(*bounds) if (bounds := feature.get("bytes_stand_for")) else ""
+    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{not_finite_text}{range_text}"
 
 
 def _labels(labels: dict[str, Any]) -> str:

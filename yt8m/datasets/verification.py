@@ -33,11 +33,13 @@ class VerifyConfig(options.Checked):
     """The flags of `yt8m verify`."""
 
     data: tuple[str, ...] = option((), "shards, if no words after the flags name them", is_operand=True, is_path=True)
-    manifest: str = path_option("the manifest: checked if the file exists, else written if all shards are sound")
+    manifest: str = path_option(
+        "the manifest: shards are compared with it if the file exists; else it is written if no shard is damaged"
+    )
     update: bool = option(False, "rewrite the manifest if it exists")
     deep: bool = option(False, "also check the content of each record: features, frames, labels, ids, NaN")
     feature_names: tuple[str, ...] = option(
-        (), "with --deep: the features of each record; by default those of a shard's first record"
+        (), "with --deep: the features of each record [those of a shard's first record]"
     )
     feature_sizes: tuple[int, ...] = option((), "with --deep: the length of each of --feature_names")
     num_classes: int | None = option(None, "with --deep: labels must be below this number", minimum=1)
@@ -55,7 +57,7 @@ class VerifyConfig(options.Checked):
             raise UsageError("--update needs --manifest=FILE, the manifest to rewrite.")
 
 
-class Verified(NamedTuple):
+class VerifiedShard(NamedTuple):
     """The result for one shard: its path, its problems, and the counts of the part that could be read."""
 
     path: str
@@ -70,11 +72,11 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches.
       RunError: the file named by --manifest is not a valid manifest.
     """
-    paths, expected = storage.named_files(patterns, manifest.shards_among), _known(config)
+    paths, expected = storage.named_files(patterns, manifest.shards_among), _manifest_to_check(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
-    said = {path: _declared_format(config, path) for path in paths} if config.deep else {}
+    formats = {path: _declared_format(config, path) for path in paths} if config.deep else {}
     results = [
-        verify(path, checker if config.deep else None, expected, said.get(path))
+        verify(path, checker if config.deep else None, expected, formats.get(path))
         for path in terminal.counted(paths, len(paths), "shards")
     ]
     # A shard of the manifest that exists, but is not on the command line, is not missing.
@@ -84,13 +86,13 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     if missing or any(result.problems for result in results):
         return 1
     if config.manifest and expected is None:
-        described = _readable_manifest(config.manifest)
-        manifest.write(config.manifest, {result.path: result.shard for result in results}, *described[2:])
+        previous_manifest = _readable_manifest(config.manifest)
+        manifest.write(config.manifest, {result.path: result.shard for result in results}, *previous_manifest[2:])
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 
 
-def _known(config: VerifyConfig) -> Manifest | None:
+def _manifest_to_check(config: VerifyConfig) -> Manifest | None:
     """The manifest to check against; None if none is named, it does not exist yet, or it is to be rewritten."""
     if not config.manifest or config.update or not storage.exists(config.manifest):
         return None
@@ -98,14 +100,14 @@ def _known(config: VerifyConfig) -> Manifest | None:
 
 
 def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
-    """The format of the records by the manifest of a shard; None if it has none. Flags must not contradict it."""
+    """The format of the records according to the shard's manifest, or None. Refuses flags that contradict it."""
     source = config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
-    said = _readable_manifest(source).data
-    if said is not None:
+    declared_format = _readable_manifest(source).data
+    if declared_format is not None:
         names = options.paths_where(DataConfig, shapes="variables")
         flags = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
-        data_fit.refuse_contradiction(flags, Found(said, source, True))
-    return said
+        data_fit.refuse_contradiction(flags, Found(declared_format, source, True))
+    return declared_format
 
 
 def _readable_manifest(path: str) -> Manifest:
@@ -116,26 +118,29 @@ def _readable_manifest(path: str) -> Manifest:
 
 
 def verify(
-    path: str, checker: DeepCheck | None = None, expected: Manifest | None = None, said: DataFormat | None = None
-) -> Verified:
+    path: str,
+    checker: DeepCheck | None = None,
+    expected: Manifest | None = None,
+    declared_format: DataFormat | None = None,
+) -> VerifiedShard:
     """Reads and checks a whole shard.
 
     Args:
       path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
       expected: the manifest to compare the shard with; None to skip this.
-      said: the description of the records in a manifest, for the checker.
+      declared_format: the format of the records according to a manifest, for the checker.
     """
     problems: list[str] = []
     count, crc, size = 0, 0, 0
     if checker is not None:
-        checker.begin_shard(said)
+        checker.begin_shard(declared_format)
     try:
         with storage.open_read(path) as file:
             tee = _ChecksumReader(file)
             for payload in read_records(tee, path):  # type: ignore[arg-type]
                 content_problems = (
-                    checker.problems(payload, f"{path}, record {count}") if checker else _no_proto(payload)
+                    checker.problems(payload, f"{path}, record {count}") if checker else _parse_problems(payload)
                 )
                 problems += [f"record {count}: {problem}" for problem in content_problems]
                 count += 1
@@ -148,10 +153,10 @@ def verify(
     except (RunError, OSError) as error:
         problems.append(str(error))
     shard = Shard(count, size, f"{crc:08x}")
-    return Verified(path, shard, problems or _differences(path, shard, expected))
+    return VerifiedShard(path, shard, problems or _differences(path, shard, expected))
 
 
-def _no_proto(payload: bytes) -> list[str]:
+def _parse_problems(payload: bytes) -> list[str]:
     try:
         shards.parse(payload, with_lists=False)
     except ValueError as error:
@@ -164,7 +169,7 @@ def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) ->
     if expected_manifest is None:
         return []
     if expected_manifest.expected(path) is None:
-        return [f"{expected_manifest.sources[0]} does not name it; --update rewrites it"]
+        return [f"{expected_manifest.sources[0]} does not list this shard; --update rewrites the manifest"]
     return expected_manifest.differences(path, **shard._asdict())
 
 
@@ -185,12 +190,12 @@ class _ChecksumReader:
         return getattr(self._file, name)
 
 
-def _print(results: list[Verified], missing: list[str], as_json: bool) -> None:
+def _print(results: list[VerifiedShard], missing: list[str], as_json: bool) -> None:
     if as_json:
         rows: list[Any] = [
             {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results
         ]
-        rows += [{"path": path, "problems": ["it is gone"]} for path in missing]
+        rows += [{"path": path, "problems": ["the file is gone"]} for path in missing]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for result in results:

@@ -187,10 +187,10 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
     if cache and storage.exists(cache):
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
-        return ground_truth.read(cache)
+        return ground_truth.read_ratings(cache)
     ratings = ground_truth.ratings(pattern)
     if cache:
-        ground_truth.write(cache, ratings)
+        ground_truth.write_ratings(cache, ratings)
     return ratings
 
 

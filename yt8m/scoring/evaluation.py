@@ -17,7 +17,7 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.datasets import input_check
-from yt8m.datasets.input_check import Walked, check_input
+from yt8m.datasets.input_check import CountedShards, check_input
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap
@@ -192,14 +192,14 @@ class EvaluationTask(NamedTuple):
 
     Attributes:
       inputter, modeler: the workload of the runner.
-      walked: the record counts of the shards at the start.
+      counted_shards: the record counts of the shards at the start.
       names: the vocabulary of the run, or else of the data; empty if there is neither.
       requirements: the requirements of --require.
     """
 
     inputter: readers.BatchQueue
     modeler: VideoModeler
-    walked: Walked
+    counted_shards: CountedShards
     names: Vocabulary
     requirements: Sequence[Requirement] = ()
 
@@ -352,12 +352,12 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     Raises:
       RunError: a shard changed since its records were counted; the message names it.
     """
-    task.walked.check_unchanged()
+    task.counted_shards.check_unchanged()
     model.log()
     callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
     outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
     if outcome.status is runner.Status.OUT_OF_DATA:
-        task.walked.check_read(task.inputter)
+        task.counted_shards.check_read(task.inputter)
     return outcome
 
 

@@ -232,7 +232,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
       RunError: the run failed (the error has its exit status), or a shard changed during the run.
     """
     config = task.config
-    walked = input_check.check_input(inputter, task.data)
+    counted_shards = input_check.check_input(inputter, task.data)
     inputter.log_settings()
     task.model.log()
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
@@ -242,4 +242,4 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
         error.exit_code = outcome.exit_code
         raise error
     if outcome.status is runner.Status.OUT_OF_DATA:
-        walked.check_read(inputter)
+        counted_shards.check_read(inputter)

@@ -79,13 +79,13 @@ class Validator:
         Raises:
           RunError: a shard changed since the start of the training, or the data have no example.
         """
-        walked, inputter = self._task.walked, self._task.inputter
-        walked.check_unchanged()
+        counted_shards, inputter = self._task.counted_shards, self._task.inputter
+        counted_shards.check_unchanged()
         inputter.begin_again()
         outcome = self._standing.evaluate(checkpoint, signals)
         if outcome.status is not runner.Status.OUT_OF_DATA:
             return None
-        walked.check_read(inputter)
+        counted_shards.check_read(inputter)
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
         done = evaluation_results.evaluated(

@@ -97,7 +97,7 @@ def test_a_start_again_goes_on_with_what_came(server, tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "failed: train0001.tfrecord: " in shown
     assert "503" in shown
-    assert "1 of 4 files failed; run the same command again to go on" in shown
+    assert "1 of 4 files failed; run the same command again to fetch them" in shown
     (partial,) = tmp_path.glob(".train0001*.part")
     assert partial.read_bytes() == server.files["trainab.tfrecord"][:5000]
     assert storage.glob(f"{tmp_path}/*") == sorted(
@@ -141,7 +141,7 @@ def test_everything_that_failed_is_listed(server, tmp_path, capsys):
     assert f"has the md5 {wrong}; expected {server.md5['trainaa.tfrecord']}" in failed[0]
     assert "503 Service Unavailable (given up after 5 tries" in failed[1]
     assert "404" in failed[2]
-    assert lines[-1] == "yt8m download: error: 3 of 5 files failed; run the same command again to go on."
+    assert lines[-1] == "yt8m download: error: 3 of 5 files failed; run the same command again to fetch them."
     assert sorted(storage.glob(f"{tmp_path}/*")) == [
         str(tmp_path / "train0001.tfrecord"),
         str(tmp_path / "train0939.tfrecord"),

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.datasets.download import DownloadConfig, Planned, in_shard, parse_plan, saved_name
+from yt8m.datasets.download import DownloadConfig, PlannedFile, in_shard, parse_plan, saved_name
 from yt8m.errors import RunError, UsageError
 
 DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
-ALL = [Planned(f"train{a}{b}.tfrecord", "0" * 32) for a in DIGITS for b in DIGITS]
+ALL = [PlannedFile(f"train{a}{b}.tfrecord", "0" * 32) for a in DIGITS for b in DIGITS]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_without_a_shard_all_are_taken():
 
 def test_a_plan_is_read_in_the_order_of_names():
     content = b'{"files": {"trainab.tfrecord": "%s", "trainaa.tfrecord": "%s"}}' % (b"A" * 32, b"0" * 32)
-    planned = [Planned("trainaa.tfrecord", "0" * 32), Planned("trainab.tfrecord", "a" * 32)]
+    planned = [PlannedFile("trainaa.tfrecord", "0" * 32), PlannedFile("trainab.tfrecord", "a" * 32)]
     assert parse_plan(content, "plan") == planned
 
 

@@ -1,6 +1,6 @@
 """`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each.
 
-The published plan of a partition lists its files; the files of a part (--shard) are chosen by a hash of their names.
+The published plan of a partition lists its files. --shard=X,Y chooses a part of them by a hash of their names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(config: DownloadConfig) -> int:
 
     Raises:
       UsageError: a flag is wrong, or the disk has too little space; nothing was fetched.
-      RunError: there is no plan, or some files failed; these are listed on stderr.
+      RunError: there is no plan, or some files failed; stderr lists the failed files.
     """
     client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
     with terminable():
@@ -60,7 +60,7 @@ class DownloadConfig(options.Checked):
     jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
-    retries: int = option(8, "number of tries in a row without a new byte after which a file is given up", minimum=0)
+    retries: int = option(8, "number of tries without a new byte after which a file is given up", minimum=0)
     backoff_seconds: float = option(
         1.0, "seconds to wait before the second retry; the wait doubles with each retry, up to two minutes", minimum=0
     )
@@ -105,7 +105,7 @@ def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
     return [Job(config.file_address(name), os.path.join(config.out, saved_name(name)), md5) for name, md5 in files]
 
 
-class _Missing(NamedTuple):
+class _MissingFile(NamedTuple):
     """A file to fetch: its size in bytes (None if the server does not say) and the number of bytes received so far."""
 
     size: int | None
@@ -116,37 +116,37 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
     """Finds out which files are missing, checks that the disk has space for them, and fetches them."""
     workers = _Workers(client, config.jobs)
 
-    def look(job: Job) -> _Missing | None:
-        if transfer.is_there(job, config.overwrite or config.dry_run):
+    def find_missing(job: Job) -> _MissingFile | None:
+        if transfer.is_complete(job, config.overwrite or config.dry_run):
             return None
         partial = os.path.getsize(job.partial) if os.path.exists(job.partial) else 0
-        return _Missing(client.size(job.url), partial)
+        return _MissingFile(client.size(job.url), partial)
 
-    seen = workers.map(look, jobs)
-    wanted = {job: missing for job, missing in seen.items() if missing}
-    needed = sum(max((missing_file.size or 0) - missing_file.partial, 0) for missing_file in wanted.values())
+    results = workers.map(find_missing, jobs)
+    missing_files = {job: missing_file for job, missing_file in results.items() if missing_file}
+    needed = sum(max((missing_file.size or 0) - missing_file.partial, 0) for missing_file in missing_files.values())
     print(
-        f"{config.partition}: {len(jobs)} files, {len(seen) - len(wanted)} there already, "
-        f"{len(wanted)} to fetch ({filesize.decimal(needed)})",
+        f"{config.partition}: {len(jobs)} files, {len(results) - len(missing_files)} there already, "
+        f"{len(missing_files)} to fetch ({filesize.decimal(needed)})",
         flush=True,
     )
     if config.dry_run:
-        for job, (size, _) in wanted.items():
+        for job, (size, _) in missing_files.items():
             print(f"{job.url} -> {job.target} ({'size not known' if size is None else filesize.decimal(size)})")
     elif needed > (free := free_bytes(config.out)):
         raise UsageError(
             f"--out={config.out} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
-            f"Take fewer (--shard=1,100 takes one in a hundred), or another folder."
+            f"Fetch fewer files (--shard=1,100 selects one in a hundred), or choose another folder."
         )
-    elif wanted:
-        _fetch_all(client, workers, wanted)
+    elif missing_files:
+        _fetch_all(client, workers, missing_files)
     for target, reason in sorted(workers.failed.items()):
         print(f"failed: {os.path.basename(target)}: {reason}", file=sys.stderr)
     if workers.failed:
-        raise RunError(f"{len(workers.failed)} of {len(jobs)} files failed; run the same command again to go on.")
+        raise RunError(f"{len(workers.failed)} of {len(jobs)} files failed; run the same command again to fetch them.")
 
 
-def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]) -> None:
+def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _MissingFile]) -> None:
     """Fetches the files. Shows a progress bar on a terminal, else prints a line for each file."""
     bar = bars.Progress(
         bars.TextColumn("{task.description}"),
@@ -157,26 +157,27 @@ def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]
         console=Console(stderr=True),
     )
     task = bar.add_task(
-        f"0 of {len(wanted)} files", total=sum(missing_file.size or 0 for missing_file in wanted.values()) or None
+        f"0 of {len(missing_files)} files",
+        total=sum(missing_file.size or 0 for missing_file in missing_files.values()) or None,
     )
-    done, lock, is_shown = 0, threading.Lock(), sys.stderr.isatty()
+    done, lock, has_bar = 0, threading.Lock(), sys.stderr.isatty()
 
     def fetch(job: Job) -> None:
         nonlocal done
         transfer.fetch(client, job, lambda count: bar.advance(task, count))
         with lock:
             done += 1
-            text = f"{done} of {len(wanted)} files"
+            text = f"{done} of {len(missing_files)} files"
             bar.update(task, description=text)
-            if not is_shown:
+            if not has_bar:
                 print(f"{os.path.basename(job.target)} ({text})", file=sys.stderr, flush=True)
 
-    with bar if is_shown else contextlib.nullcontext():
-        workers.map(fetch, wanted)
+    with bar if has_bar else contextlib.nullcontext():
+        workers.map(fetch, missing_files)
 
 
 class _Workers:
-    """Threads that work on several files at the same time; if one file fails, the others go on.
+    """Threads that work on several files at the same time; if one file fails, the others continue.
 
     Attributes:
       failed: {path of the file: error message}.
@@ -187,7 +188,7 @@ class _Workers:
         self.failed: dict[str, str] = {}
 
     def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
-        """The results of `work` for each file, except for files that failed."""
+        """Calls `work` for each file; returns the results, without those of files that failed."""
         done: dict[Job, T] = {}
         pool = concurrent.futures.ThreadPoolExecutor(self._count)
         try:
@@ -212,14 +213,14 @@ _NAME = re.compile(r"([A-Za-z0-9_-]+)([A-Za-z0-9]{2})(\.tfrecord)")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
-class Planned(NamedTuple):
+class PlannedFile(NamedTuple):
     """A file of the plan: its published name and the md5 of its content in hexadecimal."""
 
     name: str
     md5: str
 
 
-def parse_plan(content: bytes, source: str) -> list[Planned]:
+def parse_plan(content: bytes, source: str) -> list[PlannedFile]:
     """The files of a plan, sorted by name.
 
     Args:
@@ -227,11 +228,11 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
       source: the address of the plan, for error messages.
 
     Raises:
-      RunError: `content` is not a plan (but a proxy's error page, say), or it has a name or md5 that is not valid.
+      RunError: `content` is not a plan (for example a proxy's error page), or it has an invalid name or md5.
     """
     try:
         files = storage.parse_json(content)["files"]
-        planned = sorted(Planned(name, str(md5).lower()) for name, md5 in files.items())
+        planned = sorted(PlannedFile(name, str(md5).lower()) for name, md5 in files.items())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         start = content[:60].decode("utf-8", "backslashreplace")
         raise RunError(
@@ -245,10 +246,10 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
     return planned
 
 
-def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
-    """The files of shard X of Y, `shard` = (X, Y); all of them if it is empty.
+def in_shard(files: Iterable[PlannedFile], shard: tuple[int, ...]) -> list[PlannedFile]:
+    """The files of shard X of Y, where `shard` is (X, Y); all files if `shard` is empty.
 
-    The published rule: the file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
+    The published rule: a file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
     """
     if not shard:
         return list(files)
@@ -261,9 +262,9 @@ def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
 
 
 def saved_name(name: str) -> str:
-    """The name of a file on disk: that of trainaa.tfrecord is train0000.tfrecord.
+    """The name on disk of a published file: trainaa.tfrecord becomes train0000.tfrecord.
 
-    The last two characters are a number in base 62 with the digits a-z A-Z 0-9.
+    The last two characters of the published name are a number in base 62 with the digits a-z A-Z 0-9.
     """
     match = _NAME.fullmatch(name)
     if match is None:

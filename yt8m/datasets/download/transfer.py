@@ -1,8 +1,8 @@
 """HTTP requests with retries, and the download of one file.
 
-A file is fetched under a hidden name, continued if it was interrupted, and renamed once its md5 is right. The library
-requests sends the requests; urllib3's Retry counts the tries and computes the waits. The retry loop is here, not in
-Retry: a wait must end when the download is stopped, and an interrupted transfer must continue where it ended.
+A file is fetched under a hidden name, and renamed once its md5 is right. An interrupted transfer continues where it
+ended. The library requests sends the requests; urllib3's Retry counts the tries and computes the waits. The retry loop
+is here because Retry's own loop cannot end a wait when the download is stopped, nor continue a transfer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from yt8m.storage.local import PartialFile
 
 T = TypeVar("T")
 
-_WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+_RETRIED_STATUSES = (408, 425, 429, 500, 502, 503, 504)
 _PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
 _BLOCK = 1 << 18
 _LONGEST_WAIT = 120  # seconds
-_LEAST_BYTES = 1024  # a connection stalls if fewer bytes than this arrive in `stall_seconds`
+_LEAST_BYTES = 1024  # a connection counts as stalled if fewer bytes than this arrive in `stall_seconds`
 
 
 class StoppedError(Exception):
@@ -52,10 +52,10 @@ class WrongRangeError(BrokenError):
     """The server does not continue from the requested byte."""
 
     def __init__(self) -> None:
-        super().__init__("the server does not go on in the middle of the file")
+        super().__init__("the server cannot continue in the middle of the file")
 
 
-class _OfThread(threading.local):
+class _ThreadLocalSession(threading.local):
     """One session per thread, because a session must not be shared between threads."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Client:
     """The HTTP client of a download; safe to use from several threads.
 
     Args:
-      retries: number of tries that may fail in a row without a byte received.
+      retries: number of tries in a row that may fail without a byte received.
       backoff_seconds: wait before the second retry; it doubles with each further retry.
       stall_seconds: seconds after which a connection that brings no data is given up.
 
@@ -79,35 +79,35 @@ class Client:
             retries, backoff_factor=backoff_seconds, backoff_jitter=backoff_seconds / 4, backoff_max=_LONGEST_WAIT
         )
         self._stall_seconds = stall_seconds
-        self._of_thread = _OfThread()
+        self._thread_local = _ThreadLocalSession()
         self._transfers: set[requests.Response] = set()
         self.stop = threading.Event()
 
     def end(self) -> None:
-        """Sets `stop` and wakes the threads that wait for a server."""
+        """Sets `stop` and shuts down the open transfers, so that no thread waits for a server."""
         self.stop.set()
         for response in list(self._transfers):
             with contextlib.suppress(OSError, ValueError):  # the transfer has already ended
                 response.raw.shutdown()
 
-    def persist(self, url: str, work: Callable[[], T], gained: Callable[[], int] = lambda: 0) -> T:
+    def retry(self, url: str, work: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
         """Calls `work` until it succeeds.
 
         Args:
           url: the address, for error messages.
           work: raises `BrokenError` if another try may help.
-          gained: returns a number that grows with the progress of `work`; progress resets the count of tries.
+          progress: returns a number that grows with the progress of `work`; progress resets the count of tries.
 
         Raises:
           RunError: too many tries in a row made no progress.
           StoppedError: the download was stopped.
         """
-        policy, before = self._policy, gained()
+        policy, earlier_progress = self._policy, progress()
         while not self.stop.is_set():
             try:
                 return work()
             except BrokenError as broken:
-                policy, before = (self._policy if gained() > before else policy), gained()
+                policy, earlier_progress = (self._policy if progress() > earlier_progress else policy), progress()
                 try:
                     policy = policy.increment("GET", url, error=ProtocolError(str(broken)))
                 except MaxRetryError as error:
@@ -123,19 +123,19 @@ class Client:
           RunError: there is no such file, or the server cannot be reached.
         """
 
-        def ask() -> int | None:
+        def request_size() -> int | None:
             with self._open("HEAD", url) as response:
                 length = response.headers.get("Content-Length", "")
                 return int(length) if response.ok and length.isdigit() else None
 
-        return self.persist(url, ask)
+        return self.retry(url, request_size)
 
     def content(self, url: str) -> bytes:
-        """The whole content of a small file; raises the errors of `size`."""
-        return self.persist(url, lambda: b"".join(block for _, block in self.blocks(url, 0)))
+        """The whole content of a small file; raises the same errors as `size`."""
+        return self.retry(url, lambda: b"".join(block for _, block in self.blocks(url, 0)))
 
     def blocks(self, url: str, start: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server only sends whole files.
+        """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server sends only whole files.
 
         Raises:
           BrokenError: the transfer ended early; the bytes yielded so far are valid.
@@ -146,15 +146,15 @@ class Client:
             is_part = response.status_code == _PARTIAL
             if is_part and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
                 raise WrongRangeError
-            place = start if is_part else 0
+            offset = start if is_part else 0
             for block in self._body(response):
-                yield place, block
-                place += len(block)
+                yield offset, block
+                offset += len(block)
 
     def _open(self, method: str, url: str, start: int = 0) -> requests.Response:
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         try:
-            response = self._of_thread.session.request(
+            response = self._thread_local.session.request(
                 method, url, headers=headers, stream=True, timeout=self._stall_seconds, allow_redirects=True
             )
         except (requests.ConnectionError, requests.Timeout) as error:
@@ -167,7 +167,7 @@ class Client:
         if response.status_code == _NO_SUCH_RANGE:
             raise WrongRangeError
         answer = f"the server answered {response.status_code} {response.reason}"
-        if response.status_code not in _WORTH_ANOTHER_TRY:
+        if response.status_code not in _RETRIED_STATUSES:
             raise RunError(f"{response.url}: {answer}")
         wait = None
         with contextlib.suppress(InvalidHeader):
@@ -175,22 +175,22 @@ class Client:
         raise BrokenError(answer, wait or 0)
 
     def _body(self, response: requests.Response) -> Iterator[bytes]:
-        """Yields the body as it arrives. `read1` returns what has arrived, so that a very slow transfer is noticed.
+        """Yields the body as it arrives; urllib3 raises an error if it is shorter than its Content-Length.
 
-        urllib3 raises an error if the body is shorter than its Content-Length.
+        `read1` returns what has arrived without waiting for a full block, so a very slow transfer is noticed.
         """
-        since, got = time.monotonic(), 0
+        started, received = time.monotonic(), 0
         self._transfers.add(response)
         try:
             while block := response.raw.read1(_BLOCK):
                 if self.stop.is_set():
                     raise StoppedError
-                got += len(block)
+                received += len(block)
                 yield block
-                if time.monotonic() - since > self._stall_seconds:
-                    if got < _LEAST_BYTES:
-                        raise BrokenError(f"{got} bytes came in {self._stall_seconds:g} s")
-                    since, got = time.monotonic(), 0
+                if time.monotonic() - started > self._stall_seconds:
+                    if received < _LEAST_BYTES:
+                        raise BrokenError(f"{received} bytes arrived in {self._stall_seconds:g} s")
+                    started, received = time.monotonic(), 0
         except (HTTPError, OSError) as error:
             raise BrokenError(f"the connection broke ({_reason(error)})") from error
         finally:
@@ -198,7 +198,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """The message of the innermost exception, without those that libraries wrap around it."""
+    """The message of the innermost exception; libraries wrap others around it."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -224,8 +224,8 @@ class Job(NamedTuple):
         return os.path.join(folder, f".{name}.{self.md5[:8]}.part")
 
 
-def is_there(job: Job, overwrite: bool) -> bool:
-    """Whether the file exists with the right content; reads all of it.
+def is_complete(job: Job, overwrite: bool) -> bool:
+    """Whether the file exists with the right content. Reads the whole file.
 
     Raises:
       RunError: a file with other content has this name, and `overwrite` is false.
@@ -258,7 +258,7 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
     with storage.lock(f"{job.partial}.lock"), contextlib.closing(PartialFile(job.partial)) as file:
         advance(file.size)
         for _ in range(2):
-            client.persist(job.url, lambda: _go_on(client, job, file, advance), lambda: file.size)
+            client.retry(job.url, lambda: _fetch_rest(client, job, file, advance), lambda: file.size)
             if (digest := file.md5()) == job.md5:
                 file.complete(job.target)
                 return
@@ -267,16 +267,16 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
         raise RunError(f"{job.url}: its content has the md5 {digest}; expected {job.md5}")
 
 
-def _go_on(client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
+def _fetch_rest(client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
     """Fetches the missing bytes over one connection.
 
-    Does nothing if the md5 is right already: a server may announce more bytes than the file has.
+    Does nothing if the md5 is already right: a server may announce more bytes than the file has.
     """
     if file.md5() == job.md5:
         return
     try:
-        for place, block in client.blocks(job.url, file.size):
-            if place != file.size:  # the server sends the whole file again
+        for offset, block in client.blocks(job.url, file.size):
+            if offset != file.size:  # the server sends the whole file again
                 _clear(file, advance)
             file.append(block)
             advance(len(block))

@@ -119,7 +119,7 @@ def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None
         storage.makedirs(os.path.dirname(path))
         with storage.lock(f"{path}.lock"):
             if not storage.exists(path):  # another process may have fetched it meanwhile
-                client.persist(source.address, lambda: _write(client, source.address, path))
+                client.retry(source.address, lambda: _write(client, source.address, path))
     except RunError as error:
         raise RunError(
             f"{extractor} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
