@@ -47,7 +47,7 @@ def test_predictions_are_those_of_inference_and_a_used_folder_is_refused(
     assert "23 records of 4 shards were read" in said
     assert "add --resume" in finish(start("infer", *video, output), 2)
     other = finish(start("infer", *video, output, "--batch_size=4", "--resume", "--top_k=3"), 2)
-    assert "another top_k (20, and now 3)" in other
+    assert "holds a job whose top_k is 20, but this job has 3; give --top_k=20" in other
 
 
 def test_a_job_does_not_go_on_with_another_shard_or_other_weights(

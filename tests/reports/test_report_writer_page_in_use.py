@@ -276,6 +276,7 @@ def test_without_scripts_the_table_is_whole(world, page):
     page.tell("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         page.open(world / "one.html")
+        page.wait_for("return document.readyState === 'complete'")
         assert len(rows(page, 0, 3862)) == 3862
         assert page.run("return document.querySelector('.search').checkVisibility()") is False
         assert page.run("return document.querySelectorAll('button').length") == 0
