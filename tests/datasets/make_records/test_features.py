@@ -21,7 +21,7 @@ from yt8m.records import manifest, shards
 def test_names_that_records_cannot_hold(tmp_path: pathlib.Path, name: str) -> None:
     np.savez(tmp_path / "0.npz", **{name: np.ones((3, 4), np.float32)})
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    with pytest.raises(UsageError, match=r"the feature name .* (is taken|is empty)"):
+    with pytest.raises(UsageError, match=r"the feature name .* (is reserved|is empty)"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out")))
 
 
@@ -79,7 +79,7 @@ def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
     summary = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=3))
     reasons = summary["rows left out"]
     assert reasons.keys() == {"2", "3", "4"}
-    assert "is no file but a pipe or a device" in reasons["2"]
+    assert "is a pipe or a device; expected a file" in reasons["2"]
     assert "unpack to 512 MB" in reasons["3"]
     assert "Too many levels of symbolic links" in reasons["4"]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_records import labels_of
 
-from yt8m.datasets.make_records.human_labels import joined_answer, read_answers
+from yt8m.datasets.make_records.human_labels import combine_choices, read_answers
 from yt8m.errors import RunError, UsageError
 
 Run = Callable[..., pathlib.Path]
@@ -34,7 +34,7 @@ def export(folder: pathlib.Path, *tasks: Any) -> str:
 
 @given(st.lists(st.frozensets(st.sampled_from("abcd")), min_size=1, max_size=7))
 def test_the_majority_decides_each_class(choices: list[frozenset[str]]) -> None:
-    answer = joined_answer(choices)
+    answer = combine_choices(choices)
     expected = [label for label in "abcd" if sum(label in each for each in choices) > len(choices) / 2]
     assert list(answer.labels) == expected
     assert answer.people == len(choices)

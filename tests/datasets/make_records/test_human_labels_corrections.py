@@ -53,7 +53,7 @@ def test_labels_are_changed_one_by_one(
     corrections.check(CLASSES)
     pairs = np.array(sorted(labels), np.int64).reshape(-1, 2)
     videos = [b" a", b"b ", b"line\nbreak", b"'quoted", b"=sum", b"f"]
-    corrected, added, removed = corrections.applied(videos, Labels(pairs[:, 0], pairs[:, 1]), CLASSES)
+    corrected, added, removed = corrections.apply(videos, Labels(pairs[:, 0], pairs[:, 1]), CLASSES)
     changes = {pair: is_missing for pair, (is_missing, answer) in decided.items() if answer == "yes"}
     expected = (labels | {pair for pair in changes if changes[pair]}) - {pair for pair in changes if not changes[pair]}
     assert list(zip(corrected.rows.tolist(), corrected.codes.tolist(), strict=True)) == sorted(expected)
@@ -109,7 +109,7 @@ def videos_of(made: pathlib.Path, split: str) -> set[str]:
             "1,a,cat,wrong,0.9,yes\n2,a,cat,missing,0.9,yes",
             "line 3: the decision on class 'cat' of this video contradicts",
         ),
-        ('1,a,"cat', "is no CSV file"),
+        ('1,a,"cat', "is not a CSV file"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pathlib.Path) -> None:
@@ -171,6 +171,6 @@ def test_what_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Pa
     (tmp_path / "other.csv").write_text("video,class\n")
     with pytest.raises(UsageError, match="there is no column 'kind'"):
         run(corrections=str(tmp_path / "other.csv"))
-    with pytest.raises(UsageError, match="line 2: 'catt' is none of the 3 classes; did you mean cat"):
+    with pytest.raises(UsageError, match="line 2: 'catt' is not one of the 3 classes; did you mean cat"):
         run(corrections=table(tmp_path, "1,clip 000,catt,wrong,0.9,yes"))
     assert not (tmp_path / "out").exists()

@@ -111,19 +111,19 @@ def test_a_killed_start_goes_on(
     run: Callable[..., pathlib.Path], level: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
-    monkeypatch.setattr(output, "_SECONDS", -1.0)
+    monkeypatch.setattr(output, "_SAVE_INTERVAL", -1.0)
     whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
-    appended, calls = output.Output.write_part, 0
+    appended, calls = output.Output.write_records, 0
 
-    def failing(self: output.Output, shard: str, place: int, contents: Any) -> list[int]:
+    def failing(self: output.Output, shard: str, offset: int, contents: Any) -> list[int]:
         nonlocal calls
         calls += 1
-        written = appended(self, shard, place, contents)
+        written = appended(self, shard, offset, contents)
         if calls % 25 == 0:
             raise KeyboardInterrupt
         return written
 
-    monkeypatch.setattr(output.Output, "write_part", failing)
+    monkeypatch.setattr(output.Output, "write_records", failing)
     starts = 0
     while not (tmp_path / "out" / level).exists():
         starts += 1
@@ -143,15 +143,15 @@ def test_made_once_is_not_made_again(
     assert capsys.readouterr().err == ""
     stamp = (folder / "summary.json").stat().st_mtime_ns
     assert (run() / "summary.json").stat().st_mtime_ns == stamp
-    assert capsys.readouterr().err == f"{folder} has all these records already; nothing was written.\n"
-    with pytest.raises(UsageError, match=r"out/video is there already.*add --overwrite"):
+    assert capsys.readouterr().err == f"{folder} already has all these records; nothing was written.\n"
+    with pytest.raises(UsageError, match=r"out/video already exists.*add --overwrite"):
         run(shards=3)
     before = contents(folder)
     assert contents(run(shards=3, overwrite=True)) != before
     assert len(list(folder.glob("train/*.tfrecord"))) == 3
     (tmp_path / "out" / "frame").mkdir()
     (tmp_path / "out" / "frame" / "mine.txt").write_text("kept")
-    with pytest.raises(UsageError, match="out/frame is there already"):
+    with pytest.raises(UsageError, match="out/frame already exists"):
         run(level="frame")
     assert (tmp_path / "out" / "frame" / "mine.txt").exists()
 
@@ -175,7 +175,7 @@ def test_rewritten_features_are_noticed_and_most_of_them_may_be_deleted(
         (tmp_path / path).unlink()
     capsys.readouterr()
     assert run(table=table).exists()
-    assert "has all these records already" in capsys.readouterr().err
+    assert "already has all these records" in capsys.readouterr().err
 
 
 def test_start_and_end_choose_frames(run: Callable[..., pathlib.Path], clips: pathlib.Path) -> None:
@@ -390,7 +390,7 @@ def bad_arrays(folder: pathlib.Path) -> None:
     [
         (("", "good.npy", "cat"), "the id is empty"),
         (("c\nd", "good.npy", "cat"), r"the id 'c\\nd' holds a line break"),
-        (("a", "good.npy", "cat"), "the id is that of row 1 too"),
+        (("a", "good.npy", "cat"), "row 1 has the same id"),
         (("c", "nan.npy", "cat"), "feature features has 1 values that are NaN"),
         (("c", "huge.npy", "cat"), "feature features has 3 values that are NaN, infinite or beyond"),
         (("c", "short.npy", "cat"), "feature features has 3 values, expected 4 as in the first video"),
@@ -404,11 +404,8 @@ def bad_arrays(folder: pathlib.Path) -> None:
         (("c", "../good.npy", "cat"), r"the path '../good.npy' leads out of the table's folder"),
         (("c", "/etc/passwd", "cat"), "the path .* leads out of the table's folder"),
         (("c", "good.npy", "c\tt"), "the label .* holds a control character"),
-        (
-            ("c", "good.npy", "dog;-1"),
-            "the label '-1' is no number of a class; expected names, or whole numbers from 0",
-        ),
-        (("c", "good.npy", "2.0"), "the label '2.0' is no number of a class"),
+        (("c", "good.npy", "dog;-1"), "the label '-1' is not a class number; expected names, or whole numbers from 0"),
+        (("c", "good.npy", "2.0"), "the label '2.0' is not a class number"),
         (("c", "good.npy"), "the row has 2 fields, but the header has 3"),
     ],
 )

@@ -23,9 +23,9 @@ Make = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress is noted after every 20 rows. The order of the records in a shard depends on the batches."""
+    """Progress is saved after every 20 rows. The order of the records in a shard depends on the batches."""
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
-    monkeypatch.setattr(output, "_SECONDS", -1.0)
+    monkeypatch.setattr(output, "_SAVE_INTERVAL", -1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -77,13 +77,13 @@ def test_a_bucket_gets_the_records_of_a_local_folder(
     out = f"{bucket}/data"
     make(out)
     assert contents(out) == whole
-    assert f"made in {cache}/" in capsys.readouterr().err
+    assert f"written to {cache}/" in capsys.readouterr().err
     assert not list(cache.glob("*/*"))
     assert list(gcs.contents(f"{out}/.video.making")) == []
     assert manifest.read(f"{out}/video/train/{manifest.NAME}").shards
     make(out)
     assert "nothing was written" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"data/video is there already, .* other flags; add --overwrite"):
+    with pytest.raises(UsageError, match=r"data/video already exists, .* other flags; add --overwrite"):
         make(out, bits=8)
     make(out, bits=8, overwrite=True)
     assert contents(out)["/video/train/train0000.tfrecord"] != whole["/video/train/train0000.tfrecord"]
@@ -109,7 +109,7 @@ def test_after_a_kill_the_next_start_goes_on_with_the_rows(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out, write, parts = f"{bucket}/data", output.Output.write_part, 0
+    out, write, parts = f"{bucket}/data", output.Output.write_records, 0
 
     def killing(self: output.Output, *part: Any) -> list[int]:
         nonlocal parts
@@ -119,7 +119,7 @@ def test_after_a_kill_the_next_start_goes_on_with_the_rows(
         return write(self, *part)
 
     with monkeypatch.context() as troubled:
-        troubled.setattr(output.Output, "write_part", killing)
+        troubled.setattr(output.Output, "write_records", killing)
         child = os.fork()
         if not child:
             make(out)
@@ -128,7 +128,7 @@ def test_after_a_kill_the_next_start_goes_on_with_the_rows(
     assert list(cache.glob("*/train/*.tfrecord"))
     assert list(gcs.contents(out)) == [".lock"]
     make(out)
-    assert "going on after row" in capsys.readouterr().err
+    assert "continuing after row" in capsys.readouterr().err
     assert contents(out) == whole
 
 

@@ -19,8 +19,8 @@ from yt8m.datasets import make_records
 from yt8m.datasets.make_records import output
 
 folder, out, trouble = sys.argv[1:]
-make_records._BATCH_BYTES, output._SECONDS = 50 * 24 * 4, -1.0  # batches of 50 rows, each noted
-write, parts = output.Output.write_part, 0
+make_records._BATCH_BYTES, output._SAVE_INTERVAL = 50 * 24 * 4, -1.0  # batches of 50 rows, each saved
+write, parts = output.Output.write_records, 0
 
 def troubled(self, *part):
     global parts
@@ -29,7 +29,7 @@ def troubled(self, *part):
         os.kill(os.getpid(), getattr(signal, trouble))
     return write(self, *part)
 
-output.Output.write_part = troubled
+output.Output.write_records = troubled
 if trouble == "no room":
     resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 try:
@@ -70,7 +70,7 @@ def test_trouble_leaves_nothing_half_written(
     assert (ended.returncode, message in ended.stderr) == (status, True), ended.stderr
     assert not (tmp_path / "out" / "video").exists()
     ended = _run(table, tmp_path / "out")
-    assert "going on after row" in ended.stderr
+    assert "continuing after row" in ended.stderr
     records, whole = (
         {name: data for name, data in contents(folder).items() if "progress" not in name}
         for folder in (tmp_path / "out", table / "whole")

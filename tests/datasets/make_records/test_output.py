@@ -37,21 +37,21 @@ def records(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """What a start leaves that was interrupted after it had noted its progress."""
-    append, calls = output.Output.write_part, 0
+    """The folder of a run that was interrupted after it had saved its progress."""
+    append, calls = output.Output.write_records, 0
 
-    def failing(self: output.Output, shard: str, place: int, parts: Any) -> list[int]:
+    def failing(self: output.Output, shard: str, offset: int, contents_of_chunk: Any) -> list[int]:
         nonlocal calls
         calls += 1
         if calls == 60:
             raise KeyboardInterrupt
-        return append(self, shard, place, parts)
+        return append(self, shard, offset, contents_of_chunk)
 
     with monkeypatch.context() as interrupted:
         interrupted.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
-        interrupted.setattr(output, "_SECONDS", -1.0)
-        interrupted.setattr(output, "_PAUSE", 0)
-        interrupted.setattr(output.Output, "write_part", failing)
+        interrupted.setattr(output, "_SAVE_INTERVAL", -1.0)
+        interrupted.setattr(output, "_INTERVAL_PER_SAVE", 0)
+        interrupted.setattr(output.Output, "write_records", failing)
         with contextlib.suppress(KeyboardInterrupt):
             run(level="frame")
     return tmp_path / "out/.frame.making"
@@ -74,9 +74,9 @@ def test_an_interrupted_start_over_whole_shards_goes_on(
     run: Run, making: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open(max(making.glob("train/*.tfrecord")), "ab") as shard:
-        shard.write(b"written after the progress was noted")
+        shard.write(b"written after the progress was saved")
     run(level="frame")
-    assert "going on after row" in capsys.readouterr().err
+    assert "continuing after row" in capsys.readouterr().err
     assert "again" not in caplog.text
 
 

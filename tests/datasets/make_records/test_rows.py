@@ -167,7 +167,7 @@ def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.P
     found = read(run(table=str(path), level="frame"))
     assert [len(found[name][1].lists["features"]) for name in "ab"] == [len(frames_of(1)), len(frames_of(1)) - 2]
     pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.0]}), path)
-    with pytest.raises(RunError, match=r"row 2: the label '1.0' is no number of a class"):
+    with pytest.raises(RunError, match=r"row 2: the label '1.0' is not a class number"):
         run(table=str(path), out=str(tmp_path / "b"))
 
 
@@ -210,7 +210,7 @@ def test_a_separator_that_was_not_given_is_warned_of(
         (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there are 2025 classes"),
         (["1999", "2004", "2024"], {"label_names": True}, ""),
         (["0", "3", "7"], {}, ""),
-        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ in case or blanks alone"),
+        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ only in case or blanks"),
         (["sea  lion", "dog", "sea lion"], {}, "with --vocabulary=FILE"),
         (["cat", "dog", "sea lion"], {}, ""),
     ],

@@ -34,7 +34,7 @@ from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import DataSetFlags, number_labels, warn_of_labels, with_other_levels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
-from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, second_in
+from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -204,11 +204,11 @@ class Extraction:
         rows_by_place = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
             number = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
-            labels = batch.labels.coded(number) if len(batch.labels.codes) else batch.labels
+            labels = batch.labels.recode(number) if len(batch.labels.codes) else batch.labels
             classes: dict[int, list[int]] = {}
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
                 classes.setdefault(place, []).append(code)
-            for place in batch.places.tolist():
+            for place in batch.indices.tolist():
                 position = batch.rows.first + place - 1
                 try:
                     clip = _clip(batch.rows.cells, place)
@@ -250,7 +250,7 @@ class Extraction:
             for level, output in outputs.items()
         }
         for level, output in outputs.items():
-            make_records.tell(summaries[level], config.out, level, output.progress.formats())
+            make_records.print_summary(summaries[level], config.out, level, output.progress.formats())
         self._tell_notes(journal)
         return summaries
 
@@ -266,7 +266,7 @@ class Extraction:
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
-        plan = dict(first.parts(self._scan.splits, np.array(sorted(self._rows), np.int64)))
+        plan = dict(first.assign_to_shards(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[place] for place in places.tolist()] for shard, places in plan.items()}
         unfinished = {
             shard: rows_of_shard
@@ -354,7 +354,7 @@ class Extraction:
 
 
 def _clip(cells: Mapping[str, Sequence[Any]], place: int) -> Clip:
-    start, end = second_in(cells, "start", place) or 0.0, second_in(cells, "end", place)
+    start, end = parse_seconds(cells, "start", place) or 0.0, parse_seconds(cells, "end", place)
     if end is not None and end <= start:
         raise BadRowError(f"the end, {end:g}, is not after the start, {start:g}")
     return Clip(str(cells["path"][place]), start, end)

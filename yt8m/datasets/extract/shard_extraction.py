@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from yt8m import storage, terminal
 from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Located, Settings
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.output import Noted, Output, RecordsProgress, WrittenShard
+from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, WrittenShard
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
@@ -44,7 +44,7 @@ _FOLDER = ".extract"
 
 
 @dataclass
-class Finished(Noted):
+class Finished(SavedProgress):
     """What a finished shard holds.
 
     Attributes:
@@ -90,7 +90,7 @@ class Journal:
         finished = Finished.read(self.path(shard))
         if (
             finished is None
-            or not finished.is_of(self.inputs, newest)
+            or not finished.matches(self.inputs, newest)
             or not set(self._levels) <= set(finished.written)
         ):
             return False
@@ -324,7 +324,7 @@ class ShardFiles:
         content = records.tobytes()
         self._writers[level].write(content)
         before = self.levels.get(level, WrittenShard())
-        self.levels[level] = before.extended(len(records), len(content), google_crc32c.value(content))
+        self.levels[level] = before.extend(len(records), len(content), google_crc32c.value(content))
 
 
 def coded(

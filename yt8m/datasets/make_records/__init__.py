@@ -17,7 +17,7 @@ from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, number_labels, warn_of_labels, with_other_levels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.human_labels import ANSWERS, Corrections, WithAnswers, read_answers, write_answers
+from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
 from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
@@ -39,26 +39,24 @@ class RecordsConfig(DataSetFlags):
         "CSV or Parquet table with the columns id, labels and path; or an NPZ file", is_required=True
     )
     bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
-    array: str = path_option(".npy or .npz file with the features of the table's rows, in their order")
-    level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
+    array: str = path_option(".npy or .npz file with the features of all rows of the table, in the order of the rows")
+    level: str = option("video", "store one vector per video (the mean of its frames), or all frames", choices=LEVELS)
     feature_names: tuple[str, ...] = option(
-        (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
+        (), "features to store, in this order [all]; for a .npy file, the name of its array [features]"
     )
     ranges: tuple[str, ...] = option(
         (),
-        "with --bits=8: the values that bytes cover, LOW:HIGH for each feature, or one of: learned, those of the "
-        "training videos; floats, no bytes [learned]",
+        "with --bits=8: LOW:HIGH, the values of the bytes 0 and 255 of each feature; or learned, from the training "
+        "videos; or floats, which stores no bytes [learned]",
     )
-    frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
-    max_bad_rows: int = option(
-        0, "rows that may be left out because something is wrong with them", shapes="nothing", minimum=0
-    )
+    frames_per_second: float = option(1.0, "frame rate of the arrays, for the columns start and end", minimum=1e-6)
+    max_bad_rows: int = option(0, "number of bad rows that may be left out", shapes="nothing", minimum=0)
     labels: str = path_option(
-        "JSON export of Label Studio, whose labels replace those of the table for the same videos",
+        "JSON export of Label Studio; its labels replace the table's labels of the same videos",
         shapes="nothing",  # the content of the file is compared
     )
     corrections: str = path_option(
-        "CSV file of decisions on labels that are wrong or missing, as yt8m audit writes it",
+        "CSV file, as yt8m audit writes it, with decisions on labels that may be wrong or missing",
         shapes="nothing",  # the content of the file is compared
     )
 
@@ -67,7 +65,7 @@ class RecordsConfig(DataSetFlags):
         if self.bits not in (8, 32):
             raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
         if self.ranges and self.bits != 8:
-            raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
+            raise UsageError("--ranges is for bytes: add --bits=8, or leave out --ranges.")
 
 
 def make(config: RecordsConfig) -> dict[str, Any]:
@@ -76,16 +74,16 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     Raises:
       UsageError: a flag is wrong, or `out` has other records and `overwrite` is not set; nothing was written.
       RunError: more rows are bad than are allowed, or the records cannot be written.
-      Locked: another process is making records in the same folder. It may append classes to the vocabulary.
+      Locked: another process is making records in the same folder, and may append classes to the vocabulary.
     """
     work = _Work(config)
     storage.makedirs(config.out)
     folder = making_folder(config.out, config.level)
     with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as making:
         if making != folder:
-            print(f"the records are made in {making}, and uploaded when they are complete", file=sys.stderr)
+            print(f"the records are written to {making}, and uploaded when they are complete", file=sys.stderr)
         summary = work.run(making)
-    tell(summary, config.out, config.level, work.formats)
+    print_summary(summary, config.out, config.level, work.formats)
     return summary
 
 
@@ -102,22 +100,22 @@ class _Work:
         self._table: Table = open_table(config.table, config.array, extra_columns)
         self._answers = read_answers(config.labels) if config.labels else {}
         if self._answers:
-            self._table = WithAnswers(self._table, self._answers)
+            self._table = AnsweredTable(self._table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows)
         self._rows = RowReader(self._table, config, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
         decided, answered = set(self._corrections.videos), {video.encode() for video in self._answers}
-        absent = decided | answered
-        self._scan = self._rows.scan(absent.difference_update)
-        _warn_of_absent(f"--corrections={config.corrections}", absent & decided, config.table)
-        _warn_of_absent(f"--labels={config.labels}", absent & answered, config.table)
-        self._classes = self._numbered_labels()
+        missing = decided | answered
+        self._scan = self._rows.scan(missing.difference_update)
+        _warn_of_missing_videos(f"--corrections={config.corrections}", missing & decided, config.table)
+        _warn_of_missing_videos(f"--labels={config.labels}", missing & answered, config.table)
+        self._classes = self._number_classes()
         self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
-        self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+        self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
-    def _numbered_labels(self) -> Classes:
+    def _number_classes(self) -> Classes:
         unlabelled = f"{self._config.table}: no row has a label, so there are no classes; fill the column labels"
         classes = number_labels(self._scan.names, self._config, unlabelled)
         classes = with_other_levels(classes, self._config, self._config.level)
@@ -130,10 +128,10 @@ class _Work:
         return self._features.formats
 
     def run(self, making: str) -> dict[str, Any]:
-        """Makes the records in the local folder `making`; continues if an earlier start was interrupted."""
+        """Writes the records to the local folder `making`; continues if an earlier start was interrupted."""
         config = self._config
-        # Another process may have appended classes before this one had the lock.
-        self._classes = self._numbered_labels()
+        # Another process may have appended classes before this one got the lock.
+        self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, making)
         inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
@@ -141,11 +139,11 @@ class _Work:
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
         if state == "made":
-            print(f"{output.final} has all these records already; nothing was written.", file=sys.stderr)
+            print(f"{output.final} already has all these records; nothing was written.", file=sys.stderr)
         else:
             if state == "begun":
-                output.cut_shards()
-                print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
+                output.truncate_shards()
+                print(f"continuing after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
                 output.begin(inputs, self._stored_formats(), newest)
             self._features.formats = output.progress.formats()
@@ -170,7 +168,7 @@ class _Work:
         formats = self._features.formats
         if self._config.bits == 32:
             return list(formats)
-        ranges = list(self._given or [LEARNED] * len(formats))
+        ranges = list(self._requested_ranges or [LEARNED] * len(formats))
         if LEARNED in ranges:
             ranges = learn_ranges(ranges, self._training_values())
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
@@ -178,7 +176,7 @@ class _Work:
     def _training_values(self) -> Iterator[Sequence[Any]]:
         train = self._rows.splits.names.index(self._rows.splits.training)
         for batch in self._batches(0):
-            yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
+            yield from self._features.values(batch, batch.indices[batch.splits[batch.indices] == train])
 
     def _batches(self, skip: int) -> Iterator[TableVideos]:
         """The videos after the first `skip` rows, in batches."""
@@ -189,45 +187,45 @@ class _Work:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
         for batch in terminal.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
-            labels, places = self._numbered(batch)
-            labels, added, removed = self._corrections.applied(batch.ids, labels, self._classes)
+            labels, indices = self._number_labels(batch)
+            labels, added, removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
-            frames = write(output, batch, places, contexts)
-            for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
+            frames = write(output, batch, indices, contexts)
+            for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
-                output.count_corrections(split, int(is_written[added].sum()), int(is_written[removed].sum()))
+                output.count_changed_labels(split, int(is_written[added].sum()), int(is_written[removed].sum()))
             output.progress.bad = {str(number): problem for number, problem in self._bad.found.items()}
-            output.done(batch.rows.first + batch.rows.size - 1)
+            output.mark_done(batch.rows.first + batch.rows.size - 1)
 
-    def _numbered(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
-        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
-        labels, places = batch.labels, batch.places
+    def _number_labels(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
+        """The labels as classes, and the indices of the good rows. A row with an unknown label becomes a bad row."""
+        labels, indices = batch.labels, batch.indices
         names, number = self._rows.names, self._class_numbers
         if len(number) < len(names):
             number = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
             self._class_numbers = number
         is_known = number[labels.codes] >= 0
         if is_known.all():
-            return labels.coded(number), places
+            return labels.recode(number), indices
         unknown, first = np.unique(labels.rows[~is_known], return_index=True)
-        for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
-            if batch.splits[place] >= 0:
+        for index, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
+            if batch.splits[index] >= 0:
                 name, count = names[code][:60], self._classes.size
-                problem = f"the label {name!r} is none of the {count} classes of the vocabulary"
-                self._bad.add(batch.rows.first + place, problem)
+                problem = f"the label {name!r} is not one of the {count} classes of the vocabulary"
+                self._bad.add(batch.rows.first + index, problem)
         known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
-        return known_labels.coded(number), places[~np.isin(places, unknown)]
+        return known_labels.recode(number), indices[~np.isin(indices, unknown)]
 
     def _write_videos(
-        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
+        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
-        """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
-        good, values = self._features.matrices(batch, places)
+        """Writes the videos; returns 1 for each row that was written, and 0 for the other rows."""
+        good, values = self._features.matrices(batch, indices)
         is_written = np.zeros(batch.rows.size, bool)
         is_written[good] = True
-        for shard, part in output.parts(batch.splits, places):
-            rows = part[is_written[part]]
+        for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
+            rows = shard_indices[is_written[shard_indices]]
             stored = functools.partial(self._features.stored_rows, values)
             if len(rows):
                 records = encoding.VideoRecords(contexts, rows, stored)
@@ -235,28 +233,28 @@ class _Work:
         return is_written.astype(np.int64)
 
     def _write_frames(
-        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
+        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
-        """Writes the videos; returns the number of frames of each row that was written, and 0 for the others."""
+        """Writes the videos; returns the number of frames of each row that was written, and 0 for the other rows."""
         frames = np.zeros(batch.rows.size, np.int64)
-        for shard, part in output.parts(batch.splits, places):
-            for place, values, was_cut in self._features.frames(batch, part):
-                record = encoding.frame_records(contexts, place, self._features.stored(values))
+        for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
+            for index, values, was_cut in self._features.frames(batch, shard_indices):
+                record = encoding.frame_records(contexts, index, self._features.stored(values))
                 output.append(shard, [record], record.nbytes)
-                frames[place] = len(values[0])
+                frames[index] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
         return frames
 
 
-def _warn_of_absent(source: str, videos: Collection[bytes], table: str) -> None:
-    """Prints a warning if decisions or answers are on videos that the table does not have."""
+def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:
+    """Prints a warning if decisions or answers are about videos that the table does not have."""
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
         print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
 
 
-def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
+def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
     """Prints the content of summary.json, and the command that trains on the records."""
     folder = storage.join(out, level)
     print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
@@ -272,14 +270,14 @@ def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[Fe
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
-    print(f"Train on it by\n  {_training(pattern, level, features)}")
+    print(f"Train on it by\n  {_training_command(pattern, level, features)}")
 
 
-def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
+def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
     """The command that trains on the records.
 
-    It has flags for the features if one of them has the name of a YouTube-8M feature, since the training would
-    otherwise take the published defaults.
+    If a feature has the name of a YouTube-8M feature, the command has flags for the features. Without them the
+    training would use the published sizes.
     """
     model = "MoeModel" if level == "video" else "NetVladModel"
     flags = dict(train_data_pattern=pattern, train_dir="runs/mine", model=model)

@@ -1,6 +1,7 @@
-"""The flags of a data set, and the class of each label: its place in the vocabulary, which new names are added to.
+"""The flags of a data set, and the class of each label.
 
-If all labels are numbers, they are the classes themselves.
+The class of a name is its index in the vocabulary; unknown names are appended to the vocabulary. If all labels are
+numbers, the numbers are the classes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-_SEPARATORS = ";,|"  # that tables have between labels
-_FEW_CLASSES, _MOST_GAPS = 100, 10  # classes that are too few for a warning, and classes for each label
+_SEPARATORS = ";,|"  # usual separators of labels in tables
+_FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10  # below the first number of classes there is no warning
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -34,20 +35,20 @@ class DataSetFlags(options.Checked):
         is_required=True,
     )
     _: KW_ONLY
-    label_separator: str = option(";", "between the labels of a video")
-    label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
+    label_separator: str = option(";", "text between two labels of a video")
+    label_names: bool = option(False, "labels are names of classes even if all of them consist of digits")
     vocabulary: str = path_option(
-        "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]",
-        shapes="nothing",  # the numbers of the classes are compared
+        "CSV of all classes (index,name) [OUT/vocabulary.csv; new names are appended to it]",
+        shapes="nothing",  # the class numbers of the labels are compared instead
     )
     splits: tuple[str, ...] = option(
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
     )
-    group_by: str = option("", "column whose equal values stay in one split")
-    max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
+    group_by: str = option("", "column; rows with equal values in it stay in one split")
+    max_frames: int = option(300, "with --level=frame: number of frames after which a video is cut", minimum=1)
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     overwrite: bool = option(
-        False, "replace records that were made of another table, of other files or with other flags", shapes="nothing"
+        False, "replace records made from another table, from other files or with other flags", shapes="nothing"
     )
 
     def __post_init__(self) -> None:
@@ -69,17 +70,17 @@ class Classes(NamedTuple):
     vocabulary: Vocabulary | None
     size: int
 
-    def inputs(self, names: Iterable[str], is_given: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
-        """What determines the records: the class of each of these labels, and all names if the user gave them.
+    def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
+        """The part of the inputs that the classes are: the class of each label, and all names if the user gave them.
 
-        Only the labels of the table count: making records of another level appends names to the folder's vocabulary.
+        Names of the folder's vocabulary that are not in `names` do not count: records of another level append names.
         """
         numbers = sorted((name, self.number.get(name, -1)) for name in names)
-        return numbers, self.vocabulary.names if is_given and self.vocabulary else ()
+        return numbers, self.vocabulary.names if is_from_user and self.vocabulary else ()
 
 
-def known_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
-    """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
+def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
+    """The vocabulary in the file that the user named, or that of the data folder; None if there is neither.
 
     Raises:
       UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
@@ -97,7 +98,7 @@ def known_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
 
 
 def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Classes:
-    """The classes, at least as many as the records of other levels in the same folder have.
+    """The classes, with a size of at least that of the records of other levels in the same folder.
 
     Args:
       classes: the classes of this level.
@@ -105,8 +106,8 @@ def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Clas
       level: this level.
 
     Raises:
-      UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
-        or not at all.
+      UsageError: the labels of those records are numbers without names, but these classes have names, which would be
+        wrong for those records or too few.
     """
     out = flags.out
     has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
@@ -130,7 +131,7 @@ def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Clas
     return classes
 
 
-def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> Classes:
+def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str) -> Classes:
     """Gives each label its class.
 
     If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
@@ -140,15 +141,15 @@ def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> 
     Args:
       names: {label: number of videos}.
       flags: how labels are written, and which classes there are.
-      unlabelled: the begin of the message if there is neither a label nor a vocabulary.
+      no_labels_text: the first sentence of the message if there is neither a label nor a vocabulary.
 
     Raises:
       UsageError: there are no classes, the vocabulary has a label twice, or a number is too large.
     """
-    vocabulary_so_far = known_vocabulary(flags)
+    vocabulary_so_far = find_vocabulary(flags)
     if not names and vocabulary_so_far is None:
         raise UsageError(
-            f"{unlabelled}. To make records without labels, whose classes a model shall predict, name the classes by "
+            f"{no_labels_text}. To make records without labels, for a model to predict, name the classes by "
             "--vocabulary=FILE."
         )
     old = vocabulary_so_far.names if vocabulary_so_far else ()
@@ -159,7 +160,7 @@ def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> 
                 f"{old.count(label)} classes of the vocabulary have the name {label!r}; write labels as class numbers."
             )
     if not flags.label_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
-        return _by_number(names, vocabulary_so_far)
+        return _classes_of_numbers(names, vocabulary_so_far)
     new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
     if flags.vocabulary:
         return Classes(numbered, vocabulary_so_far, len(old))
@@ -169,7 +170,7 @@ def number_labels(names: Counter[str], flags: DataSetFlags, unlabelled: str) -> 
     return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
 
 
-def _by_number(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
+def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
     largest = max(map(int, names), default=-1)
     if largest >= MOST_CLASSES:
         raise UsageError(
@@ -181,29 +182,33 @@ def _by_number(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Cla
 
 
 def warn_of_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
-    """Prints a warning if the labels seem to mean other classes; none if the user has named all classes."""
-    problems = _joined_names(names, flags.label_separator), _similar_names(names), _gaps(names, classes)
+    """Prints a warning if the classes seem not to be what the user means; none if the user has named all classes."""
+    problems = (
+        _names_with_other_separator(names, flags.label_separator),
+        _similar_names(names),
+        _unused_numbers(names, classes),
+    )
     for problem in filter(None, problems) if not flags.vocabulary else ():
         print(f"Warning: {problem}", file=sys.stderr)
 
 
 def _similar_names(names: Collection[str]) -> str:
-    """A warning if two names differ in case or blanks alone; empty if none do."""
+    """A warning if two names differ only in case or blanks; empty if none do."""
     first: dict[str, str] = {}
     for name in sorted(names):
         other = first.setdefault(" ".join(name.casefold().split()), name)
         if other != name:
             return (
-                f"the labels {other[:60]!r} and {name[:60]!r} differ in case or blanks alone, and are two classes. If "
-                "they mean one, write them alike, and start with a new folder as --out; with --vocabulary=FILE, labels "
-                "that are not in the file are refused."
+                f"the labels {other[:60]!r} and {name[:60]!r} differ only in case or blanks, and are two classes. If "
+                "they mean one class, write them alike, and start with a new folder as --out; with --vocabulary=FILE, "
+                "labels that are not in the file are refused."
             )
     return ""
 
 
-def _gaps(names: Collection[str], classes: Classes) -> str:
-    """A warning if the labels are numbers, and few of the classes up to the largest one have a video."""
-    if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_GAPS * len(names)):
+def _unused_numbers(names: Collection[str], classes: Classes) -> str:
+    """A warning if the labels are numbers, and few of the classes up to the largest number have a video."""
+    if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_CLASSES_PER_LABEL * len(names)):
         return ""
     return (
         f"the labels are {len(names)} numbers, so there are {classes.size} classes, up to the largest number. If the "
@@ -211,10 +216,10 @@ def _gaps(names: Collection[str], classes: Classes) -> str:
     )
 
 
-def _joined_names(names: Collection[str], separator: str) -> str:
+def _names_with_other_separator(names: Collection[str], separator: str) -> str:
     """A warning if a name seems to be several names with another separator between them; empty if none does.
 
-    A name may contain a comma. So a name is suspected only if a part of it after the first is itself a class.
+    A name may contain a comma. So there is a warning only if a part of the name after the first is itself a class.
     """
     for name in names:
         for other in _SEPARATORS.replace(separator, ""):

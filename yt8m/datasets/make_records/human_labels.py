@@ -1,19 +1,19 @@
 """Labels that people gave, and their decisions on labels that may be wrong or missing.
 
-`yt8m make-records --labels` takes labels of Label Studio in place of those of the table. The file is its JSON export
-(https://labelstud.io/guide/export): a list of tasks with data and annotations. Several people may have answered a task.
-A class is a label if more than half of them chose it. Of several annotations by one person, the one that was changed
-last counts.
+`yt8m make-records --labels` replaces labels of the table by those from Label Studio. The file is Label Studio's JSON
+export (https://labelstud.io/guide/export): a list of tasks with data and annotations. Several people may have answered
+a task. A class is a label if more than half of them chose it. If one person made several annotations, the one that was
+changed last counts.
 
-`yt8m make-records --corrections` applies decisions:
+`yt8m make-records --corrections` applies the decisions of a table:
 
     rank,video,class,kind,chance,decision
     1,clip 017,dog,wrong,0.998,yes
     2,clip 203,cat,missing,0.991,no
 
-`yt8m audit` writes such a table with an empty column `decision`. `yes` in it removes a wrong label, or adds a missing
-one. `no` leaves the label as it is, and so does an empty cell. Only video, class, kind and decision are read, in any
-order. The cells may be separated by semicolons or tabs, as spreadsheets write them in some countries.
+`yt8m audit` writes such a table with an empty column `decision`. `yes` removes a wrong label or adds a missing label.
+`no` or an empty cell changes nothing. Only the columns video, class, kind and decision are read, in any order. The
+cells may be separated by semicolons or tabs, as spreadsheets write them in some countries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from yt8m.records.shards import id_bytes
 
 ANSWERS = "answers.csv"
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")
-# The name of the control whose choices are classes. `yt8m select` writes its tasks for this name.
+# The name of the control in Label Studio whose choices are classes; `yt8m select` writes its tasks for this name.
 CONTROL = "classes"
 WRONG, MISSING = "wrong", "missing"
 COLUMNS = ("video", "class", "kind", "decision")
@@ -52,9 +52,9 @@ class Decision(NamedTuple):
     Attributes:
       line: the number of its line.
       video: the id.
-      label: the class, as the labels of the records' table name it.
+      label: the class, spelt as in the table of the records.
       kind: WRONG or MISSING.
-      is_right: whether the label is wrong or missing indeed; None if nobody has decided.
+      is_right: whether the label really is wrong or missing; None if nobody has decided.
     """
 
     line: int
@@ -65,12 +65,12 @@ class Decision(NamedTuple):
 
     @property
     def says_present(self) -> bool:
-        """Whether the class is there by this decision: a missing label that is, or a wrong one that is not."""
+        """Whether the video shows the class by this decision: a label is missing, or is not wrong."""
         return (self.kind == MISSING) == self.is_right
 
 
 class Corrected(NamedTuple):
-    """Labels of a batch after the decisions, and the rows of those that were added and removed."""
+    """The labels of a batch after the decisions, and the row of each label that was added or removed."""
 
     labels: Labels
     added: Ints64
@@ -78,7 +78,7 @@ class Corrected(NamedTuple):
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """All rows of a table of decisions.
+    """Reads all rows of a table of decisions.
 
     Raises:
       UsageError: there is no such file, or it lacks a column.
@@ -94,14 +94,14 @@ def read_decisions(path: str) -> list[Decision]:
             raise UsageError(
                 f"--corrections={path}: there is no column {missing[0]!r}; expected {','.join(COLUMNS)} at least."
             )
-        decisions = [_decision(path, rows.line_num, row) for row in rows]
+        decisions = [_parse_decision(path, rows.line_num, row) for row in rows]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is no CSV file of UTF-8 text: {error}; save it as CSV in UTF-8.") from error
-    _refuse_contradiction(path, decisions, lambda label: label)
+        raise RunError(f"{path} is not a CSV file in UTF-8: {error}; save it as CSV in UTF-8.") from error
+    _refuse_contradictions(path, decisions, lambda label: label)
     return decisions
 
 
-def _decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
+def _parse_decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
     video, label, kind, answer = (row[name] or "" for name in COLUMNS)
     label, kind, answer = label.strip(), kind.strip(), answer.strip()  # an id may begin or end with blanks
     if kind not in (WRONG, MISSING):
@@ -114,17 +114,17 @@ def _decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
     return Decision(line, name, text_of_spreadsheet(label), kind, _DECISIONS[answer.lower()])
 
 
-def _refuse_contradiction(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
-    """A class cannot be both there and not there; `class_of` says which class a label is."""
-    earlier: dict[tuple[bytes, Hashable], Decision] = {}
+def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
+    """Raises if one decision says that a video shows a class and another denies it; `class_of(label)` is the class."""
+    decisions_by_class: dict[tuple[bytes, Hashable], Decision] = {}
     for decision in decisions:
         if decision.is_right is None:
             continue
-        first = earlier.setdefault((decision.video, class_of(decision.label)), decision)
-        if first.says_present != decision.says_present:
+        earlier_decision = decisions_by_class.setdefault((decision.video, class_of(decision.label)), decision)
+        if earlier_decision.says_present != decision.says_present:
             raise RunError(
                 f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
-                f"the one in line {first.line}; remove one of them."
+                f"the one in line {earlier_decision.line}; remove one of them."
             )
 
 
@@ -133,7 +133,7 @@ class Corrections:
 
     Attributes:
       path: the table.
-      count: number of decisions that ask for a change.
+      count: number of decisions that change a label.
     """
 
     def __init__(self, path: str) -> None:
@@ -146,7 +146,7 @@ class Corrections:
         self._digest = hashlib.sha256(storage.read_bytes(path)).hexdigest() if path else ""
 
     def manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
-        """What a manifest says of the decisions; empty without a table."""
+        """The entry of a manifest that describes the decisions; empty without a table."""
         if not self.path:
             return {}
         name = self.path.replace("\\", "/").rpartition("/")[2]
@@ -158,26 +158,26 @@ class Corrections:
         return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
-        """Refuses decisions that cannot be applied to these classes.
+        """Refuses decisions that cannot be apply to these classes.
 
         Raises:
-          UsageError: the records do not have a class.
-          RunError: two decisions, by the name and by the number of one class, contradict each other.
+          UsageError: a decision is on a class that the records do not have.
+          RunError: two decisions, one with the name and one with the number of a class, contradict each other.
         """
-        number = _numbering(classes)
+        number = _class_lookup(classes)
         for decision in (each for changes in self._changes.values() for each in changes):
             if number(decision.label) < 0:
                 names = classes.vocabulary.names if classes.vocabulary else classes.number
                 raise UsageError(
-                    f"--corrections={self.path}, line {decision.line}: {decision.label[:60]!r} is none of the "
+                    f"--corrections={self.path}, line {decision.line}: {decision.label[:60]!r} is not one of the "
                     f"{classes.size} classes{suggestion(decision.label, names)}."
                 )
-        on_classes = [decision for decision in self._decisions if number(decision.label) >= 0]
-        _refuse_contradiction(self.path, on_classes, number)
+        decisions_on_classes = [decision for decision in self._decisions if number(decision.label) >= 0]
+        _refuse_contradictions(self.path, decisions_on_classes, number)
 
-    def applied(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> Corrected:
-        """The labels of a batch, as classes, after the decisions."""
-        number = _numbering(classes)
+    def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> Corrected:
+        """Applies the decisions to the labels of a batch, whose codes are classes."""
+        number = _class_lookup(classes)
         changes = [
             (row, number(decision.label), decision.kind == MISSING)
             for row, video in enumerate(ids if self._changes else ())
@@ -194,8 +194,8 @@ class Corrections:
         return Corrected(Labels(pairs // width, pairs % width), added // width, removed // width)
 
 
-def _numbering(classes: Classes) -> Callable[[str], int]:
-    """Gives each label its class, or -1."""
+def _class_lookup(classes: Classes) -> Callable[[str], int]:
+    """A function from a label to its class, or to -1 if there is none."""
     listed = classes.vocabulary.names if classes.vocabulary else ()
     names = {name: index for index, name in reversed(list(enumerate(listed)))}
 
@@ -208,12 +208,12 @@ def _numbering(classes: Classes) -> Callable[[str], int]:
 
 
 class Answer(NamedTuple):
-    """What several people said of a video.
+    """The joint answer of several people to a task.
 
     Attributes:
       labels: the classes that more than half of them chose, sorted.
-      people: how many answered.
-      disagreement: the share of them who chose other classes than these.
+      people: number of people who answered.
+      disagreement: the share of people who chose other classes than `labels`.
     """
 
     labels: tuple[str, ...]
@@ -222,11 +222,11 @@ class Answer(NamedTuple):
 
 
 def read_answers(path: str) -> dict[str, Answer]:
-    """{id: answer} of a Label Studio export; tasks without an answer are left out.
+    """Reads {id: answer} from a Label Studio export; tasks without an answer are left out.
 
     Raises:
       UsageError: there is no such file.
-      RunError: the file is no such export; the message names the task.
+      RunError: the file is not such an export; the message names the task.
     """
     storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
     try:
@@ -238,7 +238,7 @@ def read_answers(path: str) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
         try:
-            video, choices = _id(task["data"]["id"]), _choices_by_person(task["annotations"])
+            video, choices = _parse_video_id(task["data"]["id"]), _choices_by_person(task["annotations"])
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"{path}, task {number}: expected data with an id, and annotations ({type(error).__name__}: {error}); "
@@ -247,13 +247,13 @@ def read_answers(path: str) -> dict[str, Answer]:
         if video in answers:
             raise RunError(f"{path}, task {number}: an earlier task has the same video, {video!r}; remove one of them.")
         if choices:
-            answers[video] = joined_answer(choices)
+            answers[video] = combine_choices(choices)
     _refuse_other_controls(path, tasks)
     return answers
 
 
 def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Without this, an export of another labelling config would say that no video shows any class."""
+    """Refuses an export of another labelling config, which would otherwise mean that no video shows any class."""
     results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
     controls = sorted({str(result["from_name"]) for result in results if result.get("type") == "choices"})
     if controls and CONTROL not in controls:
@@ -263,7 +263,7 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
         )
 
 
-def _id(value: Any) -> str:
+def _parse_video_id(value: Any) -> str:
     """The id of a task's video."""
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise TypeError(f"the id is {value!r}")
@@ -271,31 +271,31 @@ def _id(value: Any) -> str:
 
 
 def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
-    """The classes that each person chose who answered; skipped tasks are no answers."""
+    """The classes that each person chose; a skipped task does not count as an answer."""
     if not isinstance(annotations, list):
         raise TypeError("the annotations are not a list")
     people: dict[Any, frozenset[str]] = {}
-    for number, annotation in enumerate(sorted(annotations, key=_time)):
+    for number, annotation in enumerate(sorted(annotations, key=_last_change)):
         if not annotation.get("was_cancelled", False):
-            people[_person(annotation, number)] = _choices(annotation)
+            people[_find_person(annotation, number)] = _chosen_classes(annotation)
     return [*people.values()]
 
 
-def _time(annotation: Mapping[str, Any]) -> str:
-    """When an annotation was changed last, as Label Studio writes it: such texts sort by time."""
+def _last_change(annotation: Mapping[str, Any]) -> str:
+    """When an annotation was last changed, as Label Studio's text, which sorts by time."""
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
-def _person(annotation: Mapping[str, Any], number: int) -> Any:
-    """Who made an annotation: a number, or fields of the account. If neither is there, each annotation is a person."""
+def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
+    """An id of the person who made an annotation. If the export names nobody, each annotation counts as a person."""
     person = annotation.get("completed_by")
     if isinstance(person, Mapping):
         person = person.get("id", person.get("email"))
     return ("annotation", number) if person is None else person
 
 
-def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
-    """The classes that a person chose; choices of other controls are no classes."""
+def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
+    """The classes that a person chose; choices of other controls are ignored."""
     results = [result for result in annotation["result"] if result.get("from_name") == CONTROL]
     others = {str(result["type"]) for result in results} - {"choices"}
     if others:
@@ -308,15 +308,15 @@ def _choices(annotation: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(choice.strip() for choices in chosen for choice in choices)
 
 
-def joined_answer(choices: Sequence[frozenset[str]]) -> Answer:
-    """The answer of several people, each of whom chose some classes."""
+def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
+    """The joint answer of several people; `choices` has the classes that each person chose."""
     votes = Counter(label for each in choices for label in each)
     labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
     return Answer(tuple(sorted(labels)), len(choices), sum(each != labels for each in choices) / len(choices))
 
 
 def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> None:
-    """Writes a table of the answers, with the disagreement on each."""
+    """Writes a table of the answers with their disagreements."""
     rows = (
         (spreadsheet_text(video), spreadsheet_text(separator.join(labels)), people, f"{disagreement:.3f}")
         for video, (labels, people, disagreement) in answers.items()
@@ -324,8 +324,8 @@ def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> N
     write_table(path, ANSWERS_HEADER, rows)
 
 
-class WithAnswers:
-    """A table in which the labels of videos that people have labelled are their answers.
+class AnsweredTable:
+    """A table in which the people's answers replace the labels of the videos that they labelled.
 
     Args:
       table: the table.

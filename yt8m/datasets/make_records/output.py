@@ -1,11 +1,13 @@
 """The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
 
-`OUT/.video.making/` becomes `OUT/video/`, with `summary.json` and a folder for each split, which has the shards and
+`OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json` and a folder for each split with the shards and
 their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
 
-`.progress.json` says which rows are done and how long each shard was at that time; the shards are synced to the disk
-before it is written. The next start after a kill or a power cut compares the shards with it, cuts them to these
-lengths and continues with the next row.
+`.progress.json` says which rows are done and which size each shard had at that time. Before it is written, the shards
+are synced to the disk. After a kill or a power cut, the next start compares the shards with it, cuts them to these
+sizes and continues with the next row.
+
+The records that are appended to a shard at once are called a chunk.
 """
 
 from __future__ import annotations
@@ -35,35 +37,35 @@ from yt8m.storage import sending
 from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
-_SECONDS = 2.0  # between two writes of .progress.json
-_PAUSE = 10  # and at least so many times as long as the last one took
-_WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
+_SAVE_INTERVAL = 2.0  # least time in seconds between two writes of .progress.json
+_INTERVAL_PER_SAVE = 10  # and at least this many times the duration of the last write
+_WRITER_THREADS, _MOST_PENDING = 2, 6  # number of threads that write, and of chunks that may wait for them
 
 
 class WrittenShard(NamedTuple):
-    """What was written of a shard.
+    """What was written to a shard so far.
 
     Attributes:
       records: number of records.
       size: bytes of all records.
       crc: their checksum (CRC-32C).
-      last_place: where the last part begins, in bytes.
-      last_crc: checksum of the last part.
+      last_offset: offset of the last chunk in bytes.
+      last_crc: checksum of the last chunk.
     """
 
     records: int = 0
     size: int = 0
     crc: int = 0
-    last_place: int = 0
+    last_offset: int = 0
     last_crc: int = 0
 
-    def extended(self, records: int, size: int, crc: int) -> WrittenShard:
-        """The same with a further part."""
-        whole = shards.joined_crc(self.crc, crc, size)
-        return WrittenShard(self.records + records, self.size + size, whole, self.size, crc)
+    def extend(self, records: int, size: int, crc: int) -> WrittenShard:
+        """The same after a further chunk."""
+        joined_crc = shards.joined_crc(self.crc, crc, size)
+        return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
 
     def damage(self, path: str, is_growing: bool) -> str:
-        """How the file differs from what was written, by its size and its last part; empty if it does not.
+        """Describes how the size or the last chunk of the file differs from what was written; empty if neither does.
 
         Args:
           path: the file.
@@ -71,21 +73,21 @@ class WrittenShard(NamedTuple):
         """
         size = storage.size(path) if storage.exists(path) else 0
         if size < self.size or (size > self.size and not is_growing):
-            return f"{path} has {size} bytes, and {self.size} were written"
+            return f"{path} has {size} bytes, but {self.size} were written"
         if not self.size:  # there may be no file
             return ""
         with storage.open_read(path) as file:
-            file.seek(self.last_place)
-            last = file.read(self.size - self.last_place)
+            file.seek(self.last_offset)
+            last = file.read(self.size - self.last_offset)
         return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
 
 
-class Noted:
-    """What a start has noted of its work in a JSON file, for the next start if it is interrupted. Base of dataclasses.
+class SavedProgress:
+    """Progress that a command saves in a JSON file, so that the next start can continue. Base class of dataclasses.
 
     Attributes:
       inputs: hash of all inputs that determine the records.
-      newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
+      newest: the newest version of the videos' files, see `newest_version`; None if it was not saved.
     """
 
     inputs: str
@@ -93,31 +95,31 @@ class Noted:
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """What a file holds; None if there is none that can be read."""
+        """Reads the progress from a file; None if there is no valid file."""
         try:
             return cls(**storage.read_json(path))
         except (RunError, ValueError, TypeError):
             return None
 
-    def is_of(self, inputs: str, newest: int) -> bool:
+    def matches(self, inputs: str, newest: int) -> bool:
         """Whether the work was done for these inputs, and no file of a video was rewritten since."""
         return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
 
 @dataclass
-class RecordsProgress(Noted):
+class RecordsProgress(SavedProgress):
     """How many of the records have been written: the content of .progress.json.
 
     Attributes:
       features: the features and, for bytes, their ranges.
       rows: number of rows of the table that are done.
-      begun: number of videos of each split that were begun; some of them may have been bad.
+      begun: number of videos of each split that have a place in a shard, including those that turned out bad.
       shards: {path in the folder: the values of a `WrittenShard`}.
       positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
-      corrected: {split: number of labels that decisions have added, and removed}.
+      corrected: {split: numbers of labels that decisions have added and removed}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
     """
 
@@ -136,10 +138,10 @@ class RecordsProgress(Noted):
     newest: int | None = None
 
     def damage(self, folder: str) -> str:
-        """How the shards in `folder` differ from what was written; empty if they do not."""
+        """Describes how a shard in `folder` differs from what was written; empty if none does."""
         written = {shard: WrittenShard(*values) for shard, values in self.shards.items()}
         paths = {shard: storage.join(folder, shard) for shard in written}
-        if storage.is_remote(folder):  # there nothing grows, and what it holds is known without reading it
+        if storage.is_remote(folder):  # objects do not grow, and the store knows their sizes and checksums
             contents = sending.contents(folder)
             damages = (
                 paths[shard] for shard in written if contents.get(shard) != (written[shard].size, written[shard].crc)
@@ -161,20 +163,20 @@ class Output:
       level: `video` or `frame`.
       videos: {split: number of videos}.
       shards: the number of shards of a split.
-      making: the folder in which the records are made, if that is not in `out`.
+      making: the folder in which the records are made; by default a hidden folder in `out`.
     """
 
     def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int, making: str = "") -> None:
         self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
-        self.final, self._whole = storage.join(out, level), making_folder(out, level)
-        self.making = making or self._whole
+        self.final, self._hidden = storage.join(out, level), making_folder(out, level)
+        self.making = making or self._hidden
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
-        self._noted, self._pause = time.monotonic(), _SECONDS
-        self._unsynced: set[str] = set()  # shards that were written since the progress was saved
-        self._writers = ThreadPoolExecutor(_WRITERS)
-        self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each part, in their order
-        self._ends: dict[str, int] = {}  # of the shards, after the pending parts
+        self._saved_at, self._save_interval = time.monotonic(), _SAVE_INTERVAL
+        self._unsynced: set[str] = set()  # shards that were written after the progress was saved
+        self._writers = ThreadPoolExecutor(_WRITER_THREADS)
+        self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each chunk, in order
+        self._sizes: dict[str, int] = {}  # {shard: its size after the pending chunks}
 
     def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
         """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
@@ -188,9 +190,9 @@ class Output:
           UsageError: the folder holds other records, or damaged ones.
         """
         finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
-        if finished is not None and finished.complete and finished.is_of(inputs, newest):
+        if finished is not None and finished.complete and finished.matches(inputs, newest):
             if self._is_half_renamed():
-                storage.rename(self._whole, self.final)
+                storage.rename(self._hidden, self.final)
             damage = finished.damage(self.final)
             if not damage:
                 self.progress = finished
@@ -202,28 +204,28 @@ class Output:
             )
         if storage.exists(self.final) and not overwrite:
             raise UsageError(
-                f"{self.final} is there already, and was made from another table, from other files or with other "
+                f"{self.final} already exists, and was made from another table, from other files or with other "
                 "flags; add --overwrite to replace it, or name another folder as --out."
             )
         begun = RecordsProgress.read(storage.join(self.making, PROGRESS))
-        if begun is not None and begun.is_of(inputs, newest):
+        if begun is not None and begun.matches(inputs, newest):
             damage = begun.damage(self.making)
             if not damage:
                 self.progress = begun
                 return "begun"
-            logging.warning("the interrupted start cannot be continued: %s. All records are made again.", damage)
+            logging.warning("the interrupted run cannot be continued: %s. All records are made again.", damage)
         if storage.exists(self.making):
             storage.remove_tree(self.making)
         return ""
 
     def _is_half_renamed(self) -> bool:
-        """Whether a start was killed while it renamed the objects of the folder, of which the progress is the first."""
-        folder = self._whole
+        """Whether a start was killed while it renamed the objects of a remote folder, the progress file first."""
+        folder = self._hidden
         return (
             storage.is_remote(folder) and storage.exists(folder) and not storage.exists(storage.join(folder, PROGRESS))
         )
 
-    def cut_shards(self) -> None:
+    def truncate_shards(self) -> None:
         """Removes what was appended after the progress was saved."""
         for split in self._videos:
             folder = storage.join(self.making, split)
@@ -235,39 +237,40 @@ class Output:
         """Starts from the first row, and removes what an earlier start wrote."""
         formats = [list(feature) for feature in features]
         self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), newest=newest)
-        self._note()
+        self._save_progress()
 
-    def parts(self, splits: NDArray[np.int16], places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields (shard, positions) for the next videos. They fill the shards of their split in order and equally.
+    def assign_to_shards(
+        self, splits: NDArray[np.int16], indices: NDArray[np.int64]
+    ) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yields (shard, indices) for the next videos. They fill the shards of their split in order and equally.
 
         Args:
           splits: the split of each row of a batch.
-          places: the positions of the videos in the batch.
+          indices: the indices of the videos in the batch.
         """
         for split, (name, videos) in enumerate(self._videos.items()):
-            own_places, first = places[splits[places] == split], self.progress.begun[split]
-            numbers = (np.arange(first, first + len(own_places)) * min(self._shards, videos)) // max(videos, 1)
-            self.progress.begun[split] += len(own_places)
-            for part in (
-                np.split(np.arange(len(own_places)), np.flatnonzero(np.diff(numbers)) + 1) if len(own_places) else ()
-            ):
-                yield f"{name}/{name}{numbers[part[0]]:04d}.tfrecord", own_places[part]
+            selected, first = indices[splits[indices] == split], self.progress.begun[split]
+            numbers = (np.arange(first, first + len(selected)) * min(self._shards, videos)) // max(videos, 1)
+            self.progress.begun[split] += len(selected)
+            ends = np.flatnonzero(np.diff(numbers)) + 1
+            for chunk in np.split(np.arange(len(selected)), ends) if len(selected) else ():
+                yield f"{name}/{name}{numbers[chunk[0]]:04d}.tfrecord", selected[chunk]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
-        """Appends framed records to a shard, in a thread, which also makes them if `contents` makes them when iterated.
+        """Appends framed records to a shard, in a thread. The thread also iterates over `contents`.
 
         Args:
           shard: path of the shard in the folder.
           contents: arrays with a framed record in each row.
           size: bytes of all of them.
         """
-        self.wait(most=_AHEAD)
-        place = self._ends.get(shard, self._written(shard).size)
-        self._ends[shard] = place + size
-        self._pending.append((shard, self._writers.submit(self.write_part, shard, place, contents)))
+        self.wait(most=_MOST_PENDING)
+        offset = self._sizes.get(shard, self._written(shard).size)
+        self._sizes[shard] = offset + size
+        self._pending.append((shard, self._writers.submit(self.write_records, shard, offset, contents)))
 
-    def write_part(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
-        """Writes records at a place in a shard; returns their number, size and checksum."""
+    def write_records(self, shard: str, offset: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
+        """Writes records at an offset in a shard; returns their number, size and checksum."""
         count = size = crc = 0
 
         def counted() -> Iterator[NDArray[np.uint8]]:
@@ -277,21 +280,21 @@ class Output:
                 crc = google_crc32c.extend(crc, records)
                 count, size = count + len(records), size + records.nbytes
 
-        storage.write_at(storage.join(self.making, shard), place, counted())
+        storage.write_at(storage.join(self.making, shard), offset, counted())
         return [count, size, crc]
 
     def wait(self, most: int = 0) -> None:
-        """Waits until at most `most` parts are waiting to be written."""
+        """Waits until at most `most` chunks are waiting to be written."""
         while len(self._pending) > most:
-            shard, part = self._pending.popleft()
-            self.progress.shards[shard] = self._written(shard).extended(*part.result())
+            shard, chunk = self._pending.popleft()
+            self.progress.shards[shard] = self._written(shard).extend(*chunk.result())
             self._unsynced.add(shard)
 
     def _written(self, shard: str) -> WrittenShard:
         return WrittenShard(*self.progress.shards.get(shard, ()))
 
     def close(self) -> None:
-        """Stops the writers. Parts that still wait are dropped; a later start writes them."""
+        """Stops the writers. Chunks that are still waiting are dropped; a later start writes them."""
         self._writers.shutdown(cancel_futures=True)
 
     def count(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
@@ -303,26 +306,26 @@ class Output:
         self.progress.positives[name] = counts.tolist()
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
-    def count_corrections(self, split: int, added: int, removed: int) -> None:
-        """Adds to the counts of the labels of a split that decisions have added, and of those that they removed."""
+    def count_changed_labels(self, split: int, added: int, removed: int) -> None:
+        """Adds to the numbers of labels of a split that decisions have added and removed."""
         name = list(self._videos)[split]
         before = self.progress.corrected.get(name, [0, 0])
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]
 
-    def done(self, rows: int) -> None:
+    def mark_done(self, rows: int) -> None:
         """Saves, every few seconds, that all rows up to this one are written."""
         self.progress.rows = rows
-        if time.monotonic() > self._noted + self._pause:
-            self._note()
+        if time.monotonic() > self._saved_at + self._save_interval:
+            self._save_progress()
 
-    def _note(self) -> None:
+    def _save_progress(self) -> None:
         self.wait()
         begun = time.monotonic()
         storage.sync(storage.join(self.making, shard) for shard in sorted(self._unsynced))
         self._unsynced.clear()
         storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
-        self._noted = time.monotonic()
-        self._pause = max(_SECONDS, _PAUSE * (self._noted - begun))
+        self._saved_at = time.monotonic()
+        self._save_interval = max(_SAVE_INTERVAL, _INTERVAL_PER_SAVE * (self._saved_at - begun))
 
     def finish(
         self,
@@ -337,7 +340,8 @@ class Output:
           classes: the classes.
           bad: {number of a row: what is wrong with it}.
           extractors: the extractors of the features, for the manifests.
-          corrections: what a manifest says of the decisions on labels, by the numbers of labels added and removed.
+          corrections: returns the manifest's entry for the decisions on labels; its arguments are the numbers of labels
+            added and removed.
 
         Raises:
           RunError: no row was good, so there is no video.
@@ -351,21 +355,21 @@ class Output:
         summary = json.dumps(self.summary(classes, bad), indent=1, ensure_ascii=False)
         storage.write(storage.join(self.making, SUMMARY), summary)
         self.progress.complete = True
-        self._note()
-        if self.making != self._whole:
+        self._save_progress()
+        if self.making != self._hidden:
             storage.refuse_lost_lock(self._out)
-            sending.send_changed(self.making, self._whole)
+            sending.send_changed(self.making, self._hidden)
         storage.refuse_lost_lock(self._out)
         if classes.vocabulary is not None:
             counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
             path = storage.join(self._out, vocabulary.NAME)
             vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
-        self._tell_other_level(classes.size)  # before the renaming, so that a killed start does it again
+        self._update_other_levels(classes.size)  # before the renaming, so that it is repeated after a kill
         if storage.exists(self._old):
             storage.remove_tree(self._old)
         if storage.exists(self.final):
             storage.rename(self.final, self._old)
-        storage.rename(self._whole, self.final)
+        storage.rename(self._hidden, self.final)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
 
@@ -388,8 +392,8 @@ class Output:
         counts = self.progress.positives.get(split, [])
         return counts + [0] * (count - len(counts))
 
-    def _tell_other_level(self, count: int) -> None:
-        """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""
+    def _update_other_levels(self, count: int) -> None:
+        """Updates the number of classes in the manifests of other levels, because all levels share the vocabulary."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
             other_manifest = manifest.read(path)
             if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < count:
@@ -423,22 +427,24 @@ class Output:
             "splits": splits,
             **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
             **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),
-            **({"labels corrected": self._corrected()} if any(map(any, self.progress.corrected.values())) else {}),
+            **(
+                {"labels corrected": self._sum_corrections()} if any(map(any, self.progress.corrected.values())) else {}
+            ),
             "rows left out": {str(number): problem for number, problem in sorted(bad.items())},
         }
 
-    def _corrected(self) -> dict[str, int]:
+    def _sum_corrections(self) -> dict[str, int]:
         added, removed = map(sum, zip(*self.progress.corrected.values(), strict=True))
         return {"added": added, "removed": removed}
 
 
 def making_folder(out: str, level: str) -> str:
-    """The folder in which the records of a level are made. Once they are complete, it is renamed to `level`."""
+    """The hidden folder in which the records of a level are made. When they are complete, it is renamed to `level`."""
     return storage.join(out, f".{level}.making")
 
 
 def newest_version(stamps: Iterable[Stamp]) -> int:
-    """The largest version of files, which grows if one of them is rewritten, and does not if one is deleted."""
+    """The largest version of the files. It grows if a file is rewritten, but not if a file is deleted."""
     return max((stamp.version for stamp in stamps), default=0)
 
 

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import NUMBER, DataSetFlags, known_vocabulary
+from yt8m.datasets.make_records.classes import NUMBER, DataSetFlags, find_vocabulary
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
 _BATCH = 8192
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_NO_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
+_NOT_A_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
 _SPLIT_NAME = re.compile(r"[\w-]+")
 
 
@@ -32,13 +32,13 @@ class BadRowError(Exception):
     """No record can be made from a row; the text says why."""
 
 
-def second_in(cells: Mapping[str, Sequence[Any]], column: str, place: int) -> float | None:
+def parse_seconds(cells: Mapping[str, Sequence[Any]], column: str, index: int) -> float | None:
     """The time in a cell, in seconds; None if the cell is empty or there is no such column.
 
     Raises:
-      BadRowError: it is no time.
+      BadRowError: the cell is not a time.
     """
-    cell = cells[column][place] if column in cells else ""
+    cell = cells[column][index] if column in cells else ""
     if cell in ("", None):
         return None
     try:
@@ -56,7 +56,7 @@ class BadRows:
     Args:
       path: path of the table, for error messages.
       most: number of bad rows that are tolerated.
-      remedy: what the user can do, besides mending the row.
+      remedy: what the user can do instead of correcting the row; the end of the error message.
 
     Attributes:
       found: {number of the row: what is wrong}.
@@ -72,18 +72,18 @@ class BadRows:
         """Adds a bad row.
 
         Raises:
-          RunError: there are now more than are tolerated; the message names this row.
+          RunError: there are now more bad rows than are tolerated; the message names this row.
         """
         self.found.setdefault(number, problem)
         if len(self.found) > self._most:
-            before = f" ({len(self.found) - 1} rows before it are bad too)" if self._most else ""
-            raise RunError(f"{self._path}, row {number}: {problem}{before}. Mend the row{self._remedy}.")
+            earlier_rows = f" ({len(self.found) - 1} earlier rows are bad too)" if self._most else ""
+            raise RunError(f"{self._path}, row {number}: {problem}{earlier_rows}. Correct the row{self._remedy}.")
 
 
 class Splits:
-    """Which split a video belongs to: the one that its row names, else one drawn by a hash of its id or group.
+    """The splits. A video belongs to the split that its row names, or to one drawn by a hash of its id or group.
 
-    The draw depends on nothing else, so a video stays in its split when others are added.
+    The draw depends on nothing else, so a video stays in its split when other videos are added.
 
     Args:
       shares: `name:share` of each split; the shares add up to 1.
@@ -117,7 +117,7 @@ class Splits:
         # Rounding may have left the sum slightly below 1.
         self._ends[np.flatnonzero(list(share_of.values()))[-1] :] = np.inf
 
-    def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def draw(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The number of the split for each hash, int64 of the same shape."""
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
 
@@ -126,16 +126,16 @@ class Labels(NamedTuple):
     """The labels of a batch of rows, as pairs (row, label), sorted and without duplicates.
 
     Attributes:
-      rows: int64 [n], the row of each pair, as its position in the batch; ascending.
-      codes: int64 [n], the label of each pair, as its position in `RowReader.names` or as its class; ascending
-        within a row.
+      rows: int64 [n], the row of each pair, as an index into the batch; ascending.
+      codes: int64 [n], the label of each pair, as an index into `RowReader.names` or as a class; ascending within a
+        row.
     """
 
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
 
-    def coded(self, codes: NDArray[np.int64]) -> Labels:
-        """The same labels, with each code replaced by `codes[code]`; all new codes must be 0 or more."""
+    def recode(self, codes: NDArray[np.int64]) -> Labels:
+        """Replaces each code by `codes[code]`; all new codes must be 0 or more."""
         bits = int(codes.max(initial=0)).bit_length()
         pairs = np.sort(self.rows << bits | codes[self.codes])
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]
@@ -147,14 +147,14 @@ class TableVideos(NamedTuple):
 
     Attributes:
       rows: the batch.
-      places: int64 [n], the positions of the good rows in the batch.
+      indices: int64 [n], the indices of the good rows in the batch.
       ids: the id of each row of the batch, good or not.
       labels: the labels of the rows of the batch.
-      splits: the split of each row of the batch, -1 for a bad one.
+      splits: the split of each row of the batch, -1 for a bad row.
     """
 
     rows: Rows
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     ids: Sequence[bytes]
     labels: Labels
     splits: NDArray[np.int16]
@@ -164,7 +164,7 @@ class Scan(NamedTuple):
     """The result of the first pass over the table.
 
     Attributes:
-      splits: the split of each row, -1 for a bad one.
+      splits: the split of each row, -1 for a bad row.
       videos: number of videos of each split.
       names: {label, spelt as in the table: number of videos}.
     """
@@ -178,9 +178,9 @@ class _SplitsOfRows(NamedTuple):
     """Splits of rows.
 
     Attributes:
-      splits: the split of each row, -1 for a bad one.
-      named: the split that its cell names, -1 for none.
-      groups: the digest of its group; empty if a group cannot be divided, because no row names its split.
+      splits: the split of each row, -1 for a bad row.
+      named: the split that each row names in its cell, -1 for none.
+      groups: the digest of each row's group; empty if no row names its split, so that no group can be divided.
     """
 
     splits: NDArray[np.int16]
@@ -189,7 +189,7 @@ class _SplitsOfRows(NamedTuple):
 
 
 class RowReader:
-    """Reads ids, labels and splits, and notes bad rows.
+    """Reads ids, labels and splits, and collects the bad rows.
 
     Args:
       table: the table.
@@ -198,22 +198,22 @@ class RowReader:
 
     Attributes:
       splits: the splits.
-      names: the labels that were read so far, whose positions `Labels.codes` gives.
+      names: the labels that were read so far; `Labels.codes` are indices into it.
     """
 
     def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
         self._table, self._flags, self._bad, self.splits = table, flags, bad, Splits(flags.splits)
-        vocabulary = known_vocabulary(flags)
-        self._known = set(vocabulary.names) if vocabulary else set()
+        vocabulary = find_vocabulary(flags)
+        self._known_names = set(vocabulary.names) if vocabulary else set()
         self.names: list[str] = []
-        self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
-        self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
+        self._numbers: dict[str, int] = {}  # {label as in the table, perhaps with blanks around it: index in `names`}
+        self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
 
-    def scan(self, seen: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
+    def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
         """Reads all rows without their features, in 18 bytes of memory per row.
 
         Args:
-          seen: gets the ids of each batch of rows.
+          on_ids: is called with the ids of each batch of rows.
 
         Raises:
           RunError: too many rows are bad, or the table has no row.
@@ -225,25 +225,25 @@ class RowReader:
             for number, problem in rows.bad.items():
                 self._bad.add(number, problem)
             ids, labels = _ids(rows), self._labels(rows)
-            seen(ids)
+            on_ids(ids)
             digests.append(self._digests_of_ids(rows, ids))
-            for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
+            for index, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
-                    self._bad.add(rows.first + place, self._problems[code])
-            splits.append(self._splits_of(rows, digests[-1]))
+                    self._bad.add(rows.first + index, self._problems[code])
+            splits.append(self._read_splits(rows, digests[-1]))
             counts_here = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
             counts = counts_here + np.pad(counts, (0, len(counts_here) - len(counts)))
             if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not digests:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
-        every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
-        for first, row in _repeated(np.concatenate(digests)):
-            self._bad.add(row + 1, f"the id is that of row {first + 1} too")
-            every[row] = -1
-        videos = np.bincount(every[every >= 0], minlength=len(self.splits.names))
+        all_splits = self._splits_by_group(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
+        for first, row in _find_repeated(np.concatenate(digests)):
+            self._bad.add(row + 1, f"row {first + 1} has the same id")
+            all_splits[row] = -1
+        videos = np.bincount(all_splits[all_splits >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
-        return Scan(every, tuple(videos.tolist()), Counter(names))
+        return Scan(all_splits, tuple(videos.tolist()), Counter(names))
 
     def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
@@ -261,13 +261,13 @@ class RowReader:
                     self._bad.add(number, f"the id {id_shown} holds a line break or another control character")
         return _digests(ids)
 
-    def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
+    def _read_splits(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
         splits_in_table = self._named_splits(rows)
         groups = digests[:0]
         if self._flags.group_by:
             digests = self._digests_of_groups(rows)
             groups = digests if "split" in rows.cells else groups
-        splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.drawn(digests.view(">u8")[::2])).astype(
+        splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.draw(digests.view(">u8")[::2])).astype(
             np.int16
         )
         for number in self._bad.found:
@@ -280,7 +280,7 @@ class RowReader:
         names = self.splits.names
         if "split" not in rows.cells:
             return np.full(rows.size, -1, np.int16)
-        number = {name: place for place, name in enumerate(names)} | {"": -1}
+        number = {name: index for index, name in enumerate(names)} | {"": -1}
         written = [str(cell).strip() for cell in rows.cells["split"]]
         for row, name in enumerate(written, rows.first) if not set(written) <= number.keys() else ():
             if name not in number:
@@ -291,27 +291,29 @@ class RowReader:
         groups = [str(cell) for cell in rows.cells[self._flags.group_by]]
         for number, group in enumerate(groups, rows.first) if not all(groups) else ():
             if not group:
-                self._bad.add(number, f"its {self._flags.group_by} is empty, which decides its split")
+                self._bad.add(
+                    number, f"its {self._flags.group_by} is empty, but --group_by needs it to choose the split"
+                )
         return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
 
-    def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
-        """The split of each row. All rows of a group have the split that the first of them names."""
+    def _splits_by_group(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
+        """The split of each row. If rows of a group name a split, all rows of the group get the first named one."""
         splits, splits_in_table, digests = rows
         if not len(digests):
             return splits
         _, groups = np.unique(digests.view("S16"), return_inverse=True)
-        naming = np.flatnonzero((splits >= 0) & (splits_in_table >= 0))
+        naming_rows = np.flatnonzero((splits >= 0) & (splits_in_table >= 0))
         first = np.full(groups.max() + 1, -1)
-        first[groups[naming[::-1]]] = naming[::-1]
+        first[groups[naming_rows[::-1]]] = naming_rows[::-1]
         decided = np.where(first >= 0, splits_in_table[first], -1)[groups]
-        for row in naming[splits_in_table[naming] != decided[naming]].tolist():
-            self._refuse_division(row, int(first[groups[row]]), splits_in_table)
+        for row in naming_rows[splits_in_table[naming_rows] != decided[naming_rows]].tolist():
+            self._refuse_other_split(row, int(first[groups[row]]), splits_in_table)
             splits[row] = -1
         return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
 
-    def _refuse_division(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
+    def _refuse_other_split(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
         group = str(next(self._table.batches(1, row)).cells[self._flags.group_by][0])[:60]
-        split, other = (self.splits.names[splits_in_table[place]] for place in (row, first))
+        split, other = (self.splits.names[splits_in_table[index]] for index in (row, first))
         observation = f"its split is {split}, and that of row {first + 1} is {other}"
         self._bad.add(
             row + 1,
@@ -321,13 +323,13 @@ class RowReader:
     def _label_problem(self, name: str) -> str:
         if CONTROL.search(name):
             return f"the label {name[:60]!r} holds a control character"
-        if NUMBER.fullmatch(name) or name in self._known:
+        if NUMBER.fullmatch(name) or name in self._known_names:
             return ""
         if self._flags.vocabulary:
-            return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
-        if not self._flags.label_names and _NO_CLASS.fullmatch(name):
+            return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known_names)}"
+        if not self._flags.label_names and _NOT_A_CLASS.fullmatch(name):
             return (
-                f"the label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
+                f"the label {name[:60]!r} is not a class number; expected names, or whole numbers from 0. If such "
                 "numbers are names, add --label_names"
             )
         return ""
@@ -342,14 +344,14 @@ class RowReader:
         ]
         for text in itertools.chain.from_iterable(cells):
             if text not in self._numbers:
-                self._numbers[text] = self._number(text.strip())
+                self._numbers[text] = self._number_of_name(text.strip())
         numbers = map(self._numbers.__getitem__, itertools.chain.from_iterable(cells))
         codes = np.fromiter(numbers, np.int64)
-        places = np.repeat(np.arange(rows.size), list(map(len, cells)))
-        return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
+        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
+        return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
 
-    def _number(self, name: str) -> int:
-        """The position of a label in `names`, to which a new label is added; -1 for an empty label."""
+    def _number_of_name(self, name: str) -> int:
+        """The index of a label in `names`, after a new label is appended to it; -1 for an empty label."""
         if name and name not in self._numbers:
             if problem := self._label_problem(name):
                 self._problems[len(self.names)] = problem
@@ -368,10 +370,10 @@ def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
     return np.frombuffer(b"".join([blake2b(text, digest_size=16).digest() for text in texts]), "V16")
 
 
-def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
-    """(first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
+def _find_repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """Yields (first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
     beginnings = np.sort(digests.view(np.uint64)[::2])
-    if (beginnings[1:] != beginnings[:-1]).all():  # ten times as fast as the rest
+    if (beginnings[1:] != beginnings[:-1]).all():  # no repeats: this check is ten times as fast as the code below
         return
     _, first_rows, groups = np.unique(digests.view("S16"), return_index=True, return_inverse=True)
     firsts = first_rows[groups]

@@ -1,7 +1,7 @@
 """Tables of videos in CSV, Parquet or NPZ files, read in batches of rows. Features may be in an array beside the table.
 
-Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows, except
-that NPZ files are read whole.
+Rows are numbered from 1; the header of a CSV file does not count. Only NPZ files are read whole; the other readers hold
+one batch of rows in memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.storage import copies
 
-# The columns with a fixed meaning. Arrays of an NPZ file and lists of a Parquet file that have none of
-# these names are features.
+# The columns with a fixed meaning. Other arrays of an NPZ file and other list columns of a Parquet file are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
-_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100  # arrays in an NPZ file that are larger, and so many times their packed size
-ENDINGS = (".csv", ".parquet")  # of tables without features of their own
-_NO_FEATURES = " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
-NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
+# An NPZ file is refused as a zip bomb if its arrays have more bytes and more times their packed size than this.
+_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
+ENDINGS = (".csv", ".parquet")  # of tables that need not have features
+_NO_PATH_REMEDY = (
+    " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
+)
+NAMELESS = "features"  # name of the array of a .npy file if the user gives no name
 
 
 class Rows(NamedTuple):
@@ -37,8 +39,8 @@ class Rows(NamedTuple):
 
     Attributes:
       first: number of the first row, from 1.
-      cells: {column: one value per row}; a value is a text, a number, or a list of those.
-      arrays: {feature: [n, ...]}, for features in the table, or in an array beside it.
+      cells: {column: one value per row}; a value is a text, a number, or a list of texts or numbers.
+      arrays: {feature: [n, ...]}, for features in the table or in an array beside it.
       bad: {number of a row: what is wrong with it}; the cells of such a row are empty.
     """
 
@@ -54,7 +56,7 @@ class Rows(NamedTuple):
 
 
 class Table(Protocol):
-    """A table of videos. `columns` are its columns; `features` are the features that the table itself has, by name."""
+    """A table of videos. `columns` are its columns; `features` are the names of the features in the table itself."""
 
     path: str
     columns: Sequence[str]
@@ -65,7 +67,7 @@ class Table(Protocol):
 
 
 def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
-    """Opens a table; the ending of its path tells the format.
+    """Opens a table; the ending of the path determines the format.
 
     Args:
       path: `.csv`, `.parquet` or `.npz`.
@@ -73,38 +75,38 @@ def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
       extra_columns: columns to read besides `COLUMNS`.
 
     Raises:
-      UsageError: the ending is unknown, the file or a column is missing.
+      UsageError: the ending is unknown, or the file or a column is missing.
       RunError: the file cannot be read.
     """
-    table = _table_at("--table", path, extra_columns, (*ENDINGS, ".npz"))
+    table = _open_with_ending("--table", path, extra_columns, (*ENDINGS, ".npz"))
     if array:
         _check_file("--array", array)
-        table = WithArray(table, array)
+        table = TableWithArray(table, array)
     needed = ["id", "labels", *extra_columns, *([] if table.features else ["path"])]
     _refuse_missing_columns("--table", table, needed)
     return table
 
 
 def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Table:
-    """Opens a table for some of its columns alone.
+    """Opens a table to read only some of its columns.
 
     Args:
-      flag: the flag that names the table, for errors.
+      flag: the flag that names the table, for error messages.
       path: `.csv` or `.parquet`.
       columns: the columns that are needed.
       optional: columns that may be missing.
 
     Raises:
-      UsageError: the ending is unknown, the file or a column is missing.
+      UsageError: the ending is unknown, or the file or a column is missing.
       RunError: the file cannot be read.
     """
-    table = _table_at(flag, path, [*columns, *optional], ENDINGS)
+    table = _open_with_ending(flag, path, [*columns, *optional], ENDINGS)
     _refuse_missing_columns(flag, table, columns)
     return table
 
 
-def _table_at(flag: str, path: str, extra_columns: Sequence[str], endings: Sequence[str]) -> Table:
-    """The table in a file, which must have one of the endings; its columns are not checked."""
+def _open_with_ending(flag: str, path: str, extra_columns: Sequence[str], endings: Sequence[str]) -> Table:
+    """Opens a table whose path must have one of the endings; does not check the columns."""
     kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
     ending = os.path.splitext(path)[1].lower()
     if ending not in endings:
@@ -119,7 +121,7 @@ def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> N
     if missing:
         columns = ", ".join(table.columns) or "none"
         expected = f"Expected {', '.join(needed)}" + (", separated by commas" if table.path.endswith(".csv") else "")
-        remedy = _NO_FEATURES if flag == "--table" and missing[0] == "path" else ""
+        remedy = _NO_PATH_REMEDY if flag == "--table" and missing[0] == "path" else ""
         raise UsageError(f"{flag}={table.path} has no column {missing[0]!r}; it has: {columns}. {expected}.{remedy}")
 
 
@@ -130,8 +132,8 @@ def _check_file(flag: str, path: str) -> None:
         raise UsageError(f"{flag}={path}: expected a file; a pipe or a device cannot be read a second time.")
 
 
-def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    """The file; one in a bucket is fetched only once, though it is read several times."""
+def _open_file(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Opens a file. A file in a bucket is fetched only once, although it is read several times."""
     return storage.open_read(copies.file_copy(path))
 
 
@@ -142,18 +144,18 @@ class CsvTable:
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path = path
-        with self._lines() as lines:
+        with self._read_lines() as lines:
             header = [name.strip() for name in next(lines, [])]
         if len(set(header)) < len(header):
             raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
-        self._header, self._kept = header, (*COLUMNS, *extra_columns)
+        self._header, self._cell_columns = header, (*COLUMNS, *extra_columns)
         self.columns = [name for name in header if name]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
-        with self._lines() as lines:
+        with self._read_lines() as lines:
             next(lines, None)
-            rows = itertools.islice(filter(None, lines), skip, None)  # blank lines, which have no fields, are no rows
+            rows = itertools.islice(filter(None, lines), skip, None)  # without blank lines
             while batch := list(itertools.islice(rows, size)):
                 yield self._rows(skip + 1, batch)
                 skip += len(batch)
@@ -167,12 +169,12 @@ class CsvTable:
                 )
                 batch[number - first] = [""] * width
         columns = zip(self._header, zip(*batch, strict=True), strict=True)
-        return Rows(first, {name: column for name, column in columns if name in self._kept}, {}, bad)
+        return Rows(first, {name: column for name, column in columns if name in self._cell_columns}, {}, bad)
 
     @contextlib.contextmanager
-    def _lines(self) -> Iterator[Iterator[list[str]]]:
+    def _read_lines(self) -> Iterator[Iterator[list[str]]]:
         """The fields of each line of the file."""
-        with _opened(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with _open_file(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             lines = csv.reader(text, strict=True)
             try:
                 yield lines
@@ -186,12 +188,12 @@ class CsvTable:
 
 
 def _line_that_is_not_utf8(path: str) -> int:
-    """The number of the first such line, or of the last line if there is none.
+    """The number of the first line that is not UTF-8, or of the last line if all are.
 
-    The text is decoded in large blocks, so the place of the error in it does not tell the line.
+    `csv` cannot tell this number, because the text is decoded in blocks of many lines.
     """
     number = 0
-    with _opened(path) as file:
+    with _open_file(path) as file:
         for line in file:
             number += 1
             try:
@@ -212,19 +214,21 @@ class ParquetTable:
         except ImportError as error:
             raise missing_extra(f"--table={path}", "pyarrow", "data", ", or write the table as CSV") from error
         self.path, self._arrow = path, pyarrow
-        with self._opened() as file:
+        with self._open_file() as file:
             schema = file.schema_arrow
         self.columns = schema.names
-        self._kept = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
+        self._cell_columns = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
         self.features = [
-            field.name for field in schema if field.name not in self._kept and _is_list_of_numbers(pyarrow, field.type)
+            field.name
+            for field in schema
+            if field.name not in self._cell_columns and _is_list_of_numbers(pyarrow, field.type)
         ]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         first = 1
-        with self._opened() as file:
-            for batch in file.iter_batches(batch_size=size, columns=[*self._kept, *features]):
+        with self._open_file() as file:
+            for batch in file.iter_batches(batch_size=size, columns=[*self._cell_columns, *features]):
                 rows, first = batch.slice(max(skip + 1 - first, 0)), first + len(batch)
                 if len(rows):
                     yield self._rows(first - len(rows), rows, features)
@@ -233,13 +237,13 @@ class ParquetTable:
         bad: dict[int, str] = {}
         cells = {  # pandas writes NaN for an empty cell
             name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]
-            for name in self._kept
+            for name in self._cell_columns
         }
         arrays = {name: self._matrix(batch[name], name, first, bad) for name in features}
         return Rows(first, cells, arrays, bad)
 
     def _matrix(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
-        """A column of lists as an array [n, D]. D is the most frequent length; rows of another length are bad."""
+        """Converts a column of lists to an array [n, D]. D is the most frequent length; other rows are bad."""
         compute = self._arrow.compute
         lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
         size = int(np.bincount(lengths).argmax())
@@ -249,15 +253,15 @@ class ParquetTable:
             return np.asarray(values.reshape(-1, size))
         matrix: NDArray[Any] = np.zeros((len(lengths), size), values.dtype)
         matrix[lengths == size] = values[np.repeat(lengths == size, lengths)].reshape(-1, size)
-        for place in np.flatnonzero(lengths != size).tolist():
-            bad[first + place] = f"feature {name} has {lengths[place]} values, expected {size}"
+        for index in np.flatnonzero(lengths != size).tolist():
+            bad[first + index] = f"feature {name} has {lengths[index]} values, expected {size}"
         return matrix
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _open_file(self) -> Iterator[Any]:
         import pyarrow.parquet
 
-        with _opened(self.path) as file:
+        with _open_file(self.path) as file:
             try:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
             except (self._arrow.ArrowException, OSError, ValueError) as error:  # damage raises any of these
@@ -276,19 +280,19 @@ class NpzTable:
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path, self._arrays = path, _load_arrays(path)
         self.columns = list(self._arrays)
-        self._kept = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
-        self.features = [name for name in self.columns if name not in self._kept]
+        self._cell_columns = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
+        self.features = [name for name in self.columns if name not in self._cell_columns]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         for start in range(skip, len(next(iter(self._arrays.values()))), size):
-            some = slice(start, start + size)
-            cells = {name: self._arrays[name][some].tolist() for name in self._kept}
-            yield Rows(start + 1, cells, {name: self._arrays[name][some] for name in features}, {})
+            rows_slice = slice(start, start + size)
+            cells = {name: self._arrays[name][rows_slice].tolist() for name in self._cell_columns}
+            yield Rows(start + 1, cells, {name: self._arrays[name][rows_slice] for name in features}, {})
 
 
-def bomb_in(archive: zipfile.ZipFile) -> str:
-    """What is wrong with an NPZ file whose arrays are far larger than the file; empty if nothing is."""
+def zip_bomb_problem(archive: zipfile.ZipFile) -> str:
+    """Describes the problem if the arrays of an NPZ file are far larger than the file; empty if they are not."""
     entries = archive.infolist()
     packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
     if size <= max(_BOMB_BYTES, _BOMB_FACTOR * packed):
@@ -297,11 +301,11 @@ def bomb_in(archive: zipfile.ZipFile) -> str:
 
 
 def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """{name: array} of an NPZ file, with equally many rows in each."""
-    with _opened(path) as file:
+    """Loads {name: array} of an NPZ file; refuses arrays with different numbers of rows."""
+    with _open_file(path) as file:
         try:
-            with zipfile.ZipFile(file) as archive:  # NumPy would take other files, such as pickles, for arrays
-                if problem := bomb_in(archive):
+            with zipfile.ZipFile(file) as archive:  # np.load would also accept other files, such as pickles
+                if problem := zip_bomb_problem(archive):
                     raise RunError(f"{path} {problem}.")
                 arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))
         except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, zlib.error) as error:
@@ -313,19 +317,19 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-class WithArray:
-    """A table and arrays, whose row i has the features of row i of the table.
+class TableWithArray:
+    """A table with arrays beside it. Row i of the arrays has the features of row i of the table.
 
-    They are a memory-mapped `.npy` file, or an NPZ file that is read whole.
+    The arrays are a memory-mapped `.npy` file, or an NPZ file that is read whole.
 
     Raises:
-      UsageError: it has no rows of numbers.
+      UsageError: the file has no rows of numbers.
     """
 
     def __init__(self, table: Table, array: str) -> None:
         self.path, self.columns, self._table, self._array = table.path, table.columns, table, array
         is_npz = array.lower().endswith(".npz")
-        self._arrays = _load_arrays(array) if is_npz else {NAMELESS: _mapped(array)}
+        self._arrays = _load_arrays(array) if is_npz else {NAMELESS: _map_array(array)}
         self.features: Sequence[str] = tuple(self._arrays)
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -347,7 +351,7 @@ class WithArray:
             )
 
 
-def _mapped(path: str) -> NDArray[Any]:
+def _map_array(path: str) -> NDArray[Any]:
     try:
         array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
