@@ -28,7 +28,10 @@ def drawn() -> dict[str, np.ndarray]:
 
 
 # Each takes two compilations: all weights and both types of labels, but not each with each.
-@pytest.mark.parametrize(("label_type", "weights"), [(tf.bool, "rows"), (tf.float32, "each"), (tf.bool, None)])
+@pytest.mark.parametrize(
+    ("label_type", "weights"),
+    [(tf.bool, "rows"), (tf.float32, "each"), pytest.param(tf.bool, None, marks=pytest.mark.heavy)],
+)
 @pytest.mark.parametrize("name", losses.names())
 def test_equals_the_loss_operation_by_operation(
     name: str, label_type: Any, weights: str | None, monkeypatch: pytest.MonkeyPatch

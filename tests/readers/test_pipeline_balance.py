@@ -96,7 +96,7 @@ def epochs(kind: str, shards: str, power: float, count: int, **settings: Any) ->
             return found
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("power", [0.5, pytest.param(1.0, marks=pytest.mark.heavy)])
 def test_each_video_has_the_copies_of_its_weight(kind: str, shards: str, power: float) -> None:
     weights, count = own_weights(power), 12
     copies = np.zeros((count, VIDEOS), int)
