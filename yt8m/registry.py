@@ -65,7 +65,7 @@ def trust(names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def own_trust() -> Iterator[None]:
-    """What the block trusts, distrusts or sets as names on the command line ends with the block."""
+    """Restores, when the block ends, which names are trusted, and which are those of the command line."""
     tokens = _distrusted.set(_distrusted.get()), _on_command_line.set(_on_command_line.get())
     try:
         yield
