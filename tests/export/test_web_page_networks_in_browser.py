@@ -49,7 +49,7 @@ def entries(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
         full_name = f"onnx:{stand_ins.write_onnx(folder / f'{name}.onnx', **form)}"
         chosen.append(Chosen(full_name, extractors.create(full_name, settings)))
     ranges = [bounds for *_, bounds in NETWORKS.values()]
-    return tuple(describe_extractors(locate(chosen), ranges, Settings(most=20)))
+    return tuple(describe_extractors(locate(chosen), ranges, Settings(max_frames=20)))
 
 
 def export(folder: pathlib.Path, described: tuple[dict[str, Any], ...], level: str) -> str:

@@ -30,9 +30,9 @@ def windows(messages: list[Message]) -> np.ndarray:
     return np.concatenate([one.values for one in messages if one.kind == "sound" and one.values is not None])
 
 
-def told(messages: list[Message]) -> dict[str, Any]:
+def end_details(messages: list[Message]) -> dict[str, Any]:
     assert messages[-1].kind == "end"
-    return messages[-1].told or {}
+    return messages[-1].details or {}
 
 
 @pytest.mark.parametrize("ending", ["mp4", "webm", "mkv", "avi"])
@@ -40,8 +40,8 @@ def test_a_frame_a_second_and_a_window_of_sound(tmp_path: pathlib.Path, ending: 
     path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 5.3, channels=2)
     found = decoded(path)
     np.testing.assert_allclose(levels(found), [0, 8, 16, 24, 32, 40], atol=2)
-    assert told(found)["rows"] == 6
-    assert told(found)["seconds"] == pytest.approx(5.3, abs=0.12)
+    assert end_details(found)["rows"] == 6
+    assert end_details(found)["seconds"] == pytest.approx(5.3, abs=0.12)
     sound = windows(found)
     assert sound.shape == (6, 15600)
     # two equal channels keep their loudness, and the tone its height
@@ -75,18 +75,18 @@ def test_a_variable_frame_rate_is_told_and_followed(tmp_path: pathlib.Path) -> N
     path = made_videos.write(tmp_path / "clip.mkv", made_videos.grey, None, times=times)
     found = decoded(path)
     np.testing.assert_allclose(levels(found), [8 * times[place] for place in (0, 3, 5, 6, 7)], atol=2)
-    assert {"variable frame rate", "no sound"} <= set(told(found)["notes"])
+    assert {"variable frame rate", "no sound"} <= set(end_details(found)["notes"])
 
 
 def test_without_sound_pictures_or_a_whole_second(tmp_path: pathlib.Path) -> None:
     silent = decoded(made_videos.write(tmp_path / "silent.mp4", made_videos.grey, None, 2.0))
-    assert told(silent) == {"rows": 3, "seconds": pytest.approx(2.0, abs=0.1), "notes": ["no sound"]}
+    assert end_details(silent) == {"rows": 3, "seconds": pytest.approx(2.0, abs=0.1), "notes": ["no sound"]}
     blind = decoded(made_videos.write(tmp_path / "blind.mkv", None, TONE, 2.4))
-    assert told(blind)["notes"] == ["no pictures"]
-    assert (told(blind)["rows"], windows(blind).shape) == (3, (3, 15600))
+    assert end_details(blind)["notes"] == ["no pictures"]
+    assert (end_details(blind)["rows"], windows(blind).shape) == (3, (3, 15600))
     short = decoded(made_videos.write(tmp_path / "short.mp4", made_videos.grey, TONE, 0.3))
-    assert told(short)["rows"] == 1
-    assert "shorter than a second" in told(short)["notes"]
+    assert end_details(short)["rows"] == 1
+    assert "shorter than a second" in end_details(short)["notes"]
     assert windows(short)[0][int(0.5 * 16000) :].max() == 0
 
 
@@ -96,11 +96,11 @@ def test_several_streams_and_odd_pixels(tmp_path: pathlib.Path) -> None:
             container.add_stream("pcm_s16le", rate=8000, layout="mono")
 
     found = decoded(made_videos.write(tmp_path / "clip.mkv", made_videos.grey, TONE, 2.0, more=more))
-    assert "several audio streams" in told(found)["notes"]
+    assert "several audio streams" in end_details(found)["notes"]
     odd = made_videos.write(
         tmp_path / "odd.mkv", made_videos.grey, None, 2.0, codecs=("ffv1", ""), pixels="yuv422p10le"
     )
-    assert "pixel format yuv422p10le" in told(decoded(odd))["notes"]
+    assert "pixel format yuv422p10le" in end_details(decoded(odd))["notes"]
     np.testing.assert_allclose(levels(decoded(odd)), [0, 8, 15], atol=2)
 
 
@@ -113,7 +113,7 @@ def test_a_rotated_video_is_upright(tmp_path: pathlib.Path) -> None:
     assert picture.shape == (64, 32, 3)
     assert picture[:14, -14:].min() > 200  # the upper left corner is the upper right one now
     assert picture[:14, :14].max() < 60
-    assert "rotated" in told(found)["notes"]
+    assert "rotated" in end_details(found)["notes"]
 
 
 def test_scaling(tmp_path: pathlib.Path) -> None:
@@ -155,7 +155,7 @@ def test_the_interpolation_can_be_chosen(tmp_path: pathlib.Path) -> None:
 def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str) -> None:
     picture = made_videos.grey if ending in made_videos.CODECS else None
     path = pathlib.Path(made_videos.write(tmp_path / f"clip.{ending}", picture, TONE, 4.0))
-    assert (PERHAPS_CUT in told(decoded(str(path)))["notes"]) is (ending in STATES_NOTHING)
+    assert (PERHAPS_CUT in end_details(decoded(str(path)))["notes"]) is (ending in STATES_NOTHING)
     content = path.read_bytes()
     for share in (0.0, 0.3, 0.5, 0.9, 0.999):
         path.write_bytes(content[: int(share * len(content))])
@@ -167,7 +167,7 @@ def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str) -> None:
 def outcome(path: str) -> str:
     """Why the file is refused, or else the note that it may be cut, if it has that."""
     try:
-        return PERHAPS_CUT if PERHAPS_CUT in told(decoded(path))["notes"] else ""
+        return PERHAPS_CUT if PERHAPS_CUT in end_details(decoded(path))["notes"] else ""
     except DecodeError as error:
         return str(error)
 
@@ -178,9 +178,9 @@ def test_a_cut_between_packets_cannot_be_known_and_is_noted(tmp_path: pathlib.Pa
     path = pathlib.Path(made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 6.0))
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2 // packet * packet])
-    assert PERHAPS_CUT in told(decoded(str(path)))["notes"]
+    assert PERHAPS_CUT in end_details(decoded(str(path)))["notes"]
     only_a_part = decoded(str(path), most=2)  # all of it is there
-    assert PERHAPS_CUT not in told(only_a_part)["notes"]
+    assert PERHAPS_CUT not in end_details(only_a_part)["notes"]
 
 
 @pytest.mark.promise("X7")
@@ -191,8 +191,8 @@ def test_sound_that_outlasts_the_pictures_is_no_cut(tmp_path: pathlib.Path, endi
     path = pathlib.Path(made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 5.0, times=times))
     path.write_bytes(of_unknown_size(path.read_bytes()) if is_live else path.read_bytes())
     whole = decoded(str(path))
-    assert told(whole)["seconds"] == pytest.approx(5.0, abs=0.1)
-    assert PERHAPS_CUT not in told(whole)["notes"]
+    assert end_details(whole)["seconds"] == pytest.approx(5.0, abs=0.1)
+    assert PERHAPS_CUT not in end_details(whole)["notes"]
 
 
 def of_unknown_size(content: bytes) -> bytes:
@@ -207,13 +207,13 @@ def test_a_cut_file_whose_container_does_not_state_its_size(tmp_path: pathlib.Pa
     path = pathlib.Path(made_videos.write(tmp_path / "clip.webm", made_videos.grey, TONE, 6.0))
     unknown = of_unknown_size(path.read_bytes())
     path.write_bytes(unknown)
-    assert told(decoded(str(path)))["rows"] == 7
+    assert end_details(decoded(str(path)))["rows"] == 7
     path.write_bytes(unknown[: len(unknown) // 2])
     with pytest.raises(DecodeError, match=r"it is cut: it has \d\.\d of 6\.\d seconds"):
         decoded(str(path))
     duration = unknown.index(b"\x44\x89\x88")
     path.write_bytes(unknown[:duration] + b"\xec\x89" + bytes(9) + unknown[duration + 11 :])  # Void in its place
-    assert PERHAPS_CUT in told(decoded(str(path)))["notes"]
+    assert PERHAPS_CUT in end_details(decoded(str(path)))["notes"]
 
 
 @pytest.mark.promise("X7")

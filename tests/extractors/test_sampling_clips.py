@@ -51,7 +51,7 @@ def check(path: str, form: Clips, start: float = 0.0, end: float | None = None, 
     """Compares each clip that a row needs with the plain loop."""
     messages = list(decode(Request(path, 1.0, most, start, end, (None,), clips=(form,))))
     decoded = {one.row: one.values for one in messages if one.kind == "clip"}
-    rows, frames = messages[-1].told["rows"], shown(path)  # type: ignore[index]
+    rows, frames = messages[-1].details["rows"], shown(path)  # type: ignore[index]
     expected = {clip_of_row(row, 1.0, form.hop) for row in range(rows)}
     assert expected <= decoded.keys()
     for number in expected:

@@ -363,6 +363,6 @@ def test_sample_data_have_theirs(here: pathlib.Path, capsys: pytest.CaptureFixtu
     assert vocabulary.find(storage.glob("sample/video/train/*.tfrecord")) == "sample/vocabulary.csv"
     shutil.copytree("data", "mine")
     assert cli.main(["sample-data", "--out_dir=mine", "--level=frame", *words]) == 2
-    assert "mine/vocabulary.csv is there already and has other classes" in capsys.readouterr().err
+    assert "mine/vocabulary.csv already exists and has other classes" in capsys.readouterr().err
     assert names_in(here / "mine/vocabulary.csv") == NAMES
     assert not (here / "mine/frame").exists()

@@ -101,7 +101,7 @@ class ExtractBulk(ExtractConfig):
     workers: int = same_as(BulkConfig, "workers")
     jobs: int = option(
         1,
-        "processes of each worker that decode videos; 0 for as many as there are cores",
+        "number of processes of each worker that decode videos; 0 for one per CPU core",
         shapes="nothing",
         minimum=0,
         maximum=256,

@@ -46,7 +46,7 @@ class _Settings(NamedTuple):
       given: the settings of the extractors that the user gave.
       sums: {field: sha256} of the weights of each extractor, in the process that started the job.
       inputs: hash of all inputs that determine the records.
-      making: {level: the folder to which its shards are written}.
+      folders: {level: the folder to which its shards are written}.
       most_bad: a worker gives up if more of its videos are bad.
     """
 
@@ -54,7 +54,7 @@ class _Settings(NamedTuple):
     given: Mapping[str, Any]
     sums: Sequence[Mapping[str, str]]
     inputs: str
-    making: Mapping[str, str]
+    folders: Mapping[str, str]
     most_bad: int
 
 
@@ -81,18 +81,22 @@ class _Distributed(Extraction):
         super().__init__(config, extract.choose(config.extractors, extractor_settings))
         self._bulk, self._given, self._words = config, extractor_settings, beam_words
 
-    def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
+    def _extract_missing(
+        self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
+    ) -> None:
         extractor.close()  # the workers open their own
         sums = [each.weights.sha256 for each in self._located]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
-        settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.making, allowed)
-        tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(unfinished.items())]
+        settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.folders, allowed)
+        tasks = [
+            VideosTask(number, *item, self._newest_video(item[1])) for number, item in enumerate(unfinished.items())
+        ]
         job = BeamJob(
             self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
         )
         done = run_tasks(job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
         for task in tasks:
-            journal.find(task.shard, task.newest)
+            journal.load(task.shard, task.newest)
         self._refuse_many_bad(journal)
         failed = [outcome.error for outcome in done if outcome.error]
         if failed:
@@ -105,7 +109,7 @@ class _Worker:
     def __init__(self, settings: _Settings) -> None:
         self.settings, self._bad = settings, 0
         config = settings.config
-        self._journal = Journal(config.out, settings.inputs, list(settings.making))
+        self._journal = Journal(config.out, settings.inputs, list(settings.folders))
         located = locate(extract.choose(config.extractors, settings.given))
         for (name, _, own_weights), expected in zip(located, settings.sums, strict=True):
             if own_weights.sha256 != expected:
@@ -113,15 +117,15 @@ class _Worker:
                     f"the weights of the extractor {name} have the sha256 {own_weights.sha256} on a worker, and "
                     f"{expected} on the machine that started the job; give all machines the same files."
                 )
-        self._extractor = ShardExtractor(config, located, settings.making)
+        self._extractor = ShardExtractor(config, located, settings.folders)
 
     def extract(self, task: VideosTask) -> Done:
         """Makes a shard, unless it exists: a worker that had the same task, or that died later, may have made it."""
-        if not self._journal.find(task.shard, task.newest):
+        if not self._journal.load(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
                 raise RunError("more videos are bad than --max_bad_videos allows")
             with self._extractor.pool() as pool:  # for each shard: decoders end with the thread that starts them
-                entry = self._journal.begun(task.newest)
+                entry = self._journal.new_entry(task.newest)
                 self._extractor.extract(task.shard, task.rows, entry, pool, _count)
             self._journal.add(task.shard, entry)
             self._bad += len(entry.bad)

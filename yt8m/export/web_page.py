@@ -127,7 +127,7 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
         "classes": [names.name(index) for index in range(num_classes)],
         "thresholds": tagger and [value if math.isfinite(value) else None for value in tagger.thresholds.tolist()],
         "per_second": extractor.get("frames_per_second", Settings().per_second),
-        "window": extractor.get("max_frames", Settings().most),
+        "window": extractor.get("max_frames", Settings().max_frames),
     }
 
 

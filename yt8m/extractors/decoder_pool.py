@@ -174,7 +174,7 @@ class _Child:
                 is_whole = message.kind == "end"
                 if message.kind == "error":
                     is_whole = True
-                    raise DecodeError(str((message.told or {}).get("reason", "")))
+                    raise DecodeError(str((message.details or {}).get("reason", "")))
                 yield message
         finally:
             if not is_whole:
@@ -241,7 +241,7 @@ def _received(answers: Connection) -> Message:
     if head["shape"] is not None:
         dtype = np.float32 if head["kind"] == "sound" else np.uint8
         values = np.frombuffer(answers.recv_bytes(_LONGEST), dtype).reshape(head["shape"])
-    return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["told"])
+    return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["details"])
 
 
 def _send(answers: Connection, message: Message) -> None:
@@ -275,7 +275,7 @@ def _answer(words: list[str]) -> None:
                 for message in decode(Request.from_json(request)):
                     _send(answers, message)
             except DecodeError as error:
-                _send(answers, Message("error", told={"reason": str(error)}))
+                _send(answers, Message("error", details={"reason": str(error)}))
 
 
 if __name__ == "__main__":

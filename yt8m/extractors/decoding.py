@@ -92,14 +92,14 @@ class Message(NamedTuple):
       which: the position in `Request.pictures`, `Request.clips` or `Request.sounds`.
       row: number of the frame, of the clip, or of the first window.
       values: uint8 [H, W, 3] (RGB), uint8 [frames, H, W, 3], or float32 [n, window].
-      told: of `end` only: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
+      details: of `end` only: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
     """
 
     kind: str
     which: int = 0
     row: int = 0
     values: NDArray[Any] | None = None
-    told: dict[str, Any] | None = None
+    details: dict[str, Any] | None = None
 
 
 def require_av() -> None:
@@ -227,7 +227,7 @@ class _Decoder:
         return True
 
     def _first_time(self) -> float:
-        """From when on all streams can be decoded after a seek, in seconds; infinity if that cannot be told."""
+        """From when on all streams can be decoded after a seek, in seconds; infinity if that cannot be details."""
         times: dict[int, float] = {}
         for packet in self._container.demux(self._streams):
             for frame in self._decoded(packet):
@@ -380,7 +380,7 @@ class _Decoder:
             self._notes.append("shorter than a second")
         if rows == self._request.most and self._goes_on_after(self._request.start + rows / self._request.per_second):
             self._notes.append(f"only the first {rows} frames")
-        return Message("end", told={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
+        return Message("end", details={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
 
     def _goes_on_after(self, second: float) -> bool:
         """Whether the wanted part of the video has frames at or after this second."""

@@ -461,7 +461,7 @@ def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
         return original(self, clips, *more)
 
     monkeypatch.setattr(computing.Computer, "features", noting)
-    with pytest.raises(RunError, match=r"1 of 4 videos are bad, the last one .*a\.mp4.* Mend the files"):
+    with pytest.raises(RunError, match=r"1 of 4 videos are bad, the last one .*a\.mp4.* Correct the files"):
         cli.call("extract", words)
     begun = list(extracted)
     (tmp_path / "a.mp4").write_bytes(sound)
@@ -490,7 +490,7 @@ def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
     with pytest.raises(RunError, match="of 4 videos are bad"):
         cli.call("extract", words)
     assert cli.call("extract", [*words, "--max_bad_videos=3"]) == 0
-    assert "a pattern must name such endings: 2 .gif, 1 .y4m" in capsys.readouterr().out
+    assert "endings that a folder does not include: 2 .gif, 1 .y4m; name them" in capsys.readouterr().out
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
     reasons = {os.path.basename(line["path"]): line["reason"] for line in lines}
     assert reasons.keys() == {"b\nc.mp4", "loop.mp4", "pipe.mp4"}

@@ -198,7 +198,7 @@ def test_all_files_of_an_onnx_model_are_its_fingerprint(tmp_path: pathlib.Path) 
         np.testing.assert_allclose(compute(pictures), 2 * values, rtol=1e-5)
     assert weights.find(extractor, "onnx").sha256 != before
     (tmp_path / "clip.onnx.data").unlink()
-    with pytest.raises(UsageError, match=r"clip.onnx keeps weights in .*clip.onnx.data, which does not exist"):
+    with pytest.raises(UsageError, match=r"clip.onnx stores weights in .*clip.onnx.data, which does not exist"):
         weights.find(extractor, "onnx")
 
 

@@ -228,7 +228,7 @@ def test_refused(argv: list[str], text: str, tmp_path: pathlib.Path, monkeypatch
 
 def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
     generate(SampleConfig(str(tmp_path), train=4, validate=0, test=0, shards=4))
-    with pytest.raises(UsageError, match=r"train0002.tfrecord exists already"):
+    with pytest.raises(UsageError, match=r"train0002.tfrecord already exists"):
         generate(SampleConfig(str(tmp_path), train=4, validate=0, test=0, shards=2))
     generate(SampleConfig(str(tmp_path), train=4, validate=0, test=0, shards=4, seed=3))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["video", "vocabulary.csv"]

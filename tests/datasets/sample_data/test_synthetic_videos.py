@@ -78,7 +78,7 @@ def test_surroundings_are_what_segments_without_the_class_have_in_common_with_it
         nothing = np.zeros((video.num_frames, len(video.labels)), np.float32)
         plain, with_them = (
             synthetic_videos.frames(video, nothing),
-            synthetic_videos.frames(video, nothing, around=around),
+            synthetic_videos.frames(video, nothing, extra=around),
         )
         shift = (with_them.astype(float) - plain).mean(axis=0) * 4 / 255
         assert np.corrcoef(shift, around)[0, 1] > 0.97

@@ -1,6 +1,6 @@
 """`yt8m extract`: makes records from the user's own video files, shard by shard.
 
-Only the features are computed here; everything else is done by the code of `yt8m make-records`.
+This package computes the features; the code of `yt8m make-records` reads the table and writes the records.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from yt8m.datasets.extract.shard_extraction import (
     ProgressLine,
     ShardExtractor,
     TableRow,
-    coded,
-    os_text,
+    id_as_text,
+    quantize_shards,
     ranges_of,
     settings_of,
 )
@@ -62,29 +62,29 @@ class ExtractConfig(DataSetFlags):
         is_code=True,
     )
     level: tuple[str, ...] = option(
-        ("frame", "video"), "frame keeps all frames, video their mean; or both", shapes="nothing", is_required=True
+        ("frame", "video"), "frame stores all frames, video their mean; or both", shapes="nothing", is_required=True
     )
     labels: str = option(
         "column",
-        "where labels are: in the column of the table, or the name of each video's folder",
+        "where the labels are: in the column labels of the table, or in the name of each video's folder",
         choices=("column", "folder"),
     )
-    frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
+    frames_per_second: float = option(1.0, "frames that are taken per second", minimum=1e-3, maximum=1000)
     ranges: tuple[str, ...] = option(
         (),
-        "values that the bytes of frames cover, LOW:HIGH for each extractor, or one of: learned, those of the "
-        "training videos; floats, no bytes; usual, what the extractor says [usual: -2:2 of inception and vggish, "
-        "floats of all others]",
+        "LOW:HIGH, the values of the bytes 0 and 255 in frames, for each extractor; or learned, from the training "
+        "videos; floats, which stores no bytes; usual, the extractor's own [usual: -2:2 for inception and vggish, "
+        "floats for all others]",
     )
     max_bad_videos: int | None = option(
-        None, "videos that may be left out because their files are bad [a tenth of them]", shapes="nothing", minimum=0
+        None, "number of videos with bad files that may be left out [a tenth of all]", shapes="nothing", minimum=0
     )
     batch_size: int = option(32, "pictures or windows of sound that an extractor computes at once", minimum=1)
     jobs: int = option(
-        0, "processes that decode videos [as many as there are cores]", shapes="nothing", minimum=0, maximum=256
+        0, "number of processes that decode videos [one per CPU core]", shapes="nothing", minimum=0, maximum=256
     )
     decode_seconds: float = option(
-        600.0, "time after which the decoding of a video is given up", shapes="nothing", minimum=1e-3
+        600.0, "seconds after which the decoding of a video is given up", shapes="nothing", minimum=1e-3
     )
     decode_memory: int = option(
         4096, "address space in MB that the decoding of a video may take", shapes="nothing", minimum=64
@@ -98,12 +98,12 @@ class ExtractConfig(DataSetFlags):
                 raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")
 
     def is_required(self, field: dataclasses.Field[Any]) -> bool:
-        """To fetch weights, only the extractors must be named."""
+        """With --fetch_weights, only --extractors is required."""
         return super().is_required(field) and (field.name == "extractors" or not self.fetch_weights)
 
     @property
     def processes(self) -> int:
-        """Number of processes that decode."""
+        """Number of processes that decode videos."""
         return self.jobs or os.cpu_count() or 1
 
 
@@ -115,10 +115,10 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
 
     Args:
       config: the flags.
-      settings: those of the extractors.
+      settings: the settings of the extractors.
 
     Raises:
-      UsageError, RunError: for the reasons of `choose`, `make` and `weights.find`.
+      UsageError, RunError: see `choose`, `make` and `weights.find`.
     """
     chosen = choose(config.extractors, settings)
     if config.fetch_weights:
@@ -142,17 +142,17 @@ def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
 
 
 def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
-    """The extractors of these names; each gets those of the given settings that it has.
+    """Creates the extractors of these names; each gets those of the settings in `flags` that it has.
 
     Raises:
-      UsageError: there is no such extractor, none has a given setting, a setting would have no effect, two compute
-        features of one name, or two have settings of one name with two meanings.
+      UsageError: there is no such extractor, no extractor has a setting, a setting would have no effect, two extractors
+        compute features of the same name, or have settings of the same name with different meanings.
     """
     kinds = {name: extractors.kind_of(name)[0] for name in names}
     refuse_two_meanings(kinds)
     fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
     for setting, value in flags.items():
-        if not any(setting in of_one for of_one in fields.values()):
+        if not any(setting in field_names for field_names in fields.values()):
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
     with about_flags():
         chosen = [
@@ -166,13 +166,13 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
         if features.count(feature) > 1 or len(kinds) < len(names):
             raise UsageError(
                 f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once. "
-                "A feature has the name of its extractor's file, folder or class: rename one of these."
+                "A feature has the name of its extractor's file, folder or class: rename one of them."
             )
     return chosen
 
 
 class Extraction:
-    """One call of the command. The constructor reads and checks the table, before anything is written.
+    """One run of the command. The constructor reads and checks the table before anything is written.
 
     Args:
       config: the flags.
@@ -188,7 +188,7 @@ class Extraction:
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
         table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
-        self._left_out, self._passed_over = table.left_out, table.passed_over
+        self._left_out, self._skipped_endings = table.left_out, table.skipped_endings
         bad = BadRows(config.videos, 0, " of the table")
         self._reader = RowReader(table, config, bad)
         self._scan = self._reader.scan()
@@ -200,23 +200,23 @@ class Extraction:
         self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
-        """{position of a row in the table: the row}."""
-        rows_by_place = {}
+        """Reads {position in the table: row}, without bad rows."""
+        rows = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
             number = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
             labels = batch.labels.recode(number) if len(batch.labels.codes) else batch.labels
             classes: dict[int, list[int]] = {}
-            for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
-                classes.setdefault(place, []).append(code)
-            for place in batch.indices.tolist():
-                position = batch.rows.first + place - 1
+            for index, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
+                classes.setdefault(index, []).append(code)
+            for index in batch.indices.tolist():
+                position = batch.rows.first + index - 1
                 try:
-                    clip = _clip(batch.rows.cells, place)
+                    clip = _clip_of_row(batch.rows.cells, index)
                 except BadRowError as error:
                     bad.add(position + 1, str(error))
                     continue
-                rows_by_place[position] = TableRow(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
-        return rows_by_place
+                rows[position] = TableRow(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip)
+        return rows
 
     def run(self) -> dict[str, Any]:
         """Extracts and writes; returns {level: content of summary.json}."""
@@ -236,28 +236,28 @@ class Extraction:
         self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
         newest = newest_version(self._stamps.values())
         state = {level: output.resume(inputs, config.overwrite, newest) for level, output in outputs.items()}
-        wanted = {level: output for level, output in outputs.items() if state[level] != "made"}
-        for level, output in wanted.items():
+        unfinished_outputs = {level: output for level, output in outputs.items() if state[level] != "made"}
+        for level, output in unfinished_outputs.items():
             if state[level] != "begun":
                 output.begin(inputs, [])
-        journal = Journal(config.out, inputs, ["frame"] if LEARNED in self._ranges else list(wanted))
-        if wanted:
+        journal = Journal(config.out, inputs, ["frame"] if LEARNED in self._ranges else list(unfinished_outputs))
+        if unfinished_outputs:
             warn_of_labels(self._scan.names, self._classes, config)
-            self._extract(journal, wanted)
-        journal.remove()  # also if an earlier start was killed before it came here
+            self._extract(journal, unfinished_outputs)
+        journal.remove()  # also the journal of an earlier start that was killed before this line
         summaries = {
             level: output.summary(self._classes, {int(row): why for row, why in output.progress.bad.items()})
             for level, output in outputs.items()
         }
         for level, output in outputs.items():
             make_records.print_summary(summaries[level], config.out, level, output.progress.formats())
-        self._tell_notes(journal)
+        self._print_notes(journal)
         return summaries
 
     def _inputs(self) -> str:
         options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
+        rows = [(id_as_text(row.id), row.classes, row.clip) for row in self._rows.values()]
         return inputs_hash(options_text, self._describe_extractors(self._ranges), *classes, rows)
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -267,49 +267,51 @@ class Extraction:
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
         plan = dict(first.assign_to_shards(self._scan.splits, np.array(sorted(self._rows), np.int64)))
-        rows = {shard: [self._rows[place] for place in places.tolist()] for shard, places in plan.items()}
+        rows = {shard: [self._rows[position] for position in positions.tolist()] for shard, positions in plan.items()}
         unfinished = {
             shard: rows_of_shard
             for shard, rows_of_shard in rows.items()
-            if not journal.find(shard, self._newest(rows_of_shard))
+            if not journal.load(shard, self._newest_video(rows_of_shard))
         }
         if journal.finished:
-            print(f"going on: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
-        making = {level: output.making for level, output in outputs.items()}
+            print(f"continuing: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
+        folders = {level: output.making for level, output in outputs.items()}
         if LEARNED in self._ranges:
-            making = {"frame": journal.floats}
-        with ShardExtractor(self._config, self._located, making) as extractor:
+            folders = {"frame": journal.floats}
+        with ShardExtractor(self._config, self._located, folders) as extractor:
             try:
                 self._refuse_many_bad(journal)
-                self._fill(unfinished, extractor, journal)
+                self._extract_missing(unfinished, extractor, journal)
             finally:
-                journal.sort(list(plan))
-                self._report(journal)
-        self._finish(journal, outputs, list(map(FeatureFormat, self._features, extractor.sizes)))
+                journal.sort_entries(list(plan))
+                self._write_report(journal)
+        self._finish_outputs(journal, outputs, list(map(FeatureFormat, self._features, extractor.sizes)))
 
-    def _fill(self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
-        """Extracts the shards that are missing, one after another."""
+    def _extract_missing(
+        self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
+    ) -> None:
+        """Extracts the missing shards, one after another."""
         videos = sum(map(len, unfinished.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
             for shard, rows in unfinished.items():
-                entry = journal.begun(self._newest(rows))
+                entry = journal.new_entry(self._newest_video(rows))
                 journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
 
-    def _newest(self, rows: Sequence[TableRow]) -> int:
-        """The newest version of the video files of some rows, when the command was started."""
+    def _newest_video(self, rows: Sequence[TableRow]) -> int:
+        """The newest version of the video files of some rows at the start of the command."""
         return newest_version(self._stamps[row.clip.path] for row in rows if row.clip.path in self._stamps)
 
-    def _finish(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
+    def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
         bad, ranges = journal.bad(), self._ranges
         if LEARNED in ranges:
-            ranges = coded(journal, outputs, floats, ranges, self._reader.splits.training)
-        of_level = {
+            ranges = quantize_shards(journal, outputs, floats, ranges, self._reader.splits.training)
+        features_by_level = {
             "frame": [feature._replace(range=bounds) for feature, bounds in zip(floats, ranges, strict=True)],
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
         for level, output in outputs.items():
-            journal.fill(output, level, of_level[level])
+            journal.fill_progress(output, level, features_by_level[level])
             output.progress.bad = {str(number): why for number, why in bad.items()}
             output.finish(self._classes, bad, self._describe_extractors(ranges))
 
@@ -321,40 +323,40 @@ class Extraction:
             path, why = bad[-1]
             raise RunError(
                 f"{len(bad)} of {self._count_videos()} videos are bad, the last one {path}: {why}. {allowed} are "
-                f"allowed; {storage.join(self._config.out, REPORT)} lists them. Mend the files, or allow more by "
+                f"allowed; {storage.join(self._config.out, REPORT)} lists them. Correct the files, or allow more by "
                 "--max_bad_videos=N; finished shards are kept."
             )
 
     def _allowed_bad(self) -> int:
-        most = self._config.max_bad_videos
-        return self._count_videos() // 10 if most is None else most
+        limit = self._config.max_bad_videos
+        return self._count_videos() // 10 if limit is None else limit
 
     def _count_videos(self) -> int:
         return len(self._rows) + len(self._left_out)
 
-    def _lines(self, journal: Journal) -> list[Mapping[str, Any]]:
+    def _report_lines(self, journal: Journal) -> list[Mapping[str, Any]]:
         """The lines of extract.jsonl."""
         left_out = [{"path": path, "state": "left out", "reason": why} for path, why in self._left_out.items()]
-        return [*left_out, *journal.lines()]
+        return [*left_out, *journal.report_lines()]
 
-    def _report(self, journal: Journal) -> None:
+    def _write_report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:
-            for line in self._lines(journal):
+            for line in self._report_lines(journal):
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def _tell_notes(self, journal: Journal) -> None:
-        counts = Counter(note for line in self._lines(journal) for note in line.get("notes", ["left out"]))
+    def _print_notes(self, journal: Journal) -> None:
+        counts = Counter(note for line in self._report_lines(journal) for note in line.get("notes", ["left out"]))
         for note, count in counts.most_common():
             print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")
         if counts:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
-        if self._passed_over:
-            endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._passed_over.items()))
-            print(f"  files that were skipped, because a pattern must name such endings: {endings}")
+        if self._skipped_endings:
+            endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._skipped_endings.items()))
+            print(f"  skipped files with endings that a folder does not include: {endings}; name them by a pattern")
 
 
-def _clip(cells: Mapping[str, Sequence[Any]], place: int) -> Clip:
-    start, end = parse_seconds(cells, "start", place) or 0.0, parse_seconds(cells, "end", place)
+def _clip_of_row(cells: Mapping[str, Sequence[Any]], index: int) -> Clip:
+    start, end = parse_seconds(cells, "start", index) or 0.0, parse_seconds(cells, "end", index)
     if end is not None and end <= start:
         raise BadRowError(f"the end, {end:g}, is not after the start, {start:g}")
-    return Clip(str(cells["path"][place]), start, end)
+    return Clip(str(cells["path"][index]), start, end)

@@ -1,6 +1,6 @@
-"""Computes the features of videos: decoded pictures and windows in batches, across videos, in a fixed order.
+"""Computes the features of videos in batches of decoded pictures and windows, across videos, in a fixed order.
 
-The batches depend only on the videos and on the flags, not on how fast anything is. So a shard that is extracted again
+The batches depend only on the videos and on the flags, not on the speed of decoding. So a shard that is extracted again
 has the same bytes.
 """
 
@@ -36,16 +36,16 @@ from yt8m.records.data_format import Range
 from yt8m.storage import copies, is_remote
 from yt8m.types import Closing
 
-_BATCH_BYTES = 64 << 20  # pictures or clips of a batch
-_KINDS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # by the kind of message
-_MOST_WAITING = 64  # videos whose features may wait for a batch to fill
+_BATCH_BYTES = 64 << 20  # largest size of the pictures or clips of a batch
+_KINDS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # {kind of message: form}
+_MOST_WAITING = 64  # number of videos whose features may wait for a batch to fill
 
 
 class Chosen(NamedTuple):
     """An extractor that the user chose.
 
     Attributes:
-      name: the name that was given for it.
+      name: the name by which the user chose it.
       extractor: the extractor.
     """
 
@@ -75,8 +75,8 @@ class Clip(NamedTuple):
     """A video, or a part of one.
 
     Attributes:
-      path: local or gs://.
-      start, end: the part in seconds; `end` is None for the end of the video.
+      path: path of the video, local or gs://.
+      start, end: the limits of the part in seconds; `end` is None for the end of the video.
     """
 
     path: str
@@ -85,13 +85,13 @@ class Clip(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The outcome of one video.
+    """The features of one video.
 
     Attributes:
       arrays: float32 [rows, size] for each extractor; empty if the video is bad.
       seconds: length of the decoded part.
       notes: what was unusual about the video.
-      bad: why the video has no features; empty if it has features.
+      bad: why the video has no features; empty if it has some.
     """
 
     arrays: Sequence[NDArray[np.float32]]
@@ -101,26 +101,26 @@ class Features(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What determines the features besides the extractors.
+    """The settings that determine the features, besides the extractors.
 
     Attributes:
       per_second: frames per second.
-      most: the largest number of frames of a video.
-      batch: pictures or windows that are computed at once.
+      max_frames: the largest number of frames of a video.
+      batch: number of pictures or windows that are computed at once.
     """
 
     per_second: float = 1.0
-    most: int = 300
+    max_frames: int = 300
     batch: int = 32
 
 
 class Computer(Closing):
-    """The opened extractors. Use it in a `with` block.
+    """Opens the extractors and computes features with them. Use it in a `with` block.
 
     Args:
       located: the extractors.
       settings: see `Settings`.
-      is_new: whether the user gave the settings of the extractors now, so that those without effect are refused.
+      is_new: whether the user chose the extractors' settings just now; then settings without effect are refused.
 
     Attributes:
       sizes: number of values of each feature.
@@ -131,9 +131,9 @@ class Computer(Closing):
 
     def __init__(self, located: Sequence[Located], settings: Settings, *, is_new: bool = True) -> None:
         self._extractors, self._settings = [each.extractor for each in located], settings
-        with contextlib.ExitStack() as opening:
+        with contextlib.ExitStack() as stack:
             self._computes: list[Compute] = [
-                opening.enter_context(each.extractor.open(each.weights.paths)) for each in located
+                stack.enter_context(each.extractor.open(each.weights.paths)) for each in located
             ]
             self._forms = [
                 compute.form if isinstance(compute, OpenedExtractor) else extractor.form
@@ -143,32 +143,34 @@ class Computer(Closing):
             self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
             if is_new:
                 refuse_settings_of_other_forms(self._extractors, self._forms)
-            self._open = opening.pop_all()
+            self._stack = stack.pop_all()
         forms = list(dict.fromkeys(self._forms))
-        self._of_kind: dict[str, list[Any]] = {
+        self._forms_by_kind: dict[str, list[Any]] = {
             kind: [form for form in forms if isinstance(form, cls)] for kind, cls in _KINDS.items()
         }
 
     def close(self) -> None:
         """Closes the extractors."""
-        self._open.close()
+        self._stack.close()
 
     def features(self, clips: Sequence[Clip], pool: DecoderPool, threads: int = 1) -> Iterator[Features]:
         """Yields the features of each clip, in order."""
         batches = _Batches(self._extractors, self._computes, self.sizes, self._settings)
-        waiting: deque[_Video] = deque()
-        for video in self._decoded(clips, pool, threads, batches):
-            waiting.append(video)
-            if len(waiting) > _MOST_WAITING:
+        waiting_videos: deque[_Video] = deque()
+        for video in self._decode_clips(clips, pool, threads, batches):
+            waiting_videos.append(video)
+            if len(waiting_videos) > _MOST_WAITING:
                 batches.flush()
-            while waiting and not waiting[0].pending:
-                yield waiting.popleft().features(self._settings, self._extractors, self._forms)
+            while waiting_videos and not waiting_videos[0].pending:
+                yield waiting_videos.popleft().features(self._settings, self._extractors, self._forms)
         batches.flush()
-        for video in waiting:
+        for video in waiting_videos:
             yield video.features(self._settings, self._extractors, self._forms)
 
-    def _decoded(self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches) -> Iterator[_Video]:
-        """Yields the clips in order, after all their pictures and windows were given to `batches`."""
+    def _decode_clips(
+        self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches
+    ) -> Iterator[_Video]:
+        """Yields the clips in order, each after all its pictures and windows were added to `batches`."""
         unreadable: dict[int, str] = {}
         requested: deque[int] = deque()
 
@@ -191,7 +193,7 @@ class Computer(Closing):
             video = _Video(self.sizes)
             try:
                 for message in decoding.messages():
-                    self._take(video, message, batches)
+                    self._add_message(video, message, batches)
             except DecodeError as error:
                 video.bad = str(error)
             yield video
@@ -202,82 +204,89 @@ class Computer(Closing):
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
         settings = self._settings
-        pictures, clips, sounds = (tuple(self._of_kind[kind]) for kind in ("picture", "clip", "sound"))
+        pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
-        part = (path, settings.per_second, settings.most, clip.start, clip.end)
+        part = (path, settings.per_second, settings.max_frames, clip.start, clip.end)
         return Request(*part, scalings, sounds, threads, clips)
 
-    def _take(self, video: _Video, message: Message, batches: _Batches) -> None:
+    def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
         if message.kind == "end":
-            video.told = dict(message.told or {})
+            video.summary = dict(message.details or {})
             return
         if message.values is None:
             return
-        form = self._of_kind[message.kind][message.which]
+        form = self._forms_by_kind[message.kind][message.which]
         rows = message.values if message.kind == "sound" else [message.values]
         for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
-            for place, values in enumerate(rows):
-                batches.add(video, index, message.row + place, values)
+            for row, values in enumerate(rows, message.row):
+                batches.add(video, index, row, values)
 
 
 class _Video:
-    """The rows of a video that have been computed, and the number of those that have not."""
+    """A video during the computation of its features.
+
+    Attributes:
+      rows: for each extractor, {row: its values}.
+      pending: number of pictures and windows that wait in a batch.
+      bad: why the video has no features; empty if it is good.
+      summary: see `Message.details`.
+    """
 
     def __init__(self, sizes: Sequence[int], bad: str = "") -> None:
         self._sizes = sizes
         self.rows: list[dict[int, NDArray[np.float32]]] = [{} for _ in sizes]
         self.pending, self.bad = 0, bad
-        self.told: dict[str, Any] = {}
+        self.summary: dict[str, Any] = {}
 
     def features(self, settings: Settings, extractors: Sequence[Extractor], forms: Sequence[Form]) -> Features:
-        """The features of the video, all with the same number of rows."""
+        """The features of the video, with the same number of rows from each extractor."""
         if self.bad:
             return Features((), bad=self.bad)
-        count = int(self.told["rows"])
-        arrays = [self._aligned(index, count, settings.per_second, form) for index, form in enumerate(forms)]
+        count = int(self.summary["rows"])
+        arrays = [self._align_rows(index, count, settings.per_second, form) for index, form in enumerate(forms)]
         for extractor, array in zip(extractors, arrays, strict=True):
             if shards.unfit_values(array):
                 return Features((), bad=f"its feature {extractor.feature} has values that are {shards.UNFIT}")
-        return Features(arrays, float(self.told["seconds"]), tuple(self.told["notes"]))
+        return Features(arrays, float(self.summary["seconds"]), tuple(self.summary["notes"]))
 
-    def _aligned(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
+    def _align_rows(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
         """The rows of one extractor for the frames of the video, float32 [count, size].
 
         For clips, a frame gets the row of the clip whose middle is nearest to the frame's time. For sound, it gets the
-        row of the window in which that time lies; the last window also serves frames up to one hop after it. Frames
+        row of the window that contains this time; frames up to one hop after the last window get its row. Frames
         without a picture or sound get 0.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(computed, default=-1)
         for row in range(count):
-            place = row
+            number = row
             if isinstance(form, Clips):
-                place = clip_of_row(row, per_second, form.hop)
+                number = clip_of_row(row, per_second, form.hop)
             elif isinstance(form, Sound):
-                place = math.floor(row / per_second * form.rate / form.hop + 1e-9)
-                place = last if place == last + 1 else place
-            if place in computed:
-                aligned[row] = computed[place]
+                number = math.floor(row / per_second * form.rate / form.hop + 1e-9)
+                number = last if number == last + 1 else number
+            if number in computed:
+                aligned[row] = computed[number]
         return aligned
 
 
 class _Batches:
-    """Pictures and windows that wait until a batch is full; those of one batch have one shape."""
+    """Pictures and windows that wait until a batch is full. All values of a batch have the same shape."""
 
     def __init__(
         self, extractors: Sequence[Extractor], computes: Sequence[Compute], sizes: Sequence[int], settings: Settings
     ) -> None:
-        self._computes, self._sizes, self._most = computes, sizes, settings.batch
+        self._computes, self._sizes, self._batch_size = computes, sizes, settings.batch
         self._names = [extractor.feature for extractor in extractors]
         self._waiting: dict[tuple[int, tuple[int, ...]], list[tuple[_Video, int, NDArray[Any]]]] = {}
 
     def add(self, video: _Video, index: int, row: int, values: NDArray[Any]) -> None:
-        """Adds the picture or window of a row for extractor `index`; computes the batch if it is full now."""
+        """Adds the picture or window of a row for extractor `index`; if this fills the batch, computes it."""
         key = (index, values.shape)
         batch = self._waiting.setdefault(key, [])
         batch.append((video, row, values))
         video.pending += 1
-        if len(batch) >= max(1, min(self._most, _BATCH_BYTES // max(1, values.nbytes))):
+        if len(batch) >= max(1, min(self._batch_size, _BATCH_BYTES // max(1, values.nbytes))):
             self._compute(*key)
 
     def flush(self) -> None:
@@ -299,15 +308,15 @@ class _Batches:
 
 
 def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry of a manifest for the extractor that computes a feature of records at either level, if there is one."""
+    """The entry of the extractor that computes a feature, at frame or video level; None if there is none."""
     return next((entry for entry in entries if feature in (entry["feature"], f"mean_{entry['feature']}")), None)
 
 
 def describe_extractors(
     located: Sequence[Located], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
-    """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
-    shared = dict(frames_per_second=settings.per_second, max_frames=settings.most)
+    """The entries of the extractors in manifests: all that is needed to compute the same features of another video."""
+    shared = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)
     return [
         {
             "name": name,
@@ -322,5 +331,5 @@ def describe_extractors(
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON gives it back."""
+    """The value after a round trip through JSON."""
     return list(value) if isinstance(value, tuple) else value

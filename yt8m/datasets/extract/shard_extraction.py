@@ -1,14 +1,14 @@
-"""The extraction of one shard, and the journal of those that are finished.
+"""The extraction of one shard, and the journal of the finished shards.
 
-The features of its videos are computed, and its file is written at each level. The journal has a file for each shard,
-written after the shard, in `OUT/.extract` until all records are in their places. A start after a kill begins at the
-first shard without such a file.
+For each shard the features of its videos are computed, and a file is written at each level. Then the journal gets a
+file for the shard in `OUT/.extract`. After a kill, the next start skips the shards that have such a file. The journal
+is removed when all records are in their final folders.
 
 A shard depends only on its own videos and on the flags, so any process can extract it, in any order.
 
 A learned range of bytes is known only after the last video. Until then the shards in `OUT/.extract/floats` hold the
-frames as floats. Then `coded` writes the final shards. If it is killed, the next start writes all of these again, which
-takes a small part of the time of the extraction.
+frames as floats. Then `quantize_shards` writes the final shards. If it is killed, the next start writes all of them
+again; this is fast compared with the extraction.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _FOLDER = ".extract"
 
 
 @dataclass
-class Finished(SavedProgress):
-    """What a finished shard holds.
+class FinishedShard(SavedProgress):
+    """The content of a shard's journal file.
 
     Attributes:
       written: the levels for which the videos were extracted.
-      levels: {level: the values of a `WrittenShard`}; empty if no video was good.
+      levels: {level: the values of a `WrittenShard`}; empty if all videos were bad.
       positives: {class: number of videos}.
       frames: number of frames.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
-      videos: a line of extract.jsonl for each video that was left out or is unusual.
+      videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
       bad: {number of a row: why it was left out}.
     """
 
@@ -71,23 +71,23 @@ class Finished(SavedProgress):
 
 
 class Journal:
-    """The finished shards of the folder `out`."""
+    """Records which shards of the folder `out` are finished."""
 
     def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
         self._out, self._folder = out, storage.join(out, _FOLDER)
         self.inputs, self._levels = inputs, list(levels)
-        self.finished: dict[str, Finished] = {}
+        self.finished: dict[str, FinishedShard] = {}
 
-    def begun(self, newest: int) -> Finished:
+    def new_entry(self, newest: int) -> FinishedShard:
         """An empty entry for a shard; `newest` is the newest version of its video files."""
-        return Finished(self.inputs, self._levels, newest=newest)
+        return FinishedShard(self.inputs, self._levels, newest=newest)
 
-    def find(self, shard: str, newest: int) -> bool:
-        """Whether the shard is finished, with these inputs and for these levels.
+    def load(self, shard: str, newest: int) -> bool:
+        """Loads the entry of a shard; returns whether the shard is finished, with these inputs and for these levels.
 
-        It is not if one of its video files was rewritten since; `newest` is their newest version.
+        It is not finished if one of its video files was rewritten later; `newest` is their newest version.
         """
-        finished = Finished.read(self.path(shard))
+        finished = FinishedShard.read(self.path(shard))
         if (
             finished is None
             or not finished.matches(self.inputs, newest)
@@ -97,32 +97,32 @@ class Journal:
         self.finished[shard] = finished
         return True
 
-    def add(self, shard: str, entry: Finished) -> None:
-        """Notes that a shard is finished."""
+    def add(self, shard: str, entry: FinishedShard) -> None:
+        """Records that a shard is finished."""
         storage.write(self.path(shard), json.dumps(dataclasses.asdict(entry)))
         self.finished[shard] = entry
 
-    def sort(self, shards: Sequence[str]) -> None:
-        """Puts the entries into the order of `shards`, whatever the order in which they were finished."""
+    def sort_entries(self, shards: Sequence[str]) -> None:
+        """Puts the entries into the order of `shards`."""
         self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
 
     @property
     def floats(self) -> str:
-        """The folder of the frames as floats, until the ranges of bytes are learned."""
+        """The folder of the frames as floats, which is used until the ranges of bytes are learned."""
         return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
-        """The path of a shard's file; every shard has a folder in its name, so `path("done")` belongs to none."""
+        """The path of a shard's file. `path("done")` belongs to no shard, because their names contain a folder."""
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:
-        """Removes the files, unless the records of a level are not in their place yet."""
-        is_making = any(name.endswith(".making") for name in storage.names_in(self._out))
-        if storage.exists(self._folder) and not is_making:
+        """Removes the files if the records of all levels are in their final folders."""
+        is_unfinished = any(name.endswith(".making") for name in storage.names_in(self._out))
+        if storage.exists(self._folder) and not is_unfinished:
             storage.remove_tree(self._folder)
 
-    def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
-        """Sets the progress of `output`, as if it had written the shards of its level."""
+    def fill_progress(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
+        """Sets the progress of `output` to what it would be if `output` had written the shards of its level."""
         done = RecordsProgress(self.inputs, [list(feature) for feature in features])
         done.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
@@ -141,7 +141,7 @@ class Journal:
         """{number of a row: why it was left out}."""
         return {int(number): why for entry in self.finished.values() for number, why in entry.bad.items()}
 
-    def lines(self) -> list[Mapping[str, Any]]:
+    def report_lines(self) -> list[Mapping[str, Any]]:
         """The lines of extract.jsonl."""
         return [line for entry in self.finished.values() for line in entry.videos]
 
@@ -151,7 +151,7 @@ class ProgressLine(terminal.CountedWork):
 
     Args:
       videos: number of videos.
-      done: number of videos that an earlier start has extracted.
+      done: number of videos that earlier starts have extracted.
     """
 
     def __init__(self, videos: int, done: int) -> None:
@@ -159,7 +159,7 @@ class ProgressLine(terminal.CountedWork):
         self._done, self._seconds = done, 0.0
 
     def advance(self, seconds: float) -> None:
-        """Counts a video, of which `seconds` seconds were decoded."""
+        """Adds a video, of which `seconds` seconds were decoded."""
         self._done, self._seconds = self._done + 1, self._seconds + seconds
         self.show(self._done, self._seconds, "s of video")
 
@@ -174,23 +174,23 @@ class TableRow(NamedTuple):
 
 
 class ShardExtractor(Closing):
-    """The opened extractors, and the folders that shards are written to. Use it in a `with` block.
+    """Extracts shards with the opened extractors. Use it in a `with` block.
 
     Args:
       config: the flags.
       located: the extractors.
-      making: {level: the folder that its shards are written to}.
+      folders: {level: the folder to write its shards to}.
 
     Attributes:
-      making: see above.
+      folders: see above.
       sizes: number of values of each feature.
     """
 
-    def __init__(self, config: ExtractConfig, located: Sequence[Located], making: Mapping[str, str]) -> None:
-        self._config, self.making = config, making
+    def __init__(self, config: ExtractConfig, located: Sequence[Located], folders: Mapping[str, str]) -> None:
+        self._config, self.folders = config, folders
         self._features = [each.extractor.feature for each in located]
         ranges = ranges_of(config.ranges, located)
-        self._ranges = [None] * len(located) if LEARNED in ranges else ranges  # until they are learned
+        self._ranges = [None] * len(located) if LEARNED in ranges else ranges  # floats until the ranges are learned
         self._computer = Computer(located, settings_of(config))
         self.sizes = self._computer.sizes
 
@@ -199,27 +199,32 @@ class ShardExtractor(Closing):
         self._computer.close()
 
     def pool(self) -> DecoderPool:
-        """The processes that decode; close them in the thread that made them."""
+        """Starts the processes that decode; close them in the same thread."""
         return DecoderPool(self._config.processes, Limits(self._config.decode_seconds, self._config.decode_memory))
 
     def extract(
-        self, shard: str, rows: Sequence[TableRow], entry: Finished, pool: DecoderPool, advance: Callable[[float], None]
-    ) -> Finished:
+        self,
+        shard: str,
+        rows: Sequence[TableRow],
+        entry: FinishedShard,
+        pool: DecoderPool,
+        advance: Callable[[float], None],
+    ) -> FinishedShard:
         """Extracts the videos of a shard and writes it at each level.
 
         Args:
           shard: path of the shard in the folder of a level.
           rows: its videos.
-          entry: the journal's entry, which is filled in.
+          entry: an empty entry of the journal; it is filled in and returned.
           pool: decodes the videos.
-          advance: is called after each video with the seconds that were decoded.
+          advance: is called after each video with the number of decoded seconds.
         """
         threads = max(1, (os.cpu_count() or 1) // self._config.processes)
         clips = [row.clip for row in rows]
-        paths = {level: storage.join(folder, shard) for level, folder in self.making.items()}
+        paths = {level: storage.join(folder, shard) for level, folder in self.folders.items()}
         with ShardFiles(paths, self._features, self._ranges) as files:
             for row, features in zip(rows, self._computer.features(clips, pool, threads), strict=True):
-                _note(entry, shard, row, features)
+                _add_video(entry, shard, row, features)
                 if not features.bad:
                     files.add(row.id, row.classes, features.arrays)
                 advance(features.seconds)
@@ -227,8 +232,8 @@ class ShardExtractor(Closing):
         return entry
 
 
-def _note(entry: Finished, shard: str, row: TableRow, features: Features) -> None:
-    video = {"id": os_text(row.id), "path": row.clip.path, "shard": shard}
+def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
+    video = {"id": id_as_text(row.id), "path": row.clip.path, "shard": shard}
     if features.bad:
         entry.bad[str(row.number)] = features.bad
         entry.videos.append({**video, "state": "left out", "reason": features.bad})
@@ -242,8 +247,8 @@ def _note(entry: Finished, shard: str, row: TableRow, features: Features) -> Non
         entry.videos.append({**video, "state": "extracted", "notes": list(features.notes)})
 
 
-def os_text(video_id: bytes) -> str:
-    """The id as text, from which the same bytes can be made."""
+def id_as_text(video_id: bytes) -> str:
+    """The id as text, in which bytes that are not UTF-8 are written as `\\xNN`."""
     return video_id.decode("utf-8", "backslashreplace")
 
 
@@ -252,19 +257,19 @@ def settings_of(config: ExtractConfig) -> Settings:
     return Settings(config.frames_per_second, config.max_frames, config.batch_size)
 
 
-def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen | Located]) -> list[Any]:
+def ranges_of(texts: tuple[str, ...], chosen: Sequence[Chosen | Located]) -> list[Any]:
     """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
-    return parse_ranges(written or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
+    return parse_ranges(texts or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 
 
 class _NothingWrittenError(Exception):
-    """No video of a shard is good."""
+    """All videos of a shard are bad."""
 
 
 class ShardFiles:
-    """One shard of each level, while it is written. Use it in a `with` block; the files appear at its end.
+    """Writes one shard at each level. Use it in a `with` block; the files appear at its end.
 
-    If no video was added, no file appears, and a file that an earlier start wrote at such a path is removed.
+    If no video was added, no file appears, and files that an earlier start wrote at these paths are removed.
 
     Args:
       paths: {level: path of the shard}.
@@ -272,7 +277,7 @@ class ShardFiles:
       ranges: the range of the bytes of each feature at frame level; None for floats.
 
     Attributes:
-      levels: {level: what was written of its shard} after the block; empty without a video.
+      levels: {level: what was written to its shard}, complete after the block; empty without a video.
     """
 
     def __init__(self, paths: Mapping[str, str], features: Sequence[str], ranges: Sequence[Range | None]) -> None:
@@ -283,7 +288,8 @@ class ShardFiles:
     def __enter__(self) -> ShardFiles:
         with contextlib.ExitStack() as opening:
             for level, path in self._paths.items():
-                storage.discard_unfinished(path)  # what a killed start left; the lock keeps others away
+                # A killed start may have left a file. No other process is writing one, because this one has the lock.
+                storage.discard_unfinished(path)
                 self._writers[level] = opening.enter_context(storage.write_atomic(path))
             self._files = opening.pop_all()
         return self
@@ -308,11 +314,11 @@ class ShardFiles:
         stored: dict[str, NDArray[Any]] = {}
         means: dict[str, NDArray[np.float32]] = {}
         for name, values, bounds in zip(self._features, arrays, self._ranges, strict=True):
-            stored[name] = read = values
-            if bounds:  # the mean is that of the frames as a reader of the frame records gets them
+            stored[name] = dequantized = values
+            if bounds:  # the mean is that of the dequantised frames, which readers of frame records get
                 stored[name] = data_format.quantized(values, bounds)
-                read = data_format.dequantized(stored[name], bounds)
-            means[f"mean_{name}"] = read.mean(axis=0, dtype=np.float64).astype(np.float32)
+                dequantized = data_format.dequantized(stored[name], bounds)
+            means[f"mean_{name}"] = dequantized.mean(axis=0, dtype=np.float64).astype(np.float32)
         if "frame" in self._paths:
             self._write("frame", encoding.frame_records(context, 0, stored))
         if "video" in self._paths:
@@ -323,19 +329,19 @@ class ShardFiles:
     def _write(self, level: str, records: NDArray[np.uint8]) -> None:
         content = records.tobytes()
         self._writers[level].write(content)
-        before = self.levels.get(level, WrittenShard())
-        self.levels[level] = before.extend(len(records), len(content), google_crc32c.value(content))
+        earlier = self.levels.get(level, WrittenShard())
+        self.levels[level] = earlier.extend(len(records), len(content), google_crc32c.value(content))
 
 
-def coded(
+def quantize_shards(
     journal: Journal, outputs: Mapping[str, Output], floats: Sequence[FeatureFormat], ranges: Sequence[Any], train: str
 ) -> list[Range | None]:
     """Learns the ranges, quantizes the extracted floats with them, and writes the shards of each level.
 
     Args:
-      journal: the finished shards, all of them; gets the numbers, sizes and checksums of the new ones.
+      journal: all shards, as floats; their entries get the numbers, sizes and checksums of the final shards.
       outputs: {level: its output}.
-      floats: the features as they were extracted.
+      floats: the features as they were extracted, without ranges.
       ranges: the range of each feature, `LEARNED`, or None.
       train: the split whose values give the learned ranges.
     """
@@ -358,6 +364,6 @@ def coded(
 
 
 def _read(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """The videos in a shard whose features are stored as floats."""
+    """Yields the videos of a shard with floats."""
     if journal.finished[shard].levels:
         yield from map(parser.frames, shards.read_shard(storage.join(journal.floats, shard)))

@@ -1,4 +1,4 @@
-"""The videos to extract: a table with paths, a pattern of files, or folders; in the form of make-records' tables."""
+"""The videos to extract, from a table with paths, a pattern of files, or folders. All have the interface `Table`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from yt8m.options import about_flags
 _UNUSABLE = "the path holds a line break or another control character"
 
 
-def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTable | _OfFiles:
-    """The table of the videos; each row has an id, labels and a path that can be opened.
+def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _ListedVideos | _VideoFiles:
+    """Opens the table of the videos; each row has an id, labels and a path that can be opened.
 
     Args:
       videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
-      labels: `folder` if the name of a video's folder is its label; otherwise the table's column has them.
+      labels: `folder` if the name of a video's folder is its label; otherwise a column of the table has the labels.
       extra_columns: further columns that are needed.
 
     Raises:
@@ -31,21 +31,21 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _OfTa
     """
     if videos.lower().endswith(tables.ENDINGS):
         table = tables.open_columns("--videos", videos, ["path", *extra_columns])
-        return _OfTable(table, labels == "folder", extra_columns)
-    return _OfFiles(videos, labels == "folder", extra_columns)
+        return _ListedVideos(table, labels == "folder", extra_columns)
+    return _VideoFiles(videos, labels == "folder", extra_columns)
 
 
-class _OfTable:
-    """A table, with paths relative to its own folder; the id is the path if there is no column of ids."""
+class _ListedVideos:
+    """The videos of a table. Its paths are relative to its folder; without a column of ids, the path is the id."""
 
     features: Sequence[str] = ()
     left_out: Mapping[str, str] = {}
-    passed_over: Mapping[str, int] = {}
+    skipped_endings: Mapping[str, int] = {}
 
     columns: Sequence[str]
 
-    def __init__(self, table: Table, has_folders: bool, extra_columns: Sequence[str]) -> None:
-        self.path, self._table, self._has_folders = table.path, table, has_folders
+    def __init__(self, table: Table, has_folder_labels: bool, extra_columns: Sequence[str]) -> None:
+        self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
         self.columns = list(
             dict.fromkeys(
                 ("id", "labels", *(column for column in table.columns if column in (*COLUMNS, *extra_columns)))
@@ -55,36 +55,36 @@ class _OfTable:
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         for rows in self._table.batches(size, skip):
-            written = list(map(str, rows.cells["path"]))
-            cells: dict[str, Sequence[Any]] = {"id": written, "labels": [""] * rows.size, **rows.cells}
-            cells["path"] = list(map(self._whole, written))
-            if self._has_folders:
+            paths_in_table = list(map(str, rows.cells["path"]))
+            cells: dict[str, Sequence[Any]] = {"id": paths_in_table, "labels": [""] * rows.size, **rows.cells}
+            cells["path"] = list(map(self._resolve_path, paths_in_table))
+            if self._has_folder_labels:
                 cells["labels"] = [os.path.basename(os.path.dirname(path)) for path in cells["path"]]
             bad = {
                 number: "the path is empty"
-                for number, path in enumerate(written, rows.first)
+                for number, path in enumerate(paths_in_table, rows.first)
                 if not path.strip() and number not in rows.bad
             }
             yield rows._replace(cells=cells, bad={**rows.bad, **bad})
 
-    def _whole(self, path: str) -> str:
+    def _resolve_path(self, path: str) -> str:
         folder = os.path.dirname(self.path)
         return path if storage.is_remote(path) or os.path.isabs(path) or not folder else storage.join(folder, path)
 
 
-class _OfFiles:
-    """Video files, sorted by path; the id is the path from the folder that all of them lie in.
+class _VideoFiles:
+    """Video files, sorted by path. The id is the path relative to the deepest folder that contains all files.
 
     Attributes:
-      left_out: {path: why it is not in the table}.
-      passed_over: {ending of files that may be videos, but are not taken from folders: their number}.
+      left_out: {path: why it is left out}.
+      skipped_endings: {ending: number of skipped files}, for files in folders that may be videos, see `OTHER_ENDINGS`.
     """
 
     features: Sequence[str] = ()
 
-    def __init__(self, videos: str, has_folders: bool, extra_columns: Sequence[str]) -> None:
-        self.path, self._has_folders = videos, has_folders
-        self.passed_over: Counter[str] = Counter()
+    def __init__(self, videos: str, has_folder_labels: bool, extra_columns: Sequence[str]) -> None:
+        self.path, self._has_folder_labels = videos, has_folder_labels
+        self.skipped_endings: Counter[str] = Counter()
         if extra_columns:
             raise UsageError(
                 f"--group_by={extra_columns[0]}: a pattern of files has no columns; name a table as --videos."
@@ -97,20 +97,22 @@ class _OfFiles:
             raise UsageError(
                 f"--videos={videos}: none of the {len(paths)} videos can be used: {_UNUSABLE}. Rename them."
             )
-        ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]  # they are sorted
-        self._above = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
+        ends = [
+            path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])
+        ]  # the first and the last of sorted paths differ most
+        self._folder_length = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         for start in range(skip, len(self._paths), size):
             paths = self._paths[start : start + size]
-            folders = [os.path.basename(os.path.dirname(path)) if self._has_folders else "" for path in paths]
-            ids = [path[self._above :].lstrip("/") for path in paths]
+            folders = [os.path.basename(os.path.dirname(path)) if self._has_folder_labels else "" for path in paths]
+            ids = [path[self._folder_length :].lstrip("/") for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
 
     def _videos_among(self, paths: Sequence[str]) -> list[str]:
-        """The files among the paths, and those with the ending of a video at any depth of the folders among them."""
+        """The paths that are files, and for each folder the files with the ending of a video at any depth."""
         files: list[str] = []
         for path in paths:
             if not storage.is_dir(path):
@@ -118,6 +120,6 @@ class _OfFiles:
                 continue
             for folder, names in storage.tree(path).items():
                 endings = (os.path.splitext(name)[1].lower() for name in names)
-                self.passed_over.update(ending for ending in endings if ending in OTHER_ENDINGS)
+                self.skipped_endings.update(ending for ending in endings if ending in OTHER_ENDINGS)
                 files += [storage.join(folder, name) for name in names if name.lower().endswith(ENDINGS)]
         return files

@@ -1,7 +1,7 @@
-"""The files with the weights of extractors: given by path, or fetched once into the cache and checked at every use.
+"""Finds the files with the weights of extractors: at the user's path, or in the cache, to which they are fetched once.
 
-The cache is `weights` in `yt8m` under XDG_CACHE_HOME (by default ~/.cache). Beside each file lies its sha256, which is
-written at the first use: a file that changes afterwards is refused.
+The cache is XDG_CACHE_HOME/yt8m/weights (by default ~/.cache/yt8m/weights). At the first use, the sha256 of a file is
+written beside it. A file that changes afterwards is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Weights(NamedTuple):
 
     Attributes:
       paths: {field: path of the file or folder}.
-      sha256: {field: its sha256}, as manifests and runs name it.
+      sha256: {field: the sha256 of the file}, as in manifests and runs.
       settings: settings of the extractor that the weights fix, such as the commit of a repository.
     """
 
@@ -36,11 +36,11 @@ class Weights(NamedTuple):
 
 
 def find(extractor: Extractor, name: str) -> Weights:
-    """The weights of an extractor; files that nobody gave and the cache lacks are fetched.
+    """Finds the weights of an extractor. Fetches a file if the user gave no path and the cache does not have it.
 
     Raises:
       UsageError: a path that the user gave does not exist.
-      RunError: a file cannot be fetched, or is not the one that was used before.
+      RunError: a file cannot be fetched, or differs from the file at its first use.
     """
     paths, sums, settings = {}, {}, dict[str, Any]()
     for field, source in extractor.weight_files().items():
@@ -53,14 +53,14 @@ def find(extractor: Extractor, name: str) -> Weights:
             except (UsageError, RunError) as error:
                 raise type(error)(f"extractor {name}, --{field}={path}: {error}") from error
             settings |= fixed
-            sums[field] = _sha256_with(extractor.files_of(paths[field]), name)
+            sums[field] = _sha256_of_files(extractor.files_of(paths[field]), name)
         elif source is not None:
-            paths[field], sums[field] = _cached(source, f"extractor {name}", field)
+            paths[field], sums[field] = _find_in_cache(source, f"extractor {name}", field)
     return Weights(paths, sums, settings)
 
 
 def sha256_of(*paths: str) -> str:
-    """The sha256 of a file; that of several files, or of a folder of them, is the sha256 of their names and sums."""
+    """The sha256 of a file; for several files or a folder, the sha256 of their names and sums."""
     if len(paths) == 1 and not storage.is_dir(paths[0]):
         return _digest(paths[0], "sha256")
     if len(paths) == 1:
@@ -69,11 +69,11 @@ def sha256_of(*paths: str) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _sha256_with(files: Sequence[str], name: str) -> str:
-    """The sha256 of a file; that of several files is the sha256 of their names and sums."""
+def _sha256_of_files(files: Sequence[str], name: str) -> str:
+    """`sha256_of` for the files of an extractor; refuses a missing one."""
     for missing in (other for other in files if not storage.exists(other)):
         raise UsageError(
-            f"extractor {name}: {files[0]} keeps weights in {missing}, which does not exist; put that file there."
+            f"extractor {name}: {files[0]} stores weights in {missing}, which does not exist; put that file there."
         )
     return sha256_of(*files)
 
@@ -83,22 +83,22 @@ def _digest(path: str, kind: str) -> str:
         return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
 
 
-def _cached(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
+def _find_in_cache(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
     """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
     path = os.path.join(base.cache_dir(), "weights", source.file)
-    pin = f"{path}.sha256"
+    pin_path = f"{path}.sha256"
     if not storage.exists(path):
         _fetch(source, path, extractor, field)
     digest = sha256_of(path)
-    if not storage.exists(pin):
+    if not storage.exists(pin_path):
         _check_published(source, path)
-        storage.write(pin, f"{digest}\n")
+        storage.write(pin_path, f"{digest}\n")
         print(f"{path}: the sha256 is {digest}; from now on a file with another sha256 is refused", file=sys.stderr)
-    expected = storage.read_text(pin).strip()
+    expected = storage.read_text(pin_path).strip()
     if digest != expected:
         raise RunError(
-            f"{path} has the sha256 {digest}; expected {expected}, as at its first use. Remove the file, and it is "
-            f"fetched again; if you replaced the file on purpose, remove {pin} instead."
+            f"{path} has the sha256 {digest}; expected {expected}, as at its first use. Remove the file to fetch it "
+            f"again; if you replaced the file on purpose, remove {pin_path} instead."
         )
     return path, digest
 
@@ -107,8 +107,8 @@ def _check_published(source: PublishedFile, path: str) -> None:
     for kind, published in (("md5", source.md5), ("sha256", source.sha256)):
         if published and (digest := _digest(path, kind)) != published:
             raise RunError(
-                f"{path} has the {kind} {digest}; expected the published {published}. Remove the file, and it is "
-                f"fetched again from {source.address}."
+                f"{path} has the {kind} {digest}; expected the published {published}. Remove the file to fetch it "
+                f"again from {source.address}."
             )
 
 

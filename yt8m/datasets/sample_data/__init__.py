@@ -26,15 +26,15 @@ from yt8m.records.vocabulary import Vocabulary
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
-# Videos per split. At video level a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
+# Videos per split. At video level, a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
-_MOST = 4_000_000  # ids have only four characters, like the real ones
-# Increase this whenever the bytes generated from a config change, so that old cached data are not used.
+_MOST_VIDEOS = 4_000_000  # ids have only four characters, like the real ones
+# Increase this whenever the bytes that a config generates change, so that old cached data are not used.
 EDITION = 4
 
 
 def run(config: SampleConfig) -> int:
-    """Writes what the flags ask for, and prints a command that trains on it; returns the exit status.
+    """Writes the data set, and prints a command that trains on it; returns the exit status.
 
     Raises:
       UsageError, RunError: see `generate`.
@@ -45,8 +45,8 @@ def run(config: SampleConfig) -> int:
     example = "--feature_names=mean_rgb,mean_audio --model=LogisticModel --batch_size=256"
     if level != "video":
         segments = " --segment_labels" if level == "segment" else ""
-        of_frames = f"--frame_features{segments} --feature_names=rgb,audio"
-        example = f"{of_frames} --model=FrameLevelLogisticModel --batch_size=32"
+        frame_flags = f"--frame_features{segments} --feature_names=rgb,audio"
+        example = f"{frame_flags} --model=FrameLevelLogisticModel --batch_size=32"
     print(f"Wrote generated sample data (no YouTube-8M videos) into {config.out}.")
     if config.sizes(level)["train"]:
         print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}")
@@ -62,26 +62,28 @@ class SampleConfig(options.Checked):
         aliases=("out_dir",),
         is_required=True,
     )
-    level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
+    level: str = option("video", "format of the records, or all three formats", choices=(*LEVELS, "all"))
     train: int | None = option(
-        None, "number of training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST
+        None, "number of training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST_VIDEOS
     )
-    validate: int | None = option(None, "number of validation videos [1000; 200]", minimum=0, maximum=_MOST)
-    test: int | None = option(None, "number of test videos, which have no labels [500; 100]", minimum=0, maximum=_MOST)
-    num_classes: int = option(3862, "number of classes: the first ones of YouTube-8M", minimum=1, maximum=3862)
+    validate: int | None = option(None, "number of validation videos [1000; 200]", minimum=0, maximum=_MOST_VIDEOS)
+    test: int | None = option(
+        None, "number of test videos, which have no labels [500; 100]", minimum=0, maximum=_MOST_VIDEOS
+    )
+    num_classes: int = option(3862, "number of classes; they are the first of YouTube-8M", minimum=1, maximum=3862)
     seed: int = option(0, "another seed gives other videos of the same classes", minimum=0)
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     min_frames: int = option(120, "frames of the shortest video", minimum=10, maximum=10_000)
     max_frames: int = option(300, "frames of the longest video", minimum=10, maximum=10_000)
     temporal: bool = option(
-        False, "make classes that show only in the order of frames or in single frames; no effect on segments"
+        False, "make classes that only the order of frames or single frames show; no effect on segments"
     )
     noise: float = option(
         synthetic_videos.NOISE, "standard deviation of the noise in a feature of a frame", minimum=0, maximum=4
     )
     event_frames: int = option(
         0,
-        "at segment level: a class shows for so many frames at a time, from any frame on; 0: in whole segments",
+        "at segment level: number of frames that a class shows at a time, from any frame on; 0: in whole segments",
         minimum=0,
         maximum=10_000,
     )
@@ -111,8 +113,7 @@ def generate(config: SampleConfig) -> None:
     Each file appears only when it is complete.
 
     Raises:
-      UsageError: the folder has other shards, which would be mixed in, or the vocabulary of other data; nothing was
-          written.
+      UsageError: the folder has other shards, or the vocabulary of other data; nothing was written.
       RunError: the folder cannot be written.
     """
     jobs = []
@@ -124,7 +125,7 @@ def generate(config: SampleConfig) -> None:
             other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
             if other:
                 raise UsageError(
-                    f"{other[0]} exists already and would be mixed with the new records; name another --out"
+                    f"{other[0]} already exists and would be mixed with the new records; name another --out"
                 )
             jobs.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out, vocabulary.NAME), config.num_classes)
@@ -133,11 +134,11 @@ def generate(config: SampleConfig) -> None:
         with _progress(f"{level} {split}: {count} sample videos", count) as advance:
             records = _records(config, level, split, count, advance)
             for number, path in enumerate(paths):
-                here = (number + 1) * count // len(paths) - number * count // len(paths)
-                shards[path] = manifest.write_shard(path, itertools.islice(records, here))
+                count_in_shard = (number + 1) * count // len(paths) - number * count // len(paths)
+                shards[path] = manifest.write_shard(path, itertools.islice(records, count_in_shard))
         if shards:
-            place = storage.join(config.out, level, split, manifest.NAME)
-            manifest.write(place, shards, _format(config, level, has_labels=split != "test"))
+            manifest_path = storage.join(config.out, level, split, manifest.NAME)
+            manifest.write(manifest_path, shards, _format(config, level, has_labels=split != "test"))
 
 
 def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
@@ -152,7 +153,7 @@ def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.Data
 
 def _write_vocabulary(path: str, num_classes: int) -> None:
     if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
-        raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out")
+        raise UsageError(f"{path} already exists and has other classes than YouTube-8M's; name another --out")
     youtube8m = vocabulary.load()
     columns = (youtube8m.names[:num_classes], youtube8m.counts[:num_classes], youtube8m.verticals[:num_classes])
     vocabulary.write(path, Vocabulary(*columns))
@@ -171,7 +172,7 @@ def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
-    """The serialized records of a split; calls `advance` for each."""
+    """Yields the serialized records of a split; calls `advance` after each."""
     numbers, lengths = (config.seed, SPLITS.index(split), count), (config.min_frames, config.max_frames)
     for video in synthetic_videos.videos(*numbers, config.num_classes, level == "segment", lengths, config.noise):
         yield _record(video, level, config, is_labelled=split != "test")
@@ -205,9 +206,9 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
 
 
 def default_sample_data(level: str) -> str:
-    """The folder of the default sample data, which are used if the user names no data. The first call generates them.
+    """The folder of the sample data that are used if the user names no data. The first call generates them.
 
-    The folder is in XDG_CACHE_HOME or ~/.cache. Other processes wait while one generates the data.
+    The folder is in XDG_CACHE_HOME or ~/.cache. Other processes wait while one process generates the data.
 
     Args:
       level: video, frame or segment.

@@ -7,9 +7,9 @@ Each class has a prototype, a random vector with the size of a frame's features.
 - for each class of the video: amplitude x activity (0 or 1 in this frame) x prototype,
 - noise.
 
-All vectors are normally distributed and in the range that the real features are quantised from, so a model must learn
+All vectors are normally distributed, and most values are in the range of the real features, -2 to 2. A model must learn
 to recognise prototypes. The key of each random stream is the seed, the split, the number of the video and the purpose.
-So a video does not depend on its shard, or on how many others are generated.
+So a video does not depend on its shard or on the number of videos.
 
 Videos with rated segments are harder, as in the real data, because of surroundings and decoys. Example: a video with a
 guitar has a stage in all frames, and the guitar in some. The stage is the surroundings of the class, a second vector,
@@ -37,18 +37,18 @@ SIZE = RGB + AUDIO
 SEGMENT = 5  # frames
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
-# Standard deviations of the parts of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
+# Standard deviations of the terms of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
 # -2..2. The signal is strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
-_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 per video on average
-_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
+_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 labels per video on average
+_SHARE_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
 _DECOYS = 10  # number of decoy segments per video
-_BLOCK = 256  # number of videos whose labels come from one stream
+_BLOCK = 256  # number of videos whose labels come from the same stream
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _IDS = 62**4
 _PROTOTYPES_SEED, _SURROUNDINGS_SEED = 8_000_000, 8_000_001  # the classes look the same for every --seed
-# Purposes of streams. None is 0: keys that differ only in zeros at the end give the same stream.
+# Purposes of random streams. None is 0: keys that differ only in zeros at the end give the same stream.
 _LABELS, _OFFSETS, _MEANS, _FRAMES, _WINDOWS, _RATINGS, _, _STRENGTHS, _DECOY = range(1, 10)
 
 
@@ -57,7 +57,7 @@ class Video:
     """One video without its frames.
 
     Attributes:
-      key: seed, split and number; the key of its random streams.
+      key: seed, split and number; the keys of all random streams of the video begin with it.
       labels: int64 [L], ascending.
       amplitudes: float32 [L], how strongly each label shows.
       num_frames: number of frames; 120 to 300 by default.
@@ -76,9 +76,9 @@ class Video:
     def id(self) -> bytes:
         """Four characters, like the real ids; unique within a data set."""
         _, split, number = self.key
-        # The factor is coprime to _IDS, so that ids are unique.
+        # Ids are unique, because the factor is coprime to _IDS.
         scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS
-        return bytes(_ALPHABET[scattered // 62**place % 62] for place in range(4))
+        return bytes(_ALPHABET[scattered // 62**index % 62] for index in range(4))
 
     def stream(self, purpose: int) -> np.random.Generator:
         """The random stream for this video and purpose; no other draw uses it."""
@@ -94,14 +94,14 @@ def videos(
     lengths: tuple[int, int] = FRAMES,
     noise: float = NOISE,
 ) -> Iterator[Video]:
-    """The first `count` videos of a split.
+    """Yields the first `count` videos of a split.
 
     Args:
       seed: seed of the data set.
       split: number of the split.
       count: number of videos.
       num_classes: the classes are 0 to num_classes - 1.
-      segments: give each video at least one class that segments are rated for.
+      segments: whether each video gets at least one class for which segments are rated.
       lengths: number of frames of the shortest and of the longest video.
       noise: standard deviation of the noise in a feature of a frame.
     """
@@ -109,21 +109,21 @@ def videos(
         key = (seed, split, start)
         stream, offsets = np.random.default_rng((*key, _LABELS, 1 + segments)), np.random.default_rng((*key, _OFFSETS))
         counts = 1 + stream.poisson(_MORE_LABELS, _BLOCK)
-        drawn = _draw(stream, np.arange(num_classes), int(counts.sum()))
+        drawn = draw_classes(stream, np.arange(num_classes), int(counts.sum()))
         num_frames = stream.integers(lengths[0], lengths[1] + 1, _BLOCK)
-        rated = _draw(stream, rateable(num_classes), _BLOCK)
+        rated = draw_classes(stream, rateable(num_classes), _BLOCK)
         amplitudes = stream.uniform(0.7, 1.3, int(counts.sum()) + _BLOCK).astype(np.float32)
         ends = np.cumsum(counts)
-        for place in range(min(_BLOCK, count - start)):
-            begin, end = ends[place] - counts[place], ends[place]
-            labels = np.append(rated[place], drawn[begin : end - 1]) if segments else drawn[begin:end]
+        for index in range(min(_BLOCK, count - start)):
+            begin, end = ends[index] - counts[index], ends[index]
+            labels = np.append(rated[index], drawn[begin : end - 1]) if segments else drawn[begin:end]
             labels = np.unique(labels)
             offset = offsets.standard_normal(SIZE, dtype=np.float32) * np.float32(_OFFSET)
             strengths = amplitudes[begin:][: len(labels)]
-            yield Video((seed, split, start + place), labels, strengths, int(num_frames[place]), offset, noise)
+            yield Video((seed, split, start + index), labels, strengths, int(num_frames[index]), offset, noise)
 
 
-def _draw(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def draw_classes(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Draws `count` of the classes, with the frequencies that they have in the training videos of YouTube-8M."""
     cumulated = np.cumsum(vocabulary.load().counts[classes])
     drawn = np.searchsorted(cumulated, stream.integers(0, cumulated[-1], count), side="right")
@@ -131,7 +131,7 @@ def _draw(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -
 
 
 def rateable(num_classes: int) -> NDArray[np.int64]:
-    """The classes that segments are rated for; all classes if every published one is at or above num_classes."""
+    """The classes for which segments are rated; all classes if no published one is below `num_classes`."""
     classes = vocabulary.segment_classes()
     return classes[classes < num_classes] if classes[0] < num_classes else np.arange(num_classes)
 
@@ -140,93 +140,93 @@ def rateable(num_classes: int) -> NDArray[np.int64]:
 def prototypes() -> tuple[Floats, Floats]:
     """The prototypes of the classes, float32 [3862, SIZE], and the vector that all videos share, float32 [SIZE]."""
     stream = np.random.default_rng(_PROTOTYPES_SEED)
-    of_classes = stream.standard_normal((len(vocabulary.load()), SIZE), dtype=np.float32)
-    return of_classes * np.float32(_PROTOTYPE), stream.standard_normal(SIZE, dtype=np.float32) * np.float32(_COMMON)
+    class_vectors = stream.standard_normal((len(vocabulary.load()), SIZE), dtype=np.float32)
+    return class_vectors * np.float32(_PROTOTYPE), stream.standard_normal(SIZE, dtype=np.float32) * np.float32(_COMMON)
 
 
 def mean_features(video: Video, temporal: bool = False) -> Floats:
     """The mean over the video's frames, float32 [SIZE]. The frames are generated only if `temporal` is true."""
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
-    of_classes, common = prototypes()
+    class_vectors, common = prototypes()
     mean = video.offset + common
     for label, amplitude in zip(video.labels, video.amplitudes, strict=True):
-        mean += amplitude * of_classes[label]
+        mean += amplitude * class_vectors[label]
     noise = video.stream(_MEANS).standard_normal(SIZE, dtype=np.float32)
     return mean + noise * np.float32(video.noise / np.sqrt(video.num_frames))
 
 
 def frames(
-    video: Video, activity: Floats | None = None, temporal: bool = False, around: Floats | float = 0.0
+    video: Video, activity: Floats | None = None, temporal: bool = False, extra: Floats | float = 0.0
 ) -> NDArray[np.uint8]:
     """The quantised frames, uint8 [num_frames, SIZE]: q is such that q * 4/255 + 4/512 - 2 is nearest to the feature.
 
     Args:
       video: the video.
       activity: float32 [num_frames, L], factor of each label in each frame; None for 1 everywhere.
-      temporal: see `_add_in_time`.
-      around: float32 [SIZE] or [num_frames, SIZE], added to the frames.
+      temporal: see `_add_temporal_class`.
+      extra: float32 [SIZE] or [num_frames, SIZE], is added to the frames.
     """
-    features = _float_frames(video, activity, temporal) + np.float32(around)
+    features = _float_frames(video, activity, temporal) + np.float32(extra)
     return np.asarray(np.clip((features + 2) * np.float32(255 / 4), 0, 255).astype(np.uint8))
 
 
 def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floats:
     """The frames before quantisation, float32 [num_frames, SIZE]; see `frames` for the arguments."""
-    of_classes, common = prototypes()
+    class_vectors, common = prototypes()
     stream = video.stream(_FRAMES)
-    made = stream.standard_normal((video.num_frames, SIZE), dtype=np.float32)
-    made *= np.float32(video.noise)
-    made += video.offset + common
-    for place, (label, amplitude) in enumerate(zip(video.labels, video.amplitudes, strict=True)):
+    features = stream.standard_normal((video.num_frames, SIZE), dtype=np.float32)
+    features *= np.float32(video.noise)
+    features += video.offset + common
+    for index, (label, amplitude) in enumerate(zip(video.labels, video.amplitudes, strict=True)):
         if temporal:
-            _add_in_time(made, int(label), amplitude, stream)
+            _add_temporal_class(features, int(label), amplitude, stream)
         elif activity is None:
-            made += amplitude * of_classes[label]
+            features += amplitude * class_vectors[label]
         else:
-            made += np.outer(activity[:, place], amplitude * of_classes[label])
-    return made
+            features += np.outer(activity[:, index], amplitude * class_vectors[label])
+    return features
 
 
-def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
+def _add_temporal_class(features: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
     """Adds a class to the frames so that it can be recognised only from how the frames change over time.
 
     Classes with label % 4 equal to 0 or 1 have the same two prototypes, one in each half of the video, in opposite
     order: a mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty
     frames, with twice the strength.
     """
-    of_classes, _ = prototypes()
-    half = len(made) // 2
+    class_vectors, _ = prototypes()
+    half = len(features) // 2
     if label % 4 < 2:
-        made[:half] += amplitude * of_classes[label]
-        made[half:] += amplitude * of_classes[label ^ 1]
+        features[:half] += amplitude * class_vectors[label]
+        features[half:] += amplitude * class_vectors[label ^ 1]
     else:
-        flashes = max(len(made) // 50, 1)
-        made[stream.choice(len(made), flashes, replace=False)] += 2 * amplitude * of_classes[label]
+        flashes = max(len(features) // 50, 1)
+        features[stream.choice(len(features), flashes, replace=False)] += 2 * amplitude * class_vectors[label]
 
 
 def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
-    """Whether each label shows in each frame, bool [num_frames, L]; a label shows in about two of five.
+    """Whether each label shows in each frame, bool [num_frames, L]; a label shows in about two frames of five.
 
     Args:
       video: the video.
-      event_frames: a label shows for so many frames at a time, from any frame on; 0: it shows in whole segments.
+      event_frames: number of frames that a label shows at a time, from any frame on; 0: it shows in whole segments.
     """
     stream = video.stream(_WINDOWS)
     segments, labels = video.num_frames // SEGMENT, np.arange(len(video.labels))
     if event_frames:
-        begins = stream.random((video.num_frames, len(labels))) < _SHOWN / event_frames
+        is_begin = stream.random((video.num_frames, len(labels))) < _SHARE_SHOWN / event_frames
         frame = np.arange(video.num_frames)[:, np.newaxis]
-        last = np.maximum.accumulate(np.where(begins, frame, -event_frames), axis=0)
+        last = np.maximum.accumulate(np.where(is_begin, frame, -event_frames), axis=0)
         shown = frame - last < event_frames
     else:
         shown = np.zeros((video.num_frames, len(labels)), np.bool_)
-        shown[: segments * SEGMENT] = np.repeat(stream.random((segments, len(labels))) < _SHOWN, SEGMENT, axis=0)
+        shown[: segments * SEGMENT] = np.repeat(stream.random((segments, len(labels))) < _SHARE_SHOWN, SEGMENT, axis=0)
     # Every label shows in at least one segment and is absent from at least one.
     first = stream.integers(0, segments, len(labels))
-    for place in range(SEGMENT):
-        shown[first * SEGMENT + place, labels] = True
-        shown[(first + 1) % segments * SEGMENT + place, labels] = False
+    for index in range(SEGMENT):
+        shown[first * SEGMENT + index, labels] = True
+        shown[(first + 1) % segments * SEGMENT + index, labels] = False
     return shown
 
 
@@ -239,24 +239,26 @@ def windows(shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.int64]:
     """The ratings, int64 [R, 3]: start in seconds, class and score (0 or 1), by ascending start.
 
-    Five segments are rated for one class; three of them have the class, if at least three segments of the video do. If
-    the video has a second class that segments are rated for, the first two of these segments are rated for it too.
+    Five segments are rated for one class. Three of them show the class if at least three segments of the video do. If
+    the video has a second class for which segments are rated, the first two of the five segments are rated for it too.
     """
     stream = video.stream(_RATINGS)
-    places = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))
-    places = stream.permutation(places)[:2]
-    column = shown[:, places[0]]
-    with_it, without = (stream.permutation(np.flatnonzero(column == is_shown)) for is_shown in (True, False))
-    segments = np.sort(np.concatenate([with_it[:3], without[: 5 - len(with_it[:3])]]))
-    pairs = [(segment, places[0]) for segment in segments]
-    pairs += [(segment, place) for place in places[1:] for segment in segments[:2]]
-    rows = [(SEGMENT * segment, video.labels[place], shown[segment, place]) for segment, place in sorted(pairs)]
+    label_indices = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))
+    label_indices = stream.permutation(label_indices)[:2]
+    column = shown[:, label_indices[0]]
+    positive_segments, negative_segments = (
+        stream.permutation(np.flatnonzero(column == is_shown)) for is_shown in (True, False)
+    )
+    segments = np.sort(np.concatenate([positive_segments[:3], negative_segments[: 5 - len(positive_segments[:3])]]))
+    pairs = [(segment, label_indices[0]) for segment in segments]
+    pairs += [(segment, index) for index in label_indices[1:] for segment in segments[:2]]
+    rows = [(SEGMENT * segment, video.labels[index], shown[segment, index]) for segment, index in sorted(pairs)]
     return np.array(rows, np.int64)
 
 
 def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.uint8]:
-    """Frames, uint8 [num_frames, SIZE], with surroundings and decoys; `shown` is the `activity` of the labels."""
-    return frames(video, shown.astype(np.float32), around=surroundings(video) + decoys(video, num_classes))
+    """The frames with surroundings and decoys, uint8 [num_frames, SIZE]; `shown` is the `activity` of the labels."""
+    return frames(video, shown.astype(np.float32), extra=surroundings(video) + decoys(video, num_classes))
 
 
 @cache
@@ -273,7 +275,7 @@ def surroundings(video: Video) -> Floats:
 
 
 def decoys(video: Video, num_classes: int) -> Floats:
-    """The decoys, float32 [num_frames, SIZE]: in ten segments (or all) a class that the video lacks."""
+    """The decoys, float32 [num_frames, SIZE]: in ten segments (or all, if fewer) a class that the video lacks."""
     stream = video.stream(_DECOY)
     shown = np.zeros((video.num_frames, SIZE), np.float32)
     others = np.setdiff1d(rateable(num_classes), video.labels)
