@@ -102,4 +102,4 @@ def test_an_answer_of_another_form_is_no_message() -> None:
             return b'{"kind": "picture"}'
 
     with pytest.raises(KeyError):
-        decoder_pool._received(Answers())  # type: ignore[arg-type]
+        decoder_pool._receive_message(Answers())  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from yt8m.extractors import hub_networks
         ("timesformer", 16, 30 / 16),
         ("timesformer", 96, 30 / 4),
         ("timesformer", 12, 30 / 32),
-        ("unknown", 16, hub_networks.USUAL),
+        ("unknown", 16, hub_networks.DEFAULT_RATE),
     ],
 )
 def test_rates(family: str, frames: int, rate: float) -> None:

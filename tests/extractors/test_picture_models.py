@@ -99,11 +99,11 @@ def test_pooling_of_patches() -> None:
     values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     first = extractors.create("onnx:x")
     mean = extractors.create("onnx:x", {"pooling": "mean"})
-    np.testing.assert_array_equal(first.pooled(values), values[:, 0])  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(mean.pooled(values), values.mean(axis=1))  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(first.pooled(values[..., None, None][:, 0]), values[:, 0])  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(first.pool(values), values[:, 0])  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(mean.pool(values), values.mean(axis=1))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(first.pool(values[..., None, None][:, 0]), values[:, 0])  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"output is \[2, 3, 2, 2\]"):
-        first.pooled(np.zeros((2, 3, 2, 2)))  # type: ignore[attr-defined]
+        first.pool(np.zeros((2, 3, 2, 2)))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

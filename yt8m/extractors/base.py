@@ -1,4 +1,4 @@
-"""The base class of extractors, the forms in which they take a video, their registry, and the files of their weights.
+"""The base class of extractors, the forms of their inputs, their registry, and the files of their weights.
 
 An extractor turns the pictures, the motion or the sound of a video into one feature: a row of numbers for each frame.
 """
@@ -33,7 +33,7 @@ class Scaling(NamedTuple):
       size: height and width in pixels of the square that the extractor takes; 0 keeps the picture's proportions.
       shorter_side: the picture is scaled until its shorter side has this length, and the square is cut out of its
         middle; 0 scales the whole picture to the square, which changes its proportions.
-      interpolation: one of `INTERPOLATIONS`, which FFmpeg's swscale computes.
+      interpolation: one of `INTERPOLATIONS`; FFmpeg's swscale computes it.
     """
 
     size: int
@@ -42,7 +42,7 @@ class Scaling(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """One picture for each row, uint8 [N, H, W, 3]; `scaling` is None for pictures as large as the video's."""
+    """One picture for each row, uint8 [N, H, W, 3]; `scaling` is None for pictures of the video's own size."""
 
     scaling: Scaling | None = None
 
@@ -51,9 +51,9 @@ class Clips(NamedTuple):
     """Clips of successive pictures, uint8 [N, frames, H, W, 3].
 
     Attributes:
-      frames: pictures of a clip.
-      rate: pictures a second.
-      hop: seconds from the middle of a clip to that of the next one; the middle of clip 0 is at the start.
+      frames: number of pictures of a clip.
+      rate: pictures per second.
+      hop: seconds from the middle of a clip to the middle of the next; the middle of clip 0 is at the start.
       scaling: see `Pictures`.
     """
 
@@ -63,7 +63,7 @@ class Clips(NamedTuple):
     scaling: Scaling | None = None
 
     def check(self) -> None:
-        """Raises UsageError if there can be no such clips."""
+        """Raises UsageError if such clips are impossible."""
         if self.frames < 1 or not 0 < self.rate <= 1000 or self.hop < 0.001:
             raise UsageError(
                 f"clips of {self.frames} pictures at {self.rate:g} a second, every {self.hop:g} seconds: expected at "
@@ -73,7 +73,13 @@ class Clips(NamedTuple):
 
 
 class Sound(NamedTuple):
-    """A form of sound: samples per second; length of a window, and distance of the starts of windows, in samples."""
+    """Windows of sound, float32 [N, window].
+
+    Attributes:
+      rate: samples per second.
+      window: length of a window in samples.
+      hop: distance of the starts of successive windows in samples.
+    """
 
     rate: int
     window: int
@@ -84,7 +90,7 @@ Form = Pictures | Clips | Sound
 
 
 def blank(form: Form) -> NDArray[Any]:
-    """One black picture or clip, or one silent window, which shows how many values the feature has."""
+    """One black picture or clip, or one silent window, to find out how many values the feature has."""
     if isinstance(form, Sound):
         return np.zeros((1, form.window), np.float32)
     side = (form.scaling.size or form.scaling.shorter_side) if form.scaling else 64
@@ -99,7 +105,7 @@ class PublishedFile(NamedTuple):
       file: its name in the cache.
       address: its URL.
       md5: the published md5 in hexadecimal; empty if none is published.
-      sha256: that of the published file in hexadecimal; empty if it is not known.
+      sha256: the sha256 of the published file in hexadecimal; empty if it is not known.
     """
 
     file: str
@@ -110,11 +116,11 @@ class PublishedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenedExtractor:
-    """The function of an extractor whose weights decide what it takes; call it like the function.
+    """The function of an extractor whose weights determine the form of its inputs; call it like the function.
 
     Attributes:
       compute: the function, see `Extractor.open`.
-      form: what the function takes.
+      form: the form of the inputs.
     """
 
     compute: Compute
@@ -132,13 +138,13 @@ def weights(help: str, source: PublishedFile | None = None) -> Any:
       help: one line for `--help`.
       source: where the file is published; None if only the user can give its path.
     """
-    fetched = f" [fetched from {source.address}]" if source else ""
-    declared = option("", help + fetched)
+    source_text = f" [fetched from {source.address}]" if source else ""
+    declared = option("", help + source_text)
     return dataclasses.field(default="", metadata={**declared.metadata, "weights": True, "source": source})
 
 
 def option_of(form: type[Form], default: Any, help: str, **bounds: Any) -> Any:
-    """Declares a field of an extractor that has an effect only if that takes this form; see `options.option`."""
+    """Declares a field that has an effect only if the extractor takes this form; see `options.option`."""
     declared = option(default, help, **bounds)
     return dataclasses.field(default=default, metadata={**declared.metadata, "form": form})
 
@@ -150,13 +156,13 @@ class Extractor(options.Checked, abc.ABC):
     Attributes:
       feature: name of the feature in frame records; video records have the mean of the frames as `mean_<feature>`.
       takes: `frames` (pictures), `clips` (several pictures for each row, to see motion) or `waveform` (sound).
-      size: number of values of the feature; 0 if the weights decide it.
+      size: number of values of the feature; 0 if the weights determine it.
       bytes_range: the range of values if frame records store them as bytes; None to store floats.
-      frames: pictures of a clip.
+      frames: number of pictures of a clip.
       rate: samples per second of the waveform that the extractor takes; pictures per second of a clip.
       window: length of a window of sound, in samples.
-      hop: distance of the starts of successive windows, in samples; of the middles of successive clips, in seconds,
-        one by default.
+      hop: distance of the starts of successive windows, in samples; or distance of the middles of successive clips, in
+        seconds, by default 1.
       free_settings: fields that do not change the feature, such as the device that computes it.
     """
 
@@ -182,7 +188,7 @@ class Extractor(options.Checked, abc.ABC):
 
     @property
     def form(self) -> Form:
-        """What the extractor takes; if its weights decide it, `open` yields an `OpenedExtractor` with another form."""
+        """The form of the inputs. If the weights determine it, `open` yields an `OpenedExtractor` with its own form."""
         if self.takes == "waveform":
             return Sound(int(self.rate), self.window, int(self.hop))
         if self.takes == "frames":
@@ -204,23 +210,23 @@ class Extractor(options.Checked, abc.ABC):
           UsageError: a file does not have the expected content.
         """
 
-    def located(self, path: str) -> tuple[str, dict[str, Any]]:
-        """The local path of the weights at `path`, and the settings that are fixed by it; may fetch what is missing.
+    def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
+        """The local path of the weights at `path`, and the settings that it fixes; may fetch missing files.
 
         Raises:
           UsageError: there are no such weights.
-          RunError: they cannot be fetched.
+          RunError: the weights cannot be fetched.
         """
         if not storage.exists(path):
             raise UsageError("there is no such file.")
         return path, {}
 
     def refuse_unused(self) -> None:
-        """Refuses settings that a user gave and that would have no effect; raises `UsageError`."""
+        """Raises `UsageError` if a setting of the user would have no effect."""
         return
 
     def files_of(self, path: str) -> list[str]:
-        """The files that hold the weights at `path`; more than one if that file names others."""
+        """The files that hold the weights at `path`; several if that file refers to other files."""
         return [path]
 
     def settings(self) -> dict[str, Any]:
@@ -229,7 +235,7 @@ class Extractor(options.Checked, abc.ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others}
 
     def form_settings(self) -> dict[str, type[Form]]:
-        """{field that `option_of` declares: the form that it concerns}."""
+        """{field that `option_of` declares: the form for which it has an effect}."""
         forms = {field.name: field.metadata.get("form") for field in dataclasses.fields(self)}
         return {name: form for name, form in forms.items() if form}
 
@@ -240,11 +246,11 @@ class Extractor(options.Checked, abc.ABC):
 
 
 def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
-    """Refuses settings of a form, such as clips, if no extractor that has them takes it.
+    """Refuses a setting of a form, such as clips, if no extractor with that setting takes that form.
 
     Args:
       extractors: the extractors, which share their flags.
-      forms: the form that each takes.
+      forms: the form that each extractor takes.
 
     Raises:
       UsageError: a setting has no effect.
@@ -253,12 +259,12 @@ def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Seque
         for setting, form in extractor.form_settings().items():
             value, default = getattr(extractor, setting), getattr(type(extractor), setting)
             pairs = zip(extractors, forms, strict=True)
-            taken = [of_other for other, of_other in pairs if setting in other.form_settings()]
-            if value != default and not any(isinstance(of_other, form) for of_other in taken):
-                kinds = [cls.__name__.lower() for cls in (type(taken[0]), form)]
+            forms_with_setting = [other_form for other, other_form in pairs if setting in other.form_settings()]
+            if value != default and not any(isinstance(other_form, form) for other_form in forms_with_setting):
+                kinds = [cls.__name__.lower() for cls in (type(forms_with_setting[0]), form)]
                 raise UsageError(
                     f"--{setting}={value} has no effect: {extractor.feature} is computed from {kinds[0]}, not from "
-                    f"{kinds[1]}. Leave it out."
+                    f"{kinds[1]}. Leave out --{setting}."
                 )
 
 
@@ -274,12 +280,12 @@ hyper_parameters = _extractors.hyper_parameters
 
 
 def get(name: str) -> type[Extractor]:
-    """The class of an extractor; unlike in `kind_of`, a name such as `onnx` need not have a file."""
+    """The class of an extractor. Unlike `kind_of`, it accepts a name such as `onnx` without a file."""
     return _extractors.get(name) if name in _extractors.names() else kind_of(name)[0]
 
 
 def kind_of(name: str) -> tuple[type[Extractor], str]:
-    """The class of the extractor `name`, and the file in the name: `onnx:clip.onnx` has the file `clip.onnx`.
+    """The class of the extractor `name`, and the file in the name, such as `clip.onnx` in `onnx:clip.onnx`.
 
     Raises:
       UsageError: there is no such class, or it is not an `Extractor`.
@@ -287,22 +293,22 @@ def kind_of(name: str) -> tuple[type[Extractor], str]:
     kind, _, file = name.partition(":")
     if name.count("/") == 1 and ":" not in name:
         raise UsageError(f"unknown extractor {name!r}. A network of Hugging Face is named hf:{name}.")
-    takes_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
-    if takes_file and not file:
+    is_of_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
+    if is_of_file and not file:
         raise UsageError(f"extractor {name!r}: add the path of its file or folder, as in {kind}:PATH.")
-    cls = _extractors.get(kind if takes_file else name)
+    cls = _extractors.get(kind if is_of_file else name)
     if not (isinstance(cls, type) and issubclass(cls, Extractor)):
         raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {cls!r}.")
-    return cls, file if takes_file else ""
+    return cls, file if is_of_file else ""
 
 
 def from_file(cls: type) -> str:
-    """The field that takes the file in a name such as `onnx:FILE`; empty if the class takes none."""
+    """The field that gets the file in a name such as `onnx:FILE`; empty if the class takes no file."""
     return str(getattr(cls, "file_field", ""))
 
 
 def create(name: str, settings: Mapping[str, Any] | None = None) -> Extractor:
-    """The extractor `name` (such as `inception`, `onnx:FILE` or `package.module:Class`) with these settings.
+    """Creates the extractor `name` (such as `inception`, `onnx:FILE` or `package.module:Class`) with these settings.
 
     Raises:
       UsageError: there is no such extractor or setting, or a value is not allowed.

@@ -1,8 +1,8 @@
 """Child processes that decode videos, with limits on time and memory. A malicious file can end only a child.
 
-A child gets one request after another as JSON, and answers with messages (see `decoding.Message`): a JSON header
-and raw bytes, never pickles. It can open files for reading only, and writes nothing but its answers. A thread for
-each child reads ahead, up to a bounded number of bytes, so that the next videos are decoded while one is computed.
+A child gets one request after another as JSON. It answers with messages (see `decoding.Message`): a JSON header and raw
+bytes, never pickles. It can only read files, and writes only its answers. A thread for each child reads ahead, up to a
+number of bytes, so that the next videos are decoded while the features of one are computed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import numpy as np
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
 from yt8m.types import Closing
 
-_AHEAD_BYTES = 64 << 20  # decoded pictures of one video that wait for the extractors
+_MOST_WAITING_BYTES = 64 << 20  # of one video: size of the decoded values that wait for the extractors
 _POLL_SECONDS = 0.5
-_LONGEST = 1 << 30  # bytes of a message
+_MOST_MESSAGE_BYTES = 1 << 30  # largest size of a message
 
 
 class Limits(NamedTuple):
     """The limits of one video.
 
     Attributes:
-      seconds: time that a child may take for a video, without the time that it waits for its answers to be taken.
-      megabytes: address space of a child.
+      seconds: time that a child may take for a video; the time until its answers are taken does not count.
+      megabytes: largest address space of a child in MB.
     """
 
     seconds: float = 600.0
@@ -49,9 +49,9 @@ class DecoderPool(Closing):
         self._children = [_Child(limits) for _ in range(jobs)]
 
     def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:
-        """Yields a `Decoding` for each request, in their order, while the next ones are already being decoded.
+        """Yields a `Decoding` for each request, in order, while the next videos are already being decoded.
 
-        Take all messages of one before the next.
+        Take all messages of one `Decoding` before the next.
         """
         waiting: deque[tuple[_Child, Decoding]] = deque()
         idle, unsent = deque(self._children), iter(requests)
@@ -89,15 +89,15 @@ class Decoding:
         self._thread: threading.Thread | None = None
 
     def is_closed(self) -> bool:
-        """Whether `close` was called, so that no more messages are wanted."""
+        """Whether `close` was called, so that no further messages are needed."""
         return self._is_closed
 
     def start(self, source: Generator[Message]) -> None:
-        """Takes the messages from `source` in a thread of its own."""
-        self._thread = threading.Thread(target=self._take, args=(source,), name="decoding", daemon=True)
+        """Starts a thread that takes the messages from `source`."""
+        self._thread = threading.Thread(target=self._read_ahead, args=(source,), name="decoding", daemon=True)
         self._thread.start()
 
-    def _take(self, source: Generator[Message]) -> None:
+    def _read_ahead(self, source: Generator[Message]) -> None:
         try:
             for message in source:
                 if not self._put(message, 0 if message.values is None else message.values.nbytes):
@@ -111,16 +111,16 @@ class Decoding:
                 self._changed.notify_all()
 
     def _put(self, item: Message | DecodeError, size: int) -> bool:
-        """Adds an item as soon as there is room; False if `close` was called before."""
+        """Adds an item as soon as there is room; returns False if `close` was called."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or self._bytes < _AHEAD_BYTES)
+            self._changed.wait_for(lambda: self._is_closed or self._bytes < _MOST_WAITING_BYTES)
             self._arrived.append(item)
             self._bytes += size
             self._changed.notify_all()
             return not self._is_closed
 
     def messages(self) -> Iterator[Message]:
-        """Yields the messages, the one of kind `end` last.
+        """Yields the messages; the last one has the kind `end`.
 
         Raises:
           DecodeError: the video cannot be decoded, or exceeds a limit.
@@ -138,7 +138,7 @@ class Decoding:
             yield item
 
     def close(self) -> None:
-        """Waits until the child is free again, and drops the messages that it still sends."""
+        """Drops further messages, and waits until the child is free again."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -147,7 +147,7 @@ class Decoding:
 
 
 class _Child:
-    """A child process, which is started at the first request, and again after it died."""
+    """A child process. It is started at the first request, and again after it died."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -161,23 +161,23 @@ class _Child:
         decoding.start(self._messages(request, decoding.is_closed))
         return decoding
 
-    def _messages(self, request: Request, is_unwanted: Callable[[], bool]) -> Generator[Message]:
-        """Sends the request and yields the answers; a child that does not finish its answers is killed."""
-        is_whole = False
+    def _messages(self, request: Request, is_cancelled: Callable[[], bool]) -> Generator[Message]:
+        """Sends the request and yields the answers; kills the child if its answers end too early."""
+        is_complete = False
         try:
-            self._send(request)
+            self._send_request(request)
             seconds_left = self._limits.seconds
-            while not is_whole:
-                began = time.monotonic()
-                message = self._receive(began + seconds_left, is_unwanted)
-                seconds_left -= time.monotonic() - began
-                is_whole = message.kind == "end"
+            while not is_complete:
+                start = time.monotonic()
+                message = self._receive(start + seconds_left, is_cancelled)
+                seconds_left -= time.monotonic() - start
+                is_complete = message.kind == "end"
                 if message.kind == "error":
-                    is_whole = True
+                    is_complete = True
                     raise DecodeError(str((message.details or {}).get("reason", "")))
                 yield message
         finally:
-            if not is_whole:
+            if not is_complete:
                 self.end()
 
     def _start(self) -> None:
@@ -196,27 +196,27 @@ class _Child:
         self._requests = Connection(requests, readable=False)
         self._answers = Connection(answers, writable=False)
 
-    def _send(self, request: Request) -> None:
+    def _send_request(self, request: Request) -> None:
         with contextlib.suppress(OSError):  # a dead child is noticed when its answer is missing
             self._connection(self._requests).send_bytes(json.dumps(request).encode())
 
-    def _receive(self, deadline: float, is_unwanted: Callable[[], bool]) -> Message:
+    def _receive(self, deadline: float, is_cancelled: Callable[[], bool]) -> Message:
         answers = self._connection(self._answers)
         while not answers.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
-            if is_unwanted():
-                raise DecodeError("nobody waits for it")
+            if is_cancelled():
+                raise DecodeError("its decoding was cancelled")
             if time.monotonic() >= deadline:
                 raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
         try:
-            return _received(answers)
+            return _receive_message(answers)
         except (OSError, EOFError, ValueError, TypeError) as error:
-            raise DecodeError(self._death()) from error
+            raise DecodeError(self._describe_exit()) from error
 
-    def _death(self) -> str:
-        """A text that says why the child has ended."""
+    def _describe_exit(self) -> str:
+        """Describes why the child has ended."""
         status = self._process.wait() if self._process is not None else 0
         status_text = f"signal {-status}" if status < 0 else f"exit status {status}"
-        return f"it ends the decoder ({status_text}), perhaps by its need of more than {self._limits.megabytes} MB"
+        return f"it ends the decoder ({status_text}), perhaps because it needs more than {self._limits.megabytes} MB"
 
     @staticmethod
     def _connection(connection: Connection | None) -> Connection:
@@ -235,24 +235,24 @@ class _Child:
         self._process = self._requests = self._answers = None
 
 
-def _received(answers: Connection) -> Message:
+def _receive_message(answers: Connection) -> Message:
     head = json.loads(answers.recv_bytes(1 << 20))
     values = None
     if head["shape"] is not None:
         dtype = np.float32 if head["kind"] == "sound" else np.uint8
-        values = np.frombuffer(answers.recv_bytes(_LONGEST), dtype).reshape(head["shape"])
+        values = np.frombuffer(answers.recv_bytes(_MOST_MESSAGE_BYTES), dtype).reshape(head["shape"])
     return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["details"])
 
 
-def _send(answers: Connection, message: Message) -> None:
+def _send_message(answers: Connection, message: Message) -> None:
     shape = None if message.values is None else message.values.shape
     answers.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
     if message.values is not None:
         answers.send_bytes(message.values.reshape(-1).view(np.uint8).data)
 
 
-def _limit(megabytes: int) -> None:
-    """Sets the limits of this process, and ends it when its parent ends."""
+def _set_limits(megabytes: int) -> None:
+    """Sets the limits of this process, and makes the system end it when its parent ends."""
     import ctypes
     import resource
 
@@ -264,19 +264,19 @@ def _limit(megabytes: int) -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, sigkill)
 
 
-def _answer(words: list[str]) -> None:
+def _run_child(words: list[str]) -> None:
     """The program of a child: answers requests until there are no more."""
     requests, answers = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
-    _limit(int(words[2]))
+    _set_limits(int(words[2]))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             request: list[Any] = json.loads(requests.recv_bytes())
             try:
                 for message in decode(Request.from_json(request)):
-                    _send(answers, message)
+                    _send_message(answers, message)
             except DecodeError as error:
-                _send(answers, Message("error", details={"reason": str(error)}))
+                _send_message(answers, Message("error", details={"reason": str(error)}))
 
 
 if __name__ == "__main__":
-    _answer(sys.argv[1:])
+    _run_child(sys.argv[1:])

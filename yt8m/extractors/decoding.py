@@ -1,6 +1,6 @@
 """Decodes a video with PyAV: pictures and clips by the nearest-frame rule, and sound as windows.
 
-Only the child processes of `decoder_pool` call `decode`, since a malicious file can end the process that decodes it.
+Only the child processes of `decoder_pool` call `decode`, because a malicious file can end the process that decodes it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from yt8m.extractors import containers
 from yt8m.extractors.base import Clips, Scaling, Sound
 from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
-_TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
-_SEEK_BEFORE = (2.0, 15.0)  # decoding begins so many seconds before the start; the second if the first fails
-_SEEK_FROM = 5.0  # an earlier start is not sought
+_TOLERANCE = 0.5  # seconds that may be missing at the end, because containers round their durations
+_SEEK_LEADS = (2.0, 15.0)  # seconds before the start to seek to; the second value is used if the first fails
+_SEEK_FROM = 5.0  # seconds; for an earlier start, decoding begins at the start of the video
 _PERHAPS_CUT = "perhaps cut: its container does not say how long it is"
 _USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
 _WINDOWS_AT_ONCE = 16
-# FFmpeg's names of the containers of videos and of sound. Other formats, such as playlists, are not opened.
+# FFmpeg's names of the formats that may be opened: containers of videos and sound, but not playlists, for example.
 _FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,asf,flv,live_flv,mpeg,mpegts,mpegvideo,m4v,h264,hevc,ogg,rm,mxf,dv,nut,"
     "gif,apng,wav,mp3,aac,flac,ac3,aiff,au,amr,caf,w64,ape,wv,ivf,obu,swf,wtv,vob,y4m,yuv4mpegpipe,gxf,nsv,roq,smk,bink"
@@ -39,17 +39,17 @@ class DecodeError(Exception):
 
 
 class Request(NamedTuple):
-    """What to decode.
+    """The video to decode, and the forms of pictures, clips and sound to make from it.
 
     Attributes:
       path: local path of the video.
-      per_second: frames per second; frame k is the one nearest to second `start + k / per_second`.
+      per_second: frames per second; frame k is the frame of the video nearest to second `start + k / per_second`.
       most: the largest number of frames.
-      start, end: the part of the video, in seconds; `end` is None for the end of the video.
-      pictures: one entry for each form of pictures that is wanted: how to scale them; None for the original size.
-      sounds: the forms of sound that are wanted.
-      threads: threads of the decoder.
-      clips: the forms of clips that are wanted.
+      start, end: the part of the video in seconds; `end` is None for the end of the video.
+      pictures: the scaling of each form of pictures; None for the original size.
+      sounds: the forms of sound.
+      threads: number of threads of the decoder.
+      clips: the forms of clips.
     """
 
     path: str
@@ -64,7 +64,7 @@ class Request(NamedTuple):
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Request:
-        """The request whose JSON has these fields."""
+        """The request from its JSON."""
         request = cls(*fields)
         clips = [Clips(*fields) for fields in request.clips]
         return request._replace(
@@ -88,11 +88,12 @@ class Message(NamedTuple):
     """A part of a decoded video.
 
     Attributes:
-      kind: `picture`, `clip`, `sound`, or `end`.
-      which: the position in `Request.pictures`, `Request.clips` or `Request.sounds`.
+      kind: `picture`, `clip`, `sound`, `end`, or `error`.
+      which: index into `Request.pictures`, `Request.clips` or `Request.sounds`.
       row: number of the frame, of the clip, or of the first window.
       values: uint8 [H, W, 3] (RGB), uint8 [frames, H, W, 3], or float32 [n, window].
-      details: of `end` only: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
+      details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}; for
+        `error`, {"reason": text}.
     """
 
     kind: str
@@ -103,7 +104,7 @@ class Message(NamedTuple):
 
 
 def require_av() -> None:
-    """Refuses to go on without what decodes videos, which only the processes that decode them import.
+    """Checks that the libraries for decoding are installed, without importing them: only the decoders need them.
 
     Raises:
       UsageError: PyAV is not installed, or soxr, which resamples sound, is not.
@@ -113,7 +114,7 @@ def require_av() -> None:
 
 
 def import_av() -> Any:
-    """PyAV; raises like `require_av`."""
+    """Imports PyAV; raises like `require_av`."""
     require_av()
     import av
 
@@ -121,7 +122,7 @@ def import_av() -> Any:
 
 
 def decode(request: Request) -> Iterator[Message]:
-    """Yields the pictures and windows of a video in their order, and one message `end`.
+    """Yields the pictures, clips and windows of a video in order, then one message `end`.
 
     Raises:
       DecodeError: the file is empty, damaged, cut, or not a video.
@@ -129,16 +130,16 @@ def decode(request: Request) -> Iterator[Message]:
     av = import_av()
     try:
         if storage.is_special(request.path):
-            raise DecodeError("it is no file but a pipe or a device")
+            raise DecodeError("it is a pipe or a device, not a file")
         with storage.open_read(request.path) as file:
             states_length = containers.states_length(file, DecodeError)
         if request.start >= _SEEK_FROM:
-            with _opened(av, request.path) as container:
+            with _open_container(av, request.path) as container:
                 decoder = _Decoder(container, request, states_length)
                 if decoder.seek():
                     yield from decoder.messages()
                     return
-        with _opened(av, request.path) as container:
+        with _open_container(av, request.path) as container:
             yield from _Decoder(container, request, states_length).messages()
     except (av.error.FFmpegError, ValueError, UnicodeError) as error:
         raise DecodeError(f"it is damaged, or not a video ({_reason(error)})") from error
@@ -153,8 +154,8 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _opened(av: Any, path: str) -> Iterator[Any]:
-    """Opens the container as a Python file, without protocols, so that a playlist cannot make it open other files."""
+def _open_container(av: Any, path: str) -> Iterator[Any]:
+    """Opens the container as a Python file and without protocols, so that a playlist cannot make FFmpeg open files."""
     options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
     with (
         storage.open_read(path) as file,
@@ -171,8 +172,10 @@ class _Decoder:
     def __init__(self, container: Any, request: Request, states_length: bool) -> None:
         self._container, self._request, self._states_length = container, request, states_length
         self._notes: list[str] = []
-        self._video = self._stream("video", [stream for stream in container.streams.video if not _is_cover(stream)])
-        self._audio = self._stream("audio", list(container.streams.audio))
+        self._video = self._choose_stream(
+            "video", [stream for stream in container.streams.video if not _is_cover(stream)]
+        )
+        self._audio = self._choose_stream("audio", list(container.streams.audio))
         self._streams = [stream for stream in (self._video, self._audio) if stream is not None]
         if not self._streams:
             raise DecodeError("it has neither pictures nor sound")
@@ -194,7 +197,7 @@ class _Decoder:
         self._last_time: float | None = None
         self._blocked: set[int] = set()  # after a seek, the streams without a packet that could be decoded
 
-    def _stream(self, kind: str, streams: list[Any]) -> Any:
+    def _choose_stream(self, kind: str, streams: list[Any]) -> Any:
         usable = [stream for stream in streams if stream.codec_context is not None]
         if not usable:
             self._notes.append("no pictures" if kind == "video" else "no sound")
@@ -207,69 +210,69 @@ class _Decoder:
         return chosen
 
     def seek(self) -> bool:
-        """Seeks a place at which all streams can be decoded up to the start; False if there is none near it.
+        """Seeks to a time shortly before the start from which all streams can be decoded; False if there is none.
 
-        A container may seek to any packet, in a transport stream for example. Then the pictures up to the next
-        keyframe cannot be decoded.
+        Some containers, such as transport streams, seek to any packet. Then the pictures before the next keyframe
+        cannot be decoded.
         """
-        for before in _SEEK_BEFORE:
-            if before <= self._request.start and self._sought(before) and self._first_time() <= self._request.start:
-                return self._sought(before)
+        for lead in _SEEK_LEADS:
+            if lead <= self._request.start and self._seek_to(lead) and self._first_time() <= self._request.start:
+                return self._seek_to(lead)
         return False
 
-    def _sought(self, before: float) -> bool:
-        target = self._origin + self._request.start - before
+    def _seek_to(self, lead: float) -> bool:
+        target = self._origin + self._request.start - lead
         self._blocked = {stream.index for stream in self._streams}
         try:
             self._container.seek(int(target * 1e6), backward=True, any_frame=False)
-        except OSError:  # all errors of FFmpeg that concern files are of this kind
+        except OSError:  # the base class of FFmpeg's errors about files
             return False
         return True
 
     def _first_time(self) -> float:
-        """From when on all streams can be decoded after a seek, in seconds; infinity if that cannot be details."""
+        """The time in seconds from which all streams can be decoded after a seek; infinity if it is not known."""
         times: dict[int, float] = {}
         for packet in self._container.demux(self._streams):
-            for frame in self._decoded(packet):
+            for frame in self._decode_packet(packet):
                 time = np.inf if frame.pts is None else float(frame.pts * frame.time_base) - self._origin
                 times.setdefault(packet.stream.index, time)
             if len(times) == len(self._streams):
                 return max(times.values())
         return np.inf
 
-    def _decoded(self, packet: Any) -> list[Any]:
-        """The frames of a packet. After a seek there are none until a keyframe comes and a packet can be decoded."""
+    def _decode_packet(self, packet: Any) -> list[Any]:
+        """The frames of a packet. After a seek there are none before a keyframe and a packet that can be decoded."""
         if packet.stream.index not in self._blocked:
             return list(packet.decode())
         if packet.stream is self._video and not packet.is_keyframe:
             return []
         try:
             frames = list(packet.decode())
-        except (OSError, ValueError):  # the errors of FFmpeg are of these kinds
+        except (OSError, ValueError):  # the base classes of FFmpeg's errors
             return []
         self._blocked.discard(packet.stream.index)
         return frames
 
     def messages(self) -> Iterator[Message]:
-        """Decodes to the end of the wanted part."""
-        is_whole = True
-        # Packets of all streams, because the length of the container is that of the longest.
+        """Decodes to the end of the requested part."""
+        is_at_end = True
+        # All streams are read, because the length of the container is that of the longest stream.
         for packet in self._container.demux():
-            for frame in self._frames_of(packet):
-                yield from self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame)
+            for frame in self._decode_needed(packet):
+                yield from self._add_picture(frame) if packet.stream is self._video else self._add_sound(frame)
             if not self._needs_pictures() and not self._needs_sound():
-                is_whole = False
+                is_at_end = False
                 break
-        if is_whole:
+        if is_at_end:
             self._refuse_cut()
-        yield from self._rest()
-        yield self._end(self._rows)
+        yield from self._remaining_messages()
+        yield self._end_message(self._rows)
 
-    def _frames_of(self, packet: Any) -> Iterator[Any]:
-        """The frames of a packet. If its stream is not needed (any more), this only notes when the packet ends."""
+    def _decode_needed(self, packet: Any) -> Iterator[Any]:
+        """Yields the frames of a packet. If its stream is not needed, only the end of the packet is recorded."""
         is_picture, is_sound = packet.stream is self._video, packet.stream is self._audio
         if (is_picture and self._needs_pictures()) or (is_sound and self._needs_sound()):
-            yield from self._decoded(packet)
+            yield from self._decode_packet(packet)
         elif packet.pts is not None:
             end = float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin
             self._ends[packet.stream.index] = max(self._ends.get(packet.stream.index, 0.0), end)
@@ -284,28 +287,28 @@ class _Decoder:
     def _needs_sound(self) -> bool:
         return self._audio is not None and not all(window.is_done for window in self._windows)
 
-    def _time(self, frame: Any, stream: Any) -> float:
-        """When the frame is shown, in seconds from the start of the video."""
+    def _presentation_time(self, frame: Any, stream: Any) -> float:
+        """The time of the frame in seconds from the start of the video; also records when the frame ends."""
         last = self._ends.get(stream.index, 0.0)
-        time = last if frame.pts is None else _seconds(frame.pts, frame.time_base) - self._origin
-        duration = _seconds(frame.duration, frame.time_base) if getattr(frame, "duration", 0) else 0.0
+        time = last if frame.pts is None else _to_seconds(frame.pts, frame.time_base) - self._origin
+        duration = _to_seconds(frame.duration, frame.time_base) if getattr(frame, "duration", 0) else 0.0
         if stream is self._video and not duration and stream.average_rate:
             duration = float(1 / stream.average_rate)
         self._ends[stream.index] = max(last, time + duration)
         return time
 
-    def _of_picture(self, frame: Any) -> Iterator[Message]:
-        time = self._time(frame, self._video)
+    def _add_picture(self, frame: Any) -> Iterator[Message]:
+        time = self._presentation_time(frame, self._video)
         if self._last_time is not None and time > self._last_time:
             interval = time - self._last_time
             self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
         self._last_time, picture = time, _Picture(frame, self._reformatters)
         for row, chosen in self._sampler.add(time, picture):
-            yield from self._pictures(row, chosen)
+            yield from self._picture_messages(row, chosen)
         for which, sampler in enumerate(self._clips):
             yield from self._clip_messages(which, sampler.add(time, picture))
 
-    def _pictures(self, row: int, chosen: _Picture) -> Iterator[Message]:
+    def _picture_messages(self, row: int, chosen: _Picture) -> Iterator[Message]:
         self._rows = row + 1
         self._note_picture(chosen.frame)
         for which, scaling in enumerate(self._request.pictures):
@@ -322,47 +325,47 @@ class _Decoder:
         if frame.format.name not in _USUAL_PIXELS and not any("pixel" in note for note in self._notes):
             self._notes.append(f"pixel format {frame.format.name}")
 
-    def _of_sound(self, frame: Any) -> Iterator[Message]:
-        time = self._time(frame, self._audio)
+    def _add_sound(self, frame: Any) -> Iterator[Message]:
+        time = self._presentation_time(frame, self._audio)
         samples = samples_of(frame)
         self._ends[self._audio.index] = max(
             self._ends[self._audio.index], time + len(samples) / max(1, frame.sample_rate)
         )
         for which, windows in enumerate(self._windows):
-            yield from self._sent(which, windows.add(time, samples, frame.sample_rate))
+            yield from self._sound_messages(which, windows.add(time, samples, frame.sample_rate))
 
-    def _sent(self, which: int, blocks: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
+    def _sound_messages(self, which: int, blocks: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
         for first, values in blocks:
-            for place in range(0, len(values), _WINDOWS_AT_ONCE):
-                yield Message("sound", which, first + place, values[place : place + _WINDOWS_AT_ONCE])
+            for start in range(0, len(values), _WINDOWS_AT_ONCE):
+                yield Message("sound", which, first + start, values[start : start + _WINDOWS_AT_ONCE])
 
-    def _rest(self) -> Iterator[Message]:
+    def _remaining_messages(self) -> Iterator[Message]:
         for row, chosen in self._sampler.finish():
-            yield from self._pictures(row, chosen)
+            yield from self._picture_messages(row, chosen)
         for which, sampler in enumerate(self._clips):
             yield from self._clip_messages(which, sampler.finish(self._rows))
         for which, windows in enumerate(self._windows):
-            yield from self._sent(which, windows.finish())
+            yield from self._sound_messages(which, windows.finish())
 
     def _refuse_cut(self) -> None:
         """Refuses a file whose streams end long before the time that the container states."""
         if not self._states_length:
             self._notes.append(_PERHAPS_CUT)
-        if self._container.format.name not in containers.STATES_DURATION:
+        if self._container.format.name not in containers.FORMATS_WITH_DURATION:
             return
         for stream in self._streams:
             if stream.duration:
-                self._refuse_end(self._ends.get(stream.index, 0.0), float(stream.duration * stream.time_base))
+                self._refuse_early_end(self._ends.get(stream.index, 0.0), float(stream.duration * stream.time_base))
         if self._container.duration and not any(stream.duration for stream in self._streams):
             start = max(0.0, (self._container.start_time or 0) / 1e6)
-            self._refuse_end(max(self._ends.values(), default=0.0), self._container.duration / 1e6 - start)
+            self._refuse_early_end(max(self._ends.values(), default=0.0), self._container.duration / 1e6 - start)
 
     @staticmethod
-    def _refuse_end(end: float, stated: float) -> None:
-        if stated - end > _TOLERANCE:
-            raise DecodeError(f"it is cut: it has {end:.1f} of {stated:.1f} seconds")
+    def _refuse_early_end(end: float, stated_end: float) -> None:
+        if stated_end - end > _TOLERANCE:
+            raise DecodeError(f"it is cut: it has {end:.1f} of {stated_end:.1f} seconds")
 
-    def _end(self, rows: int) -> Message:
+    def _end_message(self, rows: int) -> Message:
         seconds = max((self._ends.get(stream.index, 0.0) for stream in self._streams), default=0.0)
         sound = max((window.end for window in self._windows), default=0.0)
         if self._video is None or not rows:
@@ -370,7 +373,7 @@ class _Decoder:
                 self._notes.append("no pictures")
             rows = min(self._request.most, int(np.ceil(sound * self._request.per_second - 1e-9)))
         if not rows:
-            raise DecodeError("no frame and no sound could be decoded in the wanted part")
+            raise DecodeError("no frame and no sound could be decoded in the requested part")
         if self._audio is not None and not sound and self._windows:
             self._notes.append("no sound")
         low, high = self._intervals
@@ -378,21 +381,21 @@ class _Decoder:
             self._notes.append("variable frame rate")
         if seconds - self._request.start < 1:
             self._notes.append("shorter than a second")
-        if rows == self._request.most and self._goes_on_after(self._request.start + rows / self._request.per_second):
+        if rows == self._request.most and self._continues_after(self._request.start + rows / self._request.per_second):
             self._notes.append(f"only the first {rows} frames")
         return Message("end", details={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
 
-    def _goes_on_after(self, second: float) -> bool:
-        """Whether the wanted part of the video has frames at or after this second."""
+    def _continues_after(self, second: float) -> bool:
+        """Whether the requested part of the video has frames after this second."""
         ends = [self._request.end] if self._request.end is not None else []
         whole = self._container.duration
         ends += [whole / 1e6] if whole else [max(self._ends.values(), default=0.0)]
         return min(ends) > second
 
 
-def _seconds(count: int, time_base: Any) -> float:
+def _to_seconds(count: int, time_base: Any) -> float:
     """`count` times a fraction of a second."""
-    # Two operations on floats are much faster than a product of fractions, which has the same value.
+    # Two operations on floats are much faster than a product of fractions, and give the same value.
     return float(count * time_base.numerator / time_base.denominator)
 
 
@@ -405,24 +408,24 @@ Reformatters = Mapping[Scaling | None, Any]
 
 
 def _reformatters() -> Reformatters:
-    """The state of swscale for each scaling, which takes longer to make than a picture takes to scale."""
+    """swscale's state for each scaling. It is kept, because making it takes longer than scaling a picture."""
     from av.video.reformatter import VideoReformatter
 
     return defaultdict(VideoReformatter)
 
 
 class _Picture:
-    """A decoded frame. For each scaling that is requested, the picture is computed once."""
+    """A decoded frame. Its picture is computed once for each scaling that is requested."""
 
     def __init__(self, frame: Any, reformatters: Reformatters) -> None:
         self.frame, self._reformatters = frame, reformatters
-        self._made: dict[Scaling | None, NDArray[np.uint8]] = {}
+        self._converted: dict[Scaling | None, NDArray[np.uint8]] = {}
 
     def scaled(self, scaling: Scaling | None) -> NDArray[np.uint8]:
         """The picture, uint8 [height, width, 3] in RGB: turned upright, then scaled and cropped."""
-        if scaling not in self._made:
-            self._made[scaling] = self._convert(scaling)
-        return self._made[scaling]
+        if scaling not in self._converted:
+            self._converted[scaling] = self._convert(scaling)
+        return self._converted[scaling]
 
     def _convert(self, scaling: Scaling | None) -> NDArray[np.uint8]:
         width, height, interpolation = self.frame.width, self.frame.height, "bicubic"

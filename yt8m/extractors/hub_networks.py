@@ -1,7 +1,7 @@
-"""The parts of a network of Hugging Face: its files, what it takes, and the inputs that its own processor prepares.
+"""Finds the files of a network of Hugging Face, the form of its inputs, and the processor that prepares them.
 
-The files are a folder, or a snapshot of a repository on huggingface.co in its cache. Pictures are prepared by Pillow
-and NumPy, not by torchvision, so that a network has the same features on every machine.
+The files are in a folder, or in the local cache of a repository on huggingface.co. Pictures are prepared by Pillow and
+NumPy, not by torchvision, so that a network computes the same features on every machine.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from yt8m.storage import copies
 
 WEIGHTS = ".safetensors"
 _INDEX = f"model{WEIGHTS}.index.json"
-_TAKEN = ("*.safetensors", "*.json", "*.txt", "*.model")
+_FETCHED_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
 def import_transformers(name: str) -> Any:
-    """Imports the library transformers, and lets it log nothing but errors.
+    """Imports the library transformers, and makes it log only errors.
 
     Raises:
-      UsageError: it or torch is not installed.
+      UsageError: transformers or torch is not installed.
     """
     try:
         import torch  # noqa: F401
@@ -41,15 +41,15 @@ def import_transformers(name: str) -> Any:
 
 
 def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
-    """The local folder of a network and the commit of its revision, empty for a folder; fetches what is missing.
+    """The local folder of a network, and the commit of its revision (empty for a folder); fetches missing files.
 
     Args:
-      network: a folder, also in a bucket, or the name of a repository on huggingface.co.
+      network: a folder, local or in a bucket, or the name of a repository on huggingface.co.
       revision: a branch, a tag or a commit of the repository; empty for its main branch.
       with_code: whether Python files are fetched too.
 
     Raises:
-      UsageError: there is no such repository or revision, or it has no safetensors, or not all of them.
+      UsageError: there is no such repository or revision, or safetensors files are missing.
       RunError: huggingface.co cannot be reached.
     """
     if storage.is_dir(network):
@@ -57,24 +57,24 @@ def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
     else:
         folder = _snapshot(network, revision, with_code)
         commit = os.path.basename(folder)
-        hint = f" If its download was cut, fetch the rest: {_fetching(network, revision)}."
+        hint = f" If its download was cut, fetch the rest: {_fetch_command(network, revision)}."
     _refuse_incomplete(folder, hint)
     return folder, commit
 
 
-def _fetching(network: str, revision: str) -> str:
+def _fetch_command(network: str, revision: str) -> str:
     """The command that fetches a network."""
-    at = f" --hf_revision={revision}" if revision else ""
-    return f"yt8m extract --extractors=hf:{network}{at} --fetch_weights"
+    revision_flag = f" --hf_revision={revision}" if revision else ""
+    return f"yt8m extract --extractors=hf:{network}{revision_flag} --fetch_weights"
 
 
 def _refuse_incomplete(folder: str, hint: str) -> None:
-    """Refuses a folder without safetensors, or without one that the index of weights in several files names."""
+    """Refuses a folder without safetensors files, or without a file that the index of the weights lists."""
     names = set(storage.names_in(folder))
     if not any(name.endswith(WEIGHTS) for name in names):
         raise UsageError(
-            f"{folder} has no weights of the kind {WEIGHTS}. Weights in other files, such as "
-            "pytorch_model.bin, can execute code when they are loaded, and are not taken: store the network again by "
+            f"{folder} has no weights of the kind {WEIGHTS}. Weights in other files, such as pytorch_model.bin, are "
+            "refused, because they can execute code when they are loaded: store the network again by "
             f"save_pretrained(FOLDER).{hint}"
         )
     index = read_settings(storage.join(folder, _INDEX)).get("weight_map", {}) if _INDEX in names else {}
@@ -87,7 +87,7 @@ def _snapshot(name: str, revision: str, with_code: bool) -> str:
     import huggingface_hub
     from huggingface_hub import errors
 
-    patterns = [*_TAKEN, *(["*.py"] if with_code else [])]
+    patterns = [*_FETCHED_FILES, *(["*.py"] if with_code else [])]
     try:
         return str(
             huggingface_hub.snapshot_download(
@@ -96,56 +96,56 @@ def _snapshot(name: str, revision: str, with_code: bool) -> str:
         )
     except (errors.HFValidationError, errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise UsageError(
-            "there is no such folder, and huggingface.co has no such repository or revision that may be read: "
-            f"{first_line(error)}"
+            "there is no such folder, and huggingface.co has no such repository or revision, or does not let you read "
+            f"it: {first_line(error)}"
         ) from error
     except (OSError, ValueError, errors.HfHubHTTPError) as error:
         raise RunError(
             "there is no such folder, its files are not in the cache "
             f"({huggingface_hub.constants.HF_HUB_CACHE}), and huggingface.co cannot be reached. "
-            f"On a machine that reaches it, run {_fetching(name, revision)}, and copy the cache."
+            f"On a machine that can reach it, run {_fetch_command(name, revision)}, and copy the cache."
         ) from error
 
 
 def files_of(folder: str, *, with_code: bool) -> list[str]:
-    """The files of a network that decide its features: configurations, weights and, if they are used, Python files."""
+    """The files that determine the features: configurations, weights and, if they are executed, Python files."""
     endings = (".json", WEIGHTS, *([".py"] if with_code else []))
     return [storage.join(folder, name) for name in storage.names_in(folder) if name.endswith(endings)]
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """The settings in a JSON file of a network; raises UsageError if there is none, or it holds something else."""
+    """The settings in a JSON file of a network; raises UsageError if there is no such file, or no settings in it."""
     if not storage.exists(path):
-        raise UsageError(f"there is no {path}, which describes the network. Fetch it from where its weights are from.")
+        raise UsageError(f"there is no {path}, which describes the network. Fetch it from the source of the weights.")
     try:
         settings = json.loads(storage.read_text(path))
-    except ValueError as error:  # also of UTF-8
+    except ValueError as error:  # also if it is not UTF-8
         raise UsageError(f"{path} is not a JSON file: {first_line(error)[:200]}. Fetch it again.") from error
     if not isinstance(settings, dict):
         raise UsageError(f"{path} holds {str(settings)[:50]!r}; expected settings, {{name: value}}. Fetch it again.")
     return settings
 
 
-# The files that a processor may be described in, and the one of processors of videos.
+# The files that may describe a processor; the last one describes processors of videos.
 _DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
-_INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # names of FFmpeg by Pillow's numbers
-USUAL = 8.0  # pictures a second of the clips of families of networks whose training is not known here
+_INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # {Pillow's number: FFmpeg's name}
+DEFAULT_RATE = 8.0  # pictures per second of clips, for families of networks whose training is not known here
 _TIMESFORMER_STRIDES = {8: 32, 16: 16, 96: 4}
-_LEAST_SECONDS = 0.1  # of a window of sound; a row of a spectrogram takes 0.025 of them, or more
-# The settings of a processor of videos that hold for each of its pictures.
-_OF_PICTURES = (
+_LEAST_SECONDS = 0.1  # least length of a window of sound; a row of a spectrogram needs at least 0.025 s
+# The settings of a processor of videos that apply to each picture.
+_PICTURE_SETTINGS = (
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor"),
     *("do_normalize", "image_mean", "image_std"),
 )
 
 
 class Processor(NamedTuple):
-    """How a network takes values.
+    """Prepares the inputs of a network and computes its output.
 
     Attributes:
-      form: what it takes.
-      prepare: makes the network's inputs, {name: tensor}, of values of this form.
-      call: the function of the network that computes the output.
+      form: the form of the values that the network takes.
+      prepare: converts values of this form to the network's inputs, {name: tensor}.
+      call: the network's function from the inputs to the output.
     """
 
     form: Form
@@ -159,8 +159,8 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
     Args:
       transformers: the library.
       network: the network.
-      folder: the folder that has its configurations.
-      settings: those of a `HuggingFaceNetwork`.
+      folder: the folder of its configurations.
+      settings: the settings of a `HuggingFaceNetwork`.
 
     Raises:
       UsageError: the network takes neither pictures nor clips nor sound, or has no processor.
@@ -175,31 +175,31 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
     if not descriptions:
         raise UsageError(
             f"{folder} does not say how its network takes pictures or sound: expected preprocessor_config.json there. "
-            "Get that file from where the network is from, or store its processor there by save_pretrained(FOLDER)."
+            "Get that file from the source of the network, or store its processor there by save_pretrained(FOLDER)."
         )
     loading = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
-    with _about_processor(folder):
+    with _explain_processor_errors(folder):
         if frames or "video" in modalities:
-            return _of_clips(transformers, network, folder, frames, settings, loading)
+            return _clip_processor(transformers, network, folder, frames, settings, loading)
         if "audio" in modalities:
-            return _of_sound(transformers, network, folder, settings["sound_seconds"], loading)
-        return _of_pictures(transformers, network, folder, loading)
+            return _sound_processor(transformers, network, folder, settings["sound_seconds"], loading)
+        return _picture_processor(transformers, network, folder, loading)
 
 
 @contextlib.contextmanager
-def _about_processor(folder: str) -> Iterator[None]:
-    """Says of errors of a processor's settings which file they are in."""
+def _explain_processor_errors(folder: str) -> Iterator[None]:
+    """Turns errors from a processor's settings into a `UsageError` that names the file."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if "trust_remote_code" in str(error):
             raise
         raise UsageError(
-            f"{folder} has a preprocessor_config.json of which no processor can be made: {first_line(error)[:200]}."
+            f"{folder} has a preprocessor_config.json that describes no usable processor: {first_line(error)[:200]}."
         ) from error
 
 
-def _of_pictures(transformers: Any, network: Any, folder: str, loading: Mapping[str, Any]) -> Processor:
+def _picture_processor(transformers: Any, network: Any, folder: str, loading: Mapping[str, Any]) -> Processor:
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
 
     def prepare(pictures: NDArray[Any]) -> Mapping[str, Any]:
@@ -208,10 +208,10 @@ def _of_pictures(transformers: Any, network: Any, folder: str, loading: Mapping[
     return Processor(Pictures(), prepare, getattr(network, "get_image_features", network))
 
 
-def _of_clips(
+def _clip_processor(
     transformers: Any, network: Any, folder: str, frames: int, settings: Mapping[str, Any], loading: Mapping[str, Any]
 ) -> Processor:
-    processor = _video_processor(transformers, folder, loading)
+    processor = _processor_of_clip_pictures(transformers, folder, loading)
     rate = settings["clip_rate"] or training_rate(network.config.model_type, frames)
     forward_settings = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
 
@@ -224,18 +224,18 @@ def _of_clips(
     return Processor(form, prepare, lambda **inputs: network(**inputs, **forward_settings))
 
 
-def _video_processor(transformers: Any, folder: str, loading: Mapping[str, Any]) -> Any:
-    """The processor of pictures of clips. Processors of videos need torchvision; their settings are taken over."""
+def _processor_of_clip_pictures(transformers: Any, folder: str, loading: Mapping[str, Any]) -> Any:
+    """The processor of pictures of clips. A processor of videos needs torchvision, so only its settings are used."""
     path = storage.join(folder, "video_preprocessor_config.json")
     if not storage.exists(path):
         return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
     settings = read_settings(path)
-    used = {name: settings[name] for name in _OF_PICTURES if name in settings}
-    return transformers.VideoMAEImageProcessorPil(**used)
+    picture_settings = {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
+    return transformers.VideoMAEImageProcessorPil(**picture_settings)
 
 
 def _scaling(processor: Any) -> Scaling | None:
-    """The size to which the processor scales pictures: a decoder does it at once, so that clips of them are small."""
+    """How the processor scales pictures. The decoder already does it, so that clips take less memory."""
     size = {key: value for key, value in dict(processor.size).items() if value} if processor.do_resize else {}
     interpolation = _INTERPOLATIONS.get(int(processor.resample), "bicubic")
     if set(size) == {"shortest_edge"}:
@@ -245,15 +245,17 @@ def _scaling(processor: Any) -> Scaling | None:
     return None
 
 
-def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, loading: Mapping[str, Any]) -> Processor:
+def _sound_processor(
+    transformers: Any, network: Any, folder: str, seconds: float, loading: Mapping[str, Any]
+) -> Processor:
     if network.config.is_encoder_decoder:
         raise UsageError(
             f"{folder} has a {type(network).__name__}, which turns sound into text, and has no output for a window of "
-            "sound. Take a network that describes sound, such as AST or CLAP."
+            "sound. Use a network that computes features of sound, such as AST or CLAP."
         )
     processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **loading)
     rate = int(processor.sampling_rate)
-    # Samples: of CLAP, of Whisper, and of spectrograms with a row every 10 ms.
+    # The length in samples: of CLAP, of Whisper, and of spectrograms with a row every 10 ms.
     samples = getattr(processor, "nb_max_samples", 0) or getattr(processor, "n_samples", 0)
     samples = samples or getattr(processor, "max_length", 0) * rate // 100 or 10 * rate
     window = round(seconds * rate) or samples
@@ -262,7 +264,7 @@ def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, load
 
     def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
         inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))
-        if "is_longer" in inputs:  # if no sound is too long, CLAP marks one at random
+        if "is_longer" in inputs:  # if no sound is too long, CLAP marks a random one as too long
             inputs["is_longer"] = inputs["is_longer"] & False
         return inputs
 
@@ -271,22 +273,20 @@ def _of_sound(transformers: Any, network: Any, folder: str, seconds: float, load
 
 
 def training_rate(family: str, frames: int) -> float:
-    """The pictures a second of the clips that a family of networks was trained on; `USUAL` if that is not known.
+    """The pictures per second of the clips that a family of networks was trained on, or else `DEFAULT_RATE`.
 
-    The configurations of the networks do not say it.
-
-    Sources are the training configurations in the repositories of the authors:
+    The configurations of the networks do not contain it. The sources are the authors' training configurations:
       vjepa2: facebookresearch/vjepa2, configs/train/*: fps 4, before and after the cooldown.
       videomae: MCG-NJU/VideoMAE, scripts/kinetics/*/pretrain.sh: every fourth picture of a file; most videos of
-        Kinetics have 30 pictures a second. (On Something-Something, with 12 a second, it is every second one.)
-      timesformer: facebookresearch/TimeSformer, configs/Kinetics: 8, 16 or 96 pictures, every 32nd, 16th or fourth one,
-        of videos that are read at 30 pictures a second.
+        Kinetics have 30 pictures per second. (For Something-Something, with 12 per second, it is every second picture.)
+      timesformer: facebookresearch/TimeSformer, configs/Kinetics: every 32nd, 16th or fourth picture for clips of 8, 16
+        or 96 pictures, of videos that are read at 30 pictures per second.
       vivit: google-research/scenic, projects/vivit/configs/kinetics400/vivit_base_k400.py: every second picture of
         videos of 250 pictures in ten seconds.
 
     Args:
       family: `model_type` in the network's configuration.
-      frames: pictures of a clip.
+      frames: number of pictures of a clip.
     """
     rates = {"vjepa2": 4.0, "videomae": 30 / 4, "vivit": 25 / 2}
-    return 30 / _TIMESFORMER_STRIDES.get(frames, 32) if family == "timesformer" else rates.get(family, USUAL)
+    return 30 / _TIMESFORMER_STRIDES.get(frames, 32) if family == "timesformer" else rates.get(family, DEFAULT_RATE)

@@ -1,7 +1,7 @@
-"""Extractors that are networks of Hugging Face's library transformers: of pictures, of clips or of sound.
+"""Extractors that are networks of Hugging Face's library transformers, for pictures, clips or sound.
 
 A network of pictures and text, such as SigLIP or CLIP, also gives a classifier of its features without training: it
-computes a vector for each text that describes a class, and these vectors give the weights of the classifier.
+computes a vector for each text that describes a class, and these vectors are the weights of the classifier.
 """
 
 from __future__ import annotations
@@ -34,52 +34,52 @@ from yt8m.options import option
 
 _TEXTS_AT_ONCE = 256
 
-# The cosine at which the score of a network without a bias is 0.5. With CLIP, the cosines of pictures and their texts
-# lie between 0 and 0.4 (Hessel et al. 2021, CLIPScore), and its scale is 100: without this, the sigmoid of most logits
-# would be 1.0 in float32, and classes could no longer be ranked.
+# For a network without a bias, the cosine at which the score is 0.5. With CLIP, the cosines of pictures and their texts
+# lie between 0 and 0.4 (Hessel et al. 2021, CLIPScore), and the scale is 100. Without this offset, the sigmoid of most
+# logits would be 1.0 in float32, and classes could not be ranked.
 EVEN_COSINE = 0.25
 
 
 @named("hf")
 @dataclass(frozen=True)
 class HuggingFaceNetwork(Extractor):
-    """A network of transformers with its own processor; its configuration says what it takes."""
+    """A network of transformers with its own processor; its configuration determines the form of its inputs."""
 
     file_field: ClassVar[str] = "hf_model"
     free_settings: ClassVar[tuple[str, ...]] = ("hf_device",)
 
     hf_model: str = weights(
-        "folder, or name on huggingface.co, of the network of an extractor hf:NAME, if it has moved"
+        "folder of the network, or its name on huggingface.co, if NAME of the extractor hf:NAME is out of date"
     )
     hf_revision: str = option("", "branch, tag or commit of the network on huggingface.co [main]")
     hf_dtype: str = option(
-        "float32", "numbers that the network computes with", choices=("float32", "bfloat16", "float16")
+        "float32", "type of the numbers that the network computes with", choices=("float32", "bfloat16", "float16")
     )
-    hf_device: str = option("", "where the network computes, such as cpu or cuda:1 [a GPU if there is one]")
+    hf_device: str = option("", "device that computes the network, such as cpu or cuda:1 [a GPU if there is one]")
     feature_name: str = option("", "name of the feature [the name of the network without its owner]")
     pooling: str = option(
-        "output", "the row is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
+        "output", "the feature is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
     )
     clip_rate: float = option_of(
         Clips,
         0.0,
-        "pictures a second of a clip [as in the training of known families, such as 4 of V-JEPA 2, else 8]",
+        "pictures per second of a clip [as in the training of known families, such as 4 for V-JEPA 2, else 8]",
         minimum=0,
         maximum=1000,
     )
     clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
     sound_seconds: float = option_of(
-        Sound, 0.0, "length of a window of sound [as the network takes it, or 10]", minimum=0, maximum=600
+        Sound, 0.0, "length of a window of sound in seconds [the network's own, or 10]", minimum=0, maximum=600
     )
-    trust_code: bool = option(False, "execute the code that the network's folder or repository brings")
+    trust_code: bool = option(False, "execute Python code from the network's folder or repository")
 
     @property
     def feature(self) -> str:  # type: ignore[override]
-        """The given name, or else that of the network."""
+        """The user's name for the feature, or else the name of the network."""
         return self.feature_name or os.path.basename(self.hf_model.rstrip("/"))
 
-    def located(self, path: str) -> tuple[str, dict[str, Any]]:
-        """See `Extractor`; the commit of a repository is fixed."""
+    def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
+        """See `Extractor`; the setting that is fixed is the commit of a repository."""
         folder, commit = hub_networks.locate(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
 
@@ -88,7 +88,7 @@ class HuggingFaceNetwork(Extractor):
         if self.hf_revision and storage.is_dir(self.hf_model):
             raise UsageError(
                 f"--hf_revision={self.hf_revision} chooses a revision of a repository on huggingface.co, but "
-                f"{self.hf_model} is a folder here: leave it out, or name the repository."
+                f"{self.hf_model} is a local folder: leave out --hf_revision, or name the repository."
             )
 
     def files_of(self, path: str) -> list[str]:
@@ -102,19 +102,19 @@ class HuggingFaceNetwork(Extractor):
         import torch
 
         device, folder = _usable_device(torch, self.hf_device), weights["hf_model"]
-        with about_network(name):
+        with explain_errors(name):
             network, has_pooler = load_network(transformers, folder, getattr(torch, self.hf_dtype), self.trust_code)
             processor = self.processor(transformers, network, folder)
             network = network.to(device).eval()
 
         def compute(values: NDArray[Any]) -> NDArray[np.float32]:
-            with torch.inference_mode(), about_network(name):
+            with torch.inference_mode(), explain_errors(name):
                 inputs = {
                     key: value.to(device, network.dtype if value.is_floating_point() else None)
                     for key, value in processor.prepare(values).items()
                 }
                 output = processor.call(**inputs)
-                return np.asarray(_rows(output, self.pooling, has_pooler).float().cpu().numpy(), np.float32)
+                return np.asarray(_pool_output(output, self.pooling, has_pooler).float().cpu().numpy(), np.float32)
 
         yield OpenedExtractor(compute, processor.form)
 
@@ -124,7 +124,7 @@ class HuggingFaceNetwork(Extractor):
 
 
 def _usable_device(torch: Any, device: str) -> str:
-    """The device where a network computes.
+    """The device that computes a network.
 
     Raises:
       UsageError: there is no such device here.
@@ -138,10 +138,10 @@ def _usable_device(torch: Any, device: str) -> str:
 
 
 def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:
-    """The network in a folder, and whether its pooler was trained.
+    """Loads the network in a folder; also returns whether the weights of its pooler were stored.
 
     Raises:
-      UsageError: weights are missing, damaged, or of another network.
+      UsageError: weights are missing, damaged, or belong to another network.
     """
     import safetensors
 
@@ -164,25 +164,28 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
             "fetch both again."
         )
     missing = sorted(info["missing_keys"])
-    others = [key for key in missing if "pooler" not in key]
-    if others:
-        raise UsageError(f"{folder} lacks {len(others)} of the network's weights, such as {others[0]}; fetch it again.")
+    missing_weights = [key for key in missing if "pooler" not in key]
+    if missing_weights:
+        raise UsageError(
+            f"{folder} lacks {len(missing_weights)} of the network's weights, such as {missing_weights[0]}; "
+            "fetch it again."
+        )
     return network, not missing
 
 
-def _rows(output: Any, pooling: str, has_pooler: bool) -> Any:
-    """A row for each input, [N, size], from the output of a network."""
+def _pool_output(output: Any, pooling: str, has_pooler: bool) -> Any:
+    """Reduces the output of a network to one row for each input, [N, size]."""
     pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
     if pooling == "output" and pooled is not None:
-        # If the file has no weights of the pooler, transformers fills it with random ones. Then we take the first
-        # token, which is the input of the pooler.
+        # If the file has no weights for the pooler, transformers initialises it randomly. Then we use the first token,
+        # which is the input of the pooler.
         return pooled.flatten(1) if has_pooler else tokens[:, 0]
     return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
 
 
 @contextlib.contextmanager
-def about_network(name: str) -> Iterator[None]:
-    """Turns errors of transformers and torch into one line."""
+def explain_errors(name: str) -> Iterator[None]:
+    """Turns errors of transformers and torch into a message of one line."""
     try:
         yield
     except UsageError:
@@ -192,12 +195,12 @@ def about_network(name: str) -> Iterator[None]:
             raise missing_extra(f"extractor {name}", "sentencepiece", "hf") from error
         hint = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
         raise UsageError(f"extractor {name}: {first_line(error)[:300]}{hint}") from error
-    except RuntimeError as error:  # of torch: memory, devices, kernels
+    except RuntimeError as error:  # torch's errors about memory, devices and kernels
         raise RunError(f"extractor {name}: {first_line(error)[:300]}") from error
 
 
 class TextClassifier(NamedTuple):
-    """The logits of features x of unit length are x @ weights + biases.
+    """A linear classifier. The logits of features x of unit length are x @ weights + biases.
 
     Attributes:
       weights: float32 [D, C], the unit vectors of the classes times the network's scale.
@@ -211,12 +214,12 @@ class TextClassifier(NamedTuple):
 
 
 def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequence[Sequence[str]]) -> TextClassifier:
-    """The classifier of classes that these texts describe.
+    """Makes a classifier of the classes that these texts describe.
 
     The logit of a picture and a text is scale * cos(picture, text) + bias (Zhai et al. 2023, Sigmoid Loss for Language
-    Image Pre-Training). CLIP (Radford et al. 2021) has no bias, since it compares the texts of a picture with each
-    other; then all logits are smaller than the network's own by EVEN_COSINE * scale. Several texts of a class are
-    averaged as unit vectors.
+    Image Pre-Training). CLIP (Radford et al. 2021) has no bias, because it compares the texts of a picture with each
+    other; then EVEN_COSINE * scale is subtracted from the network's logits. The unit vectors of several texts of a
+    class are averaged.
 
     Args:
       extractor: the extractor.
@@ -230,20 +233,22 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
     transformers = hub_networks.import_transformers(name)
     import torch
 
-    with about_network(name), torch.inference_mode():
+    with explain_errors(name), torch.inference_mode():
         network, _ = load_network(transformers, folder, torch.float32, extractor.trust_code)
         if not all(hasattr(network, part) for part in ("get_image_features", "get_text_features", "logit_scale")):
             raise UsageError(
-                f"{type(network).__name__} does not compare pictures with texts. Take a network such as SigLIP or CLIP."
+                f"{type(network).__name__} does not compare pictures with texts. Use a network such as SigLIP or CLIP."
             )
-        form = extractor.processor(transformers, network, folder).form  # without it the run could not be used
+        form = extractor.processor(
+            transformers, network, folder
+        ).form  # raises if the run could not be used with videos
         refuse_settings_of_other_forms([extractor], [form])
         tokenizer = _tokenizer(transformers, folder, trust_code=extractor.trust_code)
-        texts = [text for of_class in prompts for text in of_class]
+        texts = [text for prompts_of_class in prompts for text in prompts_of_class]
         batches = [texts[start : start + _TEXTS_AT_ONCE] for start in range(0, len(texts), _TEXTS_AT_ONCE)]
         vectors = torch.cat([_text_vectors(network.eval(), tokenizer, batch) for batch in batches]).numpy()
         scale, bias = network.logit_scale.exp().item(), getattr(network, "logit_bias", None)
-    ends = np.cumsum([len(of_class) for of_class in prompts])[:-1]
+    ends = np.cumsum([len(prompts_of_class) for prompts_of_class in prompts])[:-1]
     means = np.stack([part.mean(axis=0) for part in np.split(vectors, ends)])
     weights = scale * means / np.linalg.norm(means, axis=1, keepdims=True)
     biases = np.full(len(prompts), -EVEN_COSINE * scale if bias is None else bias.item(), np.float32)
@@ -255,9 +260,9 @@ def _tokenizer(transformers: Any, folder: str, *, trust_code: bool) -> Any:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust_code
         )
-        tokenizer("a word")  # special tokens that it does not know are noticed here
+        tokenizer("a word")  # raises if special tokens are missing
         return tokenizer
-    except Exception as error:  # the library tokenizers raises nothing more special
+    except Exception as error:  # the library tokenizers raises plain Exceptions
         if isinstance(error, ImportError) or "trust_remote_code" in str(error):
             raise
         raise UsageError(
@@ -269,13 +274,13 @@ def _tokenizer(transformers: Any, folder: str, *, trust_code: bool) -> Any:
 def _text_vectors(network: Any, tokenizer: Any, texts: Sequence[str]) -> Any:
     """The unit vectors [N, D] of texts.
 
-    SigLIP and SigLIP 2 were trained on texts in lower case, filled up to the full length, without a mask (google-
-    research/big_vision, configs of siglip). Not every tokenizer of theirs makes letters small by itself.
+    SigLIP and SigLIP 2 were trained on texts in lower case, padded to the full length, without a mask (google-
+    research/big_vision, configs of siglip). Not all of their tokenizers convert texts to lower case.
     """
     is_siglip = "siglip" in network.config.model_type
-    texts, fill = ([text.lower() for text in texts], "max_length") if is_siglip else (list(texts), True)
+    texts, padding = ([text.lower() for text in texts], "max_length") if is_siglip else (list(texts), True)
     longest = network.config.text_config.max_position_embeddings
-    tokens = tokenizer(texts, padding=fill, truncation=True, max_length=longest, return_tensors="pt")
+    tokens = tokenizer(texts, padding=padding, truncation=True, max_length=longest, return_tensors="pt")
     tokens.pop("token_type_ids", None)
     if is_siglip:
         tokens.pop("attention_mask", None)

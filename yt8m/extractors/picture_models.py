@@ -1,4 +1,4 @@
-"""Extractors that are files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels.
+"""Extractors that are the user's files: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels.
 
 A model whose input has five dimensions takes clips: several pictures for each row.
 """
@@ -34,20 +34,20 @@ from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
 from yt8m.storage import copies
 
-# The entry ("location", name of a file) of TensorProto.external_data: field 1 is its key, field 2 its value.
+# The start of an entry ("location", name of a file) of TensorProto.external_data: field 1 is the key, 2 the value.
 _LOCATION = re.compile(rb"\n\x08location\x12")
 
 
 @dataclass(frozen=True)
 class PictureModel(Extractor):
-    """A model of pictures or clips in a file that the name of the extractor names, as in `onnx:clip.onnx`."""
+    """A model of pictures or clips in a file, whose path is part of the extractor's name, as in `onnx:clip.onnx`."""
 
     file_field: ClassVar[str]
 
     feature_name: str = option("", "name of the feature of an ONNX file or a SavedModel [the name of the file]")
     picture_size: int = option(
         0,
-        "pixels of the square that the model takes [224 of ONNX files; SavedModels get pictures as they are]",
+        "pixels of the square that the model takes [224 for ONNX files; SavedModels get unscaled pictures]",
         minimum=0,
     )
     shorter_side: int = option(
@@ -57,29 +57,29 @@ class PictureModel(Extractor):
         minimum=0,
     )
     interpolation: str = option(
-        "bicubic", "how pictures are scaled to --picture_size or --shorter_side, by FFmpeg", choices=INTERPOLATIONS
+        "bicubic", "how FFmpeg scales pictures to --picture_size or --shorter_side", choices=INTERPOLATIONS
     )
-    output: str = option("", "name of the model's output that is the feature [the first one]")
+    output: str = option("", "name of the model's output that is the feature [the first output]")
     pooling: str = option(
         "first",
-        "how an output with a vector for each patch is reduced: to the first one, or to their mean",
+        "how an output with a vector for each patch is reduced: to the first vector, or to the mean",
         choices=("first", "mean"),
     )
-    clip_frames: int = option_of(Clips, 0, "pictures of a clip, if the model takes clips of any length", minimum=0)
-    clip_rate: float = option_of(Clips, 8.0, "pictures a second of a clip", minimum=0.01, maximum=1000)
+    clip_frames: int = option_of(Clips, 0, "number of pictures of a clip, if the model takes any number", minimum=0)
+    clip_rate: float = option_of(Clips, 8.0, "pictures per second of a clip", minimum=0.01, maximum=1000)
     clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shorter_side and self.shorter_side < self.picture_size:
             raise UsageError(
-                f"--shorter_side={self.shorter_side} is less than --picture_size={self.picture_size}, which is cut out "
-                "of it."
+                f"--shorter_side={self.shorter_side} is less than --picture_size={self.picture_size}; a square of that "
+                "size cannot be cut out."
             )
 
     @property
     def feature(self) -> str:  # type: ignore[override]
-        """The given name, or else that of the file without its folder and ending."""
+        """The user's name for the feature, or else the name of the file without its folder and ending."""
         path = str(getattr(self, self.file_field)).rstrip("/")
         return self.feature_name or os.path.splitext(os.path.basename(path))[0]
 
@@ -88,26 +88,26 @@ class PictureModel(Extractor):
         """See `Extractor`."""
         return Scaling(self.picture_size, self.shorter_side, self.interpolation) if self.picture_size else None
 
-    def clips_of(self, frames: Any) -> Clips:
-        """The clips of a model that takes `frames` pictures at once, or any number if that is no number.
+    def clip_form(self, frames: Any) -> Clips:
+        """The form of a model that takes clips of `frames` pictures, or of any number if `frames` is not an integer.
 
         Raises:
           UsageError: the number is not known, or is not --clip_frames.
         """
-        fixed = frames if isinstance(frames, int) and frames > 0 else 0
-        if not (fixed or self.clip_frames) or (fixed and self.clip_frames not in (0, fixed)):
-            path, number = getattr(self, self.file_field), fixed or "any number of"
+        fixed_frames = frames if isinstance(frames, int) and frames > 0 else 0
+        if not (fixed_frames or self.clip_frames) or (fixed_frames and self.clip_frames not in (0, fixed_frames)):
+            path, number = getattr(self, self.file_field), fixed_frames or "any number of"
             raise UsageError(f"--clip_frames={self.clip_frames}: {path} takes clips of {number} pictures.")
-        return Clips(fixed or self.clip_frames, self.clip_rate, self.clip_hop, self.scaling)
+        return Clips(fixed_frames or self.clip_frames, self.clip_rate, self.clip_hop, self.scaling)
 
-    def pooled(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """float32 [N, size] of an output [N, size], [N, patches, size] or [N, size, 1, 1]."""
+    def pool(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Reduces an output [N, size], [N, patches, size] or [N, size, 1, 1] to float32 [N, size]."""
         if values.ndim == 3:
             values = values[:, 0] if self.pooling == "first" else values.mean(axis=1, dtype=np.float32)
         if values.ndim != 2 and values.size != values.shape[0] * values.shape[1]:
             raise UsageError(
                 f"the model's output is {list(values.shape)}; expected [N, size] or [N, patches, size]. "
-                "Name another by --output."
+                "Name another output by --output."
             )
         return np.asarray(values.reshape(values.shape[:2]), np.float32)
 
@@ -115,11 +115,11 @@ class PictureModel(Extractor):
 @named("onnx")
 @dataclass(frozen=True)
 class OnnxModel(PictureModel):
-    """A model in an ONNX file, by onnxruntime; pictures are scaled, divided by 255, and normalised."""
+    """A model in an ONNX file, run by onnxruntime; pictures are scaled, divided by 255, and normalised."""
 
     file_field: ClassVar[str] = "onnx_file"
 
-    onnx_file: str = weights("path of the ONNX file of an extractor onnx:FILE, if it has moved")
+    onnx_file: str = weights("path of the ONNX file, if FILE of the extractor onnx:FILE is out of date")
     picture_size: int = option(224, "pixels of the square that the model takes", minimum=1)
     mean: tuple[float, ...] = option(
         (0.485, 0.456, 0.406), "mean of red, green and blue, from 0 to 1, which is subtracted from pictures"
@@ -134,16 +134,16 @@ class OnnxModel(PictureModel):
             raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
 
     def files_of(self, path: str) -> list[str]:
-        """See `Extractor`. ONNX's "external data": a tensor names its file, relative to the folder of the model."""
+        """See `Extractor`. With ONNX's "external data", a tensor names its file, relative to the model's folder."""
         folder, content = os.path.dirname(path), storage.read_bytes(path)
         names = {_text_at(content, match.end()) for match in _LOCATION.finditer(content)}
         return [path, *(storage.join(folder, name) for name in sorted(names))]
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
-        """See `Extractor`; the first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8.
+        """See `Extractor`. The first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8.
 
-        Inputs of clips are [N, 3, frames, H, W], [N, frames, 3, H, W] or [N, frames, H, W, 3].
+        For clips it may be [N, 3, frames, H, W], [N, frames, 3, H, W] or [N, frames, H, W, 3].
         """
         path = weights[self.file_field]
         session = open_session(copies.file_copy(path), path, f"the extractor onnx:{path}")
@@ -151,18 +151,18 @@ class OnnxModel(PictureModel):
         shape = model_input.shape
         batch = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else 0
         order = axes_of(shape, path)
-        form = self.clips_of(shape[order.index(1)]) if len(shape) == 5 else Pictures(self.scaling)
+        form = self.clip_form(shape[order.index(1)]) if len(shape) == 5 else Pictures(self.scaling)
 
         def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
-            values = np.ascontiguousarray(self._normalised(pictures, model_input.type).transpose(order))
+            values = np.ascontiguousarray(self._normalise(pictures, model_input.type).transpose(order))
             try:
-                return self.pooled(session.run([output], {model_input.name: values})[0])
+                return self.pool(session.run([output], {model_input.name: values})[0])
             except Exception as error:  # see `open_session`
                 if isinstance(error, UsageError):
                     raise
                 raise RunError(f"{path}: {first_line(error)}") from error
 
-        yield OpenedExtractor(_in_batches(run, batch) if batch else run, form)
+        yield OpenedExtractor(_in_fixed_batches(run, batch) if batch else run, form)
 
     def _output(self, session: Any, path: str) -> str:
         names = [output.name for output in session.get_outputs()]
@@ -170,7 +170,7 @@ class OnnxModel(PictureModel):
             raise UsageError(f"--output={self.output}: {path} has the outputs {', '.join(names)}.")
         return self.output or str(names[0])
 
-    def _normalised(self, pictures: NDArray[Any], kind: str) -> NDArray[Any]:
+    def _normalise(self, pictures: NDArray[Any], kind: str) -> NDArray[Any]:
         if kind == "tensor(uint8)":
             return pictures
         scale = np.float32(255) * np.asarray(self.deviation, np.float32)
@@ -179,30 +179,30 @@ class OnnxModel(PictureModel):
 
 
 def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
-    """The order in which an input of this shape has the axes of uint8 [N, H, W, 3] or [N, frames, H, W, 3].
+    """The transposition from uint8 [N, H, W, 3] or [N, frames, H, W, 3] to an input of this shape.
 
     Raises:
-      UsageError: the input is of neither pictures nor clips.
+      UsageError: the input takes neither pictures nor clips.
     """
     orders = [(0, 3, 1, 2), (0, 1, 2, 3)] if len(shape) == 4 else [(0, 4, 1, 2, 3), (0, 1, 4, 2, 3), (0, 1, 2, 3, 4)]
-    of_colours = [order for order in orders if len(shape) in (4, 5) and shape[order.index(len(shape) - 1)] == 3]
-    if len(shape) not in (4, 5) or (len(shape) == 5 and not of_colours):
+    colour_orders = [order for order in orders if len(shape) in (4, 5) and shape[order.index(len(shape) - 1)] == 3]
+    if len(shape) not in (4, 5) or (len(shape) == 5 and not colour_orders):
         raise UsageError(f"{path} takes {list(shape)}; expected pictures [N, 3, H, W] or clips [N, frames, 3, H, W].")
-    return of_colours[0] if of_colours else orders[-1]
+    return colour_orders[0] if colour_orders else orders[-1]
 
 
-def _text_at(content: bytes, place: int) -> str:
-    """The text of a protobuf field, whose length (a varint) begins at this place."""
+def _text_at(content: bytes, offset: int) -> str:
+    """The text of a protobuf field; the varint of its length begins at `offset`."""
     length = shift = 0
-    for byte in content[place : place + 5]:
-        length, shift, place = length | (byte & 0x7F) << shift, shift + 7, place + 1
+    for byte in content[offset : offset + 5]:
+        length, shift, offset = length | (byte & 0x7F) << shift, shift + 7, offset + 1
         if byte < 0x80:
             break
-    return content[place : place + length].decode("utf-8", "replace")
+    return content[offset : offset + length].decode("utf-8", "replace")
 
 
-def _in_batches(run: Compute, batch: int) -> Compute:
-    """`run` for any number of pictures, of a model that takes only `batch` at a time: the last batch is padded."""
+def _in_fixed_batches(run: Compute, batch: int) -> Compute:
+    """`run` for any number of pictures, if the model takes exactly `batch` at a time: the last batch is padded."""
 
     def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
         missing = -len(pictures) % batch
@@ -220,11 +220,11 @@ class SavedModelOfPictures(PictureModel):
 
     file_field: ClassVar[str] = "saved_model_dir"
 
-    saved_model_dir: str = weights("folder of the SavedModel of an extractor saved_model:DIR, if it has moved")
+    saved_model_dir: str = weights("folder of the SavedModel, if DIR of the extractor saved_model:DIR is out of date")
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
-        """See `Extractor`. A SavedModel is a program; the log warns of it."""
+        """See `Extractor`. A SavedModel can execute operations of any kind, so a warning is logged."""
         from yt8m.graph.restore import warn_of_program  # slow to import, and ONNX files do not need it
 
         path = weights[self.file_field]
@@ -234,18 +234,18 @@ class SavedModelOfPictures(PictureModel):
         with session:
             pictures, feature = self._tensors(session, path)
             shape = pictures.shape.as_list() if pictures.shape.rank else [None]
-            form = self.clips_of(shape[1]) if len(shape) == 5 else Pictures(self.scaling)
+            form = self.clip_form(shape[1]) if len(shape) == 5 else Pictures(self.scaling)
 
             def run(values: NDArray[Any]) -> NDArray[np.float32]:
                 try:
-                    return self.pooled(session.run(feature, {pictures: values}))
+                    return self.pool(session.run(feature, {pictures: values}))
                 except tf.errors.OpError as error:
                     raise RunError(f"{path}: {first_line(error)}") from error
 
-            yield OpenedExtractor(_in_batches(run, shape[0]) if shape[0] else run, form)
+            yield OpenedExtractor(_in_fixed_batches(run, shape[0]) if shape[0] else run, form)
 
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """The input and the output."""
+        """Loads the model; returns its input and its output."""
         key = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         try:
             with session.graph.as_default():

@@ -1,7 +1,7 @@
-"""The published features: of pictures (`rgb`) and of sound (`audio`), approximately as YouTube-8M has them.
+"""The extractors of `rgb` (pictures) and `audio` (sound), which approximate the features of YouTube-8M.
 
 `rgb` is Inception-v3 of 2015-12-05, then the PCA and the whitening of YouTube-8M. `audio` is VGGish without its last
-ReLU, then AudioSet's PCA. VGGish takes logarithmic mel spectrograms, which `log_mel` computes in NumPy, with the
+ReLU, then AudioSet's PCA. VGGish takes logarithmic mel spectrograms, which `log_mel` computes in NumPy with the
 parameters of AudioSet: windows of 25 ms every 10 ms, a periodic Hann window, an FFT of 512 values, magnitudes, 64 mel
 bands from 125 to 7500 Hz, log(mel + 0.01).
 """
@@ -32,8 +32,8 @@ _GRAPH = PublishedFile(
 )
 _PICTURE_PCA = PublishedFile("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
 _GRAPH_IN_ARCHIVE = "classify_image_graph_def.pb"
-# The published graph decodes one JPEG into DecodeJpeg:0. After it, these tensors take and give whole batches: pictures
-# of any size as floats from 0 to 255, which the graph scales to 299 x 299, and the 2048 values of each.
+# The published graph decodes one JPEG into DecodeJpeg:0. After that, it can compute batches. PICTURES takes pictures of
+# any size as floats from 0 to 255, which the graph scales to 299 x 299; POOLED has 2048 values for each picture.
 PICTURES, POOLED = "ExpandDims:0", "pool_3:0"
 _STABILIZER = 1e-4  # added to the eigenvalues, as the published feature extractor does
 
@@ -41,13 +41,13 @@ _STABILIZER = 1e-4  # added to the eigenvalues, as the published feature extract
 @named("inception")
 @dataclass(frozen=True)
 class Inception(Extractor):
-    """Features of pictures as YouTube-8M has them, approximately: 1024 values."""
+    """Approximately the features of pictures in YouTube-8M: 1024 values."""
 
     feature: ClassVar[str] = "rgb"
     size: ClassVar[int] = 1024
     bytes_range: ClassVar[Range | None] = PUBLISHED
 
-    inception_graph: str = weights("Inception-v3 of 2015-12-05: the .tgz, or the frozen graph (.pb) out of it", _GRAPH)
+    inception_graph: str = weights("Inception-v3 of 2015-12-05: the .tgz, or the frozen graph (.pb) in it", _GRAPH)
     inception_pca: str = weights(
         "PCA of rgb: the .tgz, or a folder or .npz with mean, eigenvals and eigenvecs (.npy)", _PICTURE_PCA
     )
@@ -67,12 +67,13 @@ class Inception(Extractor):
 
 
 def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean [D], and the matrix [D, size] of the first principal components by the roots of their eigenvalues.
+    """The mean [D] and the matrix [D, size] of a whitening: the first components over the roots of their eigenvalues.
 
-    (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4), as google/youtube-8m's feature extractor.
+    The feature of x is (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4). Source: the feature
+    extractor of google/youtube-8m.
 
     Args:
-      path: the arrays mean [D], eigenvals [D] and eigenvecs [D, D], a component in each row.
+      path: the arrays mean [D], eigenvals [D] and eigenvecs [D, D], with a component in each row.
       size: number of components.
 
     Raises:
@@ -101,13 +102,13 @@ _DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")
 RATE, ROWS, BANDS = 16000, 96, 64
 _WINDOW, _STEP, _FFT = 400, 160, 512
 _LOWEST, _HIGHEST, _OFFSET = 125.0, 7500.0, 0.01
-SAMPLES = (ROWS - 1) * _STEP + _WINDOW  # samples of the waveform that ROWS rows cover
+SAMPLES = (ROWS - 1) * _STEP + _WINDOW  # number of samples of the waveform for ROWS rows
 
 
 @named("vggish")
 @dataclass(frozen=True)
 class Vggish(Extractor):
-    """Features of sound as YouTube-8M has them, approximately: 128 values a second of sound."""
+    """Approximately the features of sound in YouTube-8M: 128 values for each second."""
 
     feature: ClassVar[str] = "audio"
     takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
@@ -129,40 +130,40 @@ class Vggish(Extractor):
             raise UsageError(
                 f"{weights['vggish_pca']}: pca_means and pca_eigen_vectors are {shapes}; expected [128] and [128, 128]."
             )
-        with _model(weights["vggish_model"]) as embeddings:
+        with _open_vggish(weights["vggish_model"]) as embeddings:
             pca = weights["vggish_pca"]
             yield projected(lambda sound: embeddings(log_mel(sound)), means.reshape(-1), vectors.T, pca)
 
 
-def _model(path: str) -> contextlib.AbstractContextManager[Compute]:
+def _open_vggish(path: str) -> contextlib.AbstractContextManager[Compute]:
     if path.lower().endswith(".pb"):
         return open_frozen(storage.read_bytes(path), path, SPECTROGRAM, EMBEDDING, [None, ROWS, BANDS])
     local = copies.file_copy(path)
     problem = f"{path} is neither a frozen graph (.pb) nor the checkpoint of VGGish"
-    return open_graph(lambda: _of_checkpoint(local), problem)
+    return open_graph(lambda: _build_from_checkpoint(local), problem)
 
 
-def _of_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds VGGish with the weights of a checkpoint as constants; the checkpoint gives the sizes of the layers.
+def _build_from_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds VGGish with the weights of a checkpoint as constants; their shapes give the sizes of the layers.
 
-    Source: vggish_slim.py of AudioSet (tensorflow/models). The embedding is taken before the last ReLU, as in
+    Source: vggish_slim.py of AudioSet (tensorflow/models). The embedding is the input of the last ReLU, as in
     MediaPipe's graph of YouTube-8M.
     """
     checkpoint = tf.train.load_checkpoint(path)
 
-    def variables(layer: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def layer_weights(layer: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return checkpoint.get_tensor(f"vggish/{layer}/weights"), checkpoint.get_tensor(f"vggish/{layer}/biases")
 
     spectrograms = tf.placeholder(tf.float32, [None, ROWS, BANDS])
     net = spectrograms[..., tf.newaxis]
     for block in _CONVOLUTIONS:
         for layer in block:
-            kernel, bias = variables(layer)
+            kernel, bias = layer_weights(layer)
             net = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(net, kernel, 1, "SAME"), bias))
         net = tf.nn.max_pool2d(net, 2, 2, "SAME")
     net = tf.reshape(net, [-1, int(np.prod(net.shape[1:]))])
     for layer in _DENSE:
-        matrix, bias = variables(layer)
+        matrix, bias = layer_weights(layer)
         net = tf.nn.bias_add(tf.matmul(net if layer == _DENSE[0] else tf.nn.relu(net), matrix), bias)
     return spectrograms, net
 
@@ -183,8 +184,8 @@ def log_mel(waveforms: NDArray[Any]) -> NDArray[np.float32]:
 def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: float) -> NDArray[np.float64]:
     """The matrix [bins, bands] that maps magnitudes of a spectrum to mel bands.
 
-    Each band is a triangle on the mel scale of HTK, 1127 ln(1 + f / 700), from the centre of the band below to that
-    of the band above. As in the bank of MediaPipe, the bins up to `lowest`, rounded, count for no band.
+    Each band is a triangle on the mel scale of HTK, 1127 ln(1 + f / 700), from the centre of the band below to the
+    centre of the band above. As in MediaPipe, the bins up to `lowest`, rounded, belong to no band.
 
     Args:
       bins: number of bins of the spectrum, from 0 Hz to half of `rate`.
@@ -194,8 +195,8 @@ def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: 
     """
     hertz = np.linspace(0.0, rate / 2, bins)
     edges = np.linspace(_mel(lowest), _mel(highest), bands + 2)
-    place, widths = _mel(hertz)[:, np.newaxis], np.diff(edges)
-    rising, falling = (place - edges[:-2]) / widths[:-1], (edges[2:] - place) / widths[1:]
+    mels, widths = _mel(hertz)[:, np.newaxis], np.diff(edges)
+    rising, falling = (mels - edges[:-2]) / widths[:-1], (edges[2:] - mels) / widths[1:]
     matrix = np.maximum(0.0, np.minimum(rising, falling))
     matrix[: int(1.5 + lowest / (rate / 2 / (bins - 1)))] = 0.0
     return np.asarray(matrix)
@@ -214,13 +215,13 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
 
     Args:
       content: the serialized GraphDef.
-      path: where it comes from, for messages.
+      path: path of the graph, for messages.
       feed, fetch: names of tensors in the graph, such as `pool_3:0`.
-      shape: shape of the values; None for a dimension of any size. The published graph declares a batch of 1 for
-        `feed`, so a placeholder of this shape takes the place of that tensor.
+      shape: shape of the values; None for a dimension of any size. A placeholder of this shape replaces `feed`, because
+        the published graph declares a batch of 1.
 
     Raises:
-      UsageError: this is not a frozen graph, or it lacks one of the tensors.
+      UsageError: `content` is not a frozen graph, or it lacks one of the tensors.
     """
 
     def build() -> tuple[tf.Tensor, tf.Tensor]:
@@ -236,9 +237,9 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
 
 @contextlib.contextmanager
 def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -> Iterator[Compute]:
-    """Builds a graph of its own; yields the function from the first to the second tensor that `build` returns.
+    """Builds a new graph; yields the function from the first to the second tensor that `build` returns.
 
-    The session uses a GPU if there is one, and takes as much of its memory as it needs.
+    The session uses a GPU if there is one, and allocates GPU memory as needed.
 
     Raises:
       UsageError: `build` fails; the message begins with `problem`.
@@ -261,7 +262,7 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
         try:
             return np.asarray(session.run(output, {placeholder: values}), np.float32)
         except tf.errors.OpError as error:
-            raise RunError(f"the extractor fails: {first_line(error)}") from error
+            raise RunError(f"the extractor failed: {first_line(error)}") from error
 
     with session:
         yield compute
@@ -274,20 +275,20 @@ def projected(values_of: Compute, mean: NDArray[np.float64], matrix: NDArray[np.
       values_of: maps inputs to values [N, D].
       mean: [D].
       matrix: [D, size].
-      path: where both come from, for messages.
+      path: path of the PCA, for messages.
     """
 
     def compute(inputs: NDArray[Any]) -> NDArray[np.float32]:
         values = values_of(inputs)
         if values.shape[1] != len(mean):
-            raise UsageError(f"{path}: this PCA is of {len(mean)} values, the graph gives {values.shape[1]}")
+            raise UsageError(f"{path}: this PCA takes {len(mean)} values, but the graph gives {values.shape[1]}")
         return np.asarray((values - mean) @ matrix, np.float32)
 
     return compute
 
 
 def archive_member(path: str, name: str) -> bytes:
-    """The content of the file `name` in the archive `path`; if `path` is not an archive, the content of that file.
+    """The content of the file `name` in the archive `path`; if `path` is not an archive, the content of `path`.
 
     Raises:
       UsageError: there is no such file, or the archive is damaged.
@@ -305,8 +306,8 @@ def archive_member(path: str, name: str) -> bytes:
             raise UsageError(f"{path} is not an archive that can be read: {error}. Fetch it again.") from error
 
 
-def read_arrays(path: str, wanted: Sequence[str]) -> list[NDArray[np.float64]]:
-    """The arrays `wanted` (in this order) out of an archive or a folder of .npy files, or out of an .npz file.
+def read_arrays(path: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
+    """Reads the arrays `names`, in this order, from an archive or a folder of .npy files, or from an .npz file.
 
     Raises:
       UsageError: an array is missing or cannot be read.
@@ -314,11 +315,11 @@ def read_arrays(path: str, wanted: Sequence[str]) -> list[NDArray[np.float64]]:
     try:
         if path.lower().endswith(".npz"):
             with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as file:
-                return [np.asarray(file[name], np.float64) for name in wanted]
+                return [np.asarray(file[name], np.float64) for name in names]
         if path.lower().endswith(ARCHIVES):
-            contents = [archive_member(path, f"{name}.npy") for name in wanted]
+            contents = [archive_member(path, f"{name}.npy") for name in names]
         else:
-            contents = [storage.read_bytes(storage.join(path, f"{name}.npy")) for name in wanted]
+            contents = [storage.read_bytes(storage.join(path, f"{name}.npy")) for name in names]
         return [np.asarray(np.load(io.BytesIO(content), allow_pickle=False), np.float64) for content in contents]
     except (ValueError, KeyError, EOFError, RunError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} does not hold the arrays {', '.join(wanted)}: {error}.") from error
+        raise UsageError(f"{path} does not hold the arrays {', '.join(names)}: {error}.") from error

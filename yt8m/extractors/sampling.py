@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from yt8m.extractors.base import Clips, Sound
 
 F = TypeVar("F")  # a frame
-P = TypeVar("P")  # what is kept of it
-_GAP = 0.05  # seconds that the times of sound may differ from the number of its samples
+P = TypeVar("P")  # the picture that is made from a frame
+_GAP = 0.05  # seconds that the time of a frame of sound may differ from the number of samples so far
 
 
 class NearestFrames(Generic[F]):
-    """Chooses the nearest frame for each of some seconds, which ascend; or the earlier of two that are equally near.
+    """Chooses the nearest frame for each of the given times; if two frames are equally near, the earlier one.
 
     Args:
-      seconds: the seconds.
-      after: how many seconds after the last frame a second may be.
+      seconds: the times in seconds, ascending.
+      after: times later than this many seconds after the last frame get no frame.
     """
 
     def __init__(self, seconds: Iterable[float], after: float = math.inf) -> None:
@@ -36,13 +36,13 @@ class NearestFrames(Generic[F]):
         return self._next is None
 
     def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
-        """Takes the next frame; yields (k, frame) for each k whose second is now decided."""
-        before = self._last
+        """Takes the next frame; yields (k, frame) for each k whose nearest frame is now known."""
+        last = self._last
         while self._next is not None and (second := self._next[1]) <= time:
-            is_nearer = before is None or time - second < second - before[0]
-            yield self._next[0], frame if is_nearer or before is None else before[1]
+            new_is_nearer = last is None or time - second < second - last[0]
+            yield self._next[0], frame if new_is_nearer or last is None else last[1]
             self._next = next(self._seconds, None)
-        self._last = max(time, before[0]) if before else time, frame
+        self._last = max(time, last[0]) if last else time, frame
 
     def finish(self) -> Iterator[tuple[int, F]]:
         """Yields (k, frame) for the remaining k, after the last frame was added."""
@@ -54,7 +54,7 @@ class NearestFrames(Generic[F]):
 def nearest_rows(per_second: float, start: float, end: float | None, most: int) -> NearestFrames[Any]:
     """Chooses the frame nearest to each second `start + k / per_second`.
 
-    The last k is the one nearest to the time of the last frame. Source: MediaPipe's PacketResamplerCalculator with a
+    The last k is the k nearest to the time of the last frame. Source: MediaPipe's PacketResamplerCalculator with a
     frame rate, the base timestamp 0, and the last packet flushed.
 
     Args:
@@ -68,12 +68,12 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
 
 
 def clip_of_row(row: int, per_second: float, hop: float) -> int:
-    """The number of the clip whose middle is nearest to a row; or the earlier of two that are equally near."""
+    """The number of the clip whose middle is nearest to a row; if two are equally near, the earlier one."""
     return max(0, math.ceil(row / per_second / hop - 0.5 - 1e-9))
 
 
 class _OpenClip(Generic[F, P]):
-    """A clip some of whose pictures have been chosen."""
+    """A clip of which some pictures have been chosen."""
 
     def __init__(self, row: int, number: int, seconds: Sequence[float]) -> None:
         self.row, self.number, self.first = row, number, seconds[0]
@@ -81,7 +81,7 @@ class _OpenClip(Generic[F, P]):
         self.pictures: list[P] = []
 
     def add(self, time: float, frame: F, picture_of: Callable[[F], P]) -> bool:
-        """Takes the next frame; whether the clip is complete now."""
+        """Takes the next frame; returns whether the clip is complete now."""
         self.pictures += [picture_of(chosen) for _, chosen in self._sampler.add(time, frame)]
         return len(self.pictures) == self._size
 
@@ -91,16 +91,16 @@ class _OpenClip(Generic[F, P]):
 
 
 class NearestClips(Generic[F, P]):
-    """Chooses the pictures of clips: each is the frame nearest to its second. If two are equally near, the earlier.
+    """Chooses the pictures of clips: each is the frame nearest to its time. If two are equally near, the earlier one.
 
-    Picture i of clip j belongs to second `start + j * hop + (i - (frames - 1) / 2) / rate`, so that the middle of clip
-    j is at `start + j * hop`. A second outside of the part of the video becomes its start or its end, so at the ends
-    the first and the last picture are repeated. Only clips that are nearest to a row are made.
+    The time of picture i of clip j is `start + j * hop + (i - (frames - 1) / 2) / rate`, so the middle of clip j is at
+    `start + j * hop`. A time outside of the part of the video becomes its start or its end, so at the ends the first
+    and the last picture are repeated. Only clips that are nearest to a row are made.
 
     Args:
-      clips: their form.
+      clips: the form of the clips.
       per_second, start, end, most: see `nearest_rows`.
-      picture_of: makes what is kept of a frame, as long as a clip that has it is not complete.
+      picture_of: makes the picture of a frame; the picture is kept until its clips are complete.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class NearestClips(Generic[F, P]):
         numbers = ((row, clip_of_row(row, per_second, clips.hop)) for row in range(most))
         first_rows = (next(group) for _, group in itertools.groupby(numbers, key=lambda pair: pair[1]))
         in_part = itertools.takewhile(lambda pair: end is None or start + pair[0] / per_second < end - 1e-9, first_rows)
-        self._coming = (_OpenClip[F, P](row, number, self._seconds(number)) for row, number in in_part)
-        self._next = next(self._coming, None)
+        self._upcoming = (_OpenClip[F, P](row, number, self._seconds(number)) for row, number in in_part)
+        self._next = next(self._upcoming, None)
         self._open: list[_OpenClip[F, P]] = []
         self._last: tuple[float, F] | None = None
 
     def _seconds(self, number: int) -> list[float]:
         frames, rate, hop, _ = self._clips
-        seconds = [number * hop + (place - (frames - 1) / 2) / rate for place in range(frames)]
+        seconds = [number * hop + (index - (frames - 1) / 2) / rate for index in range(frames)]
         last = math.inf if self._end is None else self._end
         return [min(max(self._start, self._start + second), last) for second in seconds]
 
@@ -132,18 +132,18 @@ class NearestClips(Generic[F, P]):
             if self._last is not None:
                 self._next.add(*self._last, self._picture_of)
             self._open.append(self._next)
-            self._next = next(self._coming, None)
+            self._next = next(self._upcoming, None)
         self._last = max(time, self._last[0]) if self._last else time, frame
         complete = [clip for clip in self._open if clip.add(time, frame, self._picture_of)]
         self._open = [clip for clip in self._open if clip not in complete]
         yield from ((clip.number, clip.pictures) for clip in complete)
 
     def finish(self, rows: int) -> Iterator[tuple[int, list[P]]]:
-        """Yields (j, pictures) of the remaining clips of a video of so many rows, after the last frame was added."""
+        """Yields (j, pictures) of the remaining clips of a video with `rows` rows, after the last frame was added."""
         while self._last is not None and self._next is not None and self._next.row < rows:
             self._next.add(*self._last, self._picture_of)
             self._open.append(self._next)
-            self._next = next(self._coming, None)
+            self._next = next(self._upcoming, None)
         for clip in self._open:
             if clip.row < rows:
                 clip.finish(self._picture_of)
@@ -152,12 +152,12 @@ class NearestClips(Generic[F, P]):
 
 
 class Windows:
-    """Cuts sound into windows: window j begins `j * hop` samples after the start; the last one is filled with silence.
+    """Cuts sound into windows. Window j begins `j * hop` samples after the start; the last window ends with silence.
 
     Args:
-      sound: the form.
-      start: second of the video at which window 0 begins.
-      seconds: windows that begin more than this many seconds after the start are left out.
+      sound: the form of the windows.
+      start: the second of the video at which window 0 begins.
+      seconds: windows that begin later than this many seconds after the start are left out.
     """
 
     def __init__(self, sound: Sound, start: float, seconds: float) -> None:
@@ -165,11 +165,14 @@ class Windows:
         self._most = int(np.ceil(seconds * sound.rate / sound.hop - 1e-9))
         self._longest = seconds + sound.window / sound.rate + 1
         self._resampler: Any = None
-        self._input_rate, self._taken = 0, 0  # samples a second, and samples taken, of the video's sound
-        self._lead = 0  # seconds before the start that are resampled too, and left out afterwards
-        self._held: NDArray[np.float32] = np.zeros(0, np.float32)  # samples from the start of window `_next` on
-        self._skip = 0  # samples still to be left out between two windows
-        self._next, self._made = 0, 0
+        self._input_rate, self._received = (
+            0,
+            0,
+        )  # of the video's sound: samples per second, and number of samples so far
+        self._lead_seconds = 0  # seconds before the start that are resampled too, and left out afterwards
+        self._pending: NDArray[np.float32] = np.zeros(0, np.float32)  # samples from the start of window `_next` on
+        self._skip = 0  # number of samples to leave out before the next window
+        self._next, self._resampled_count = 0, 0
 
     @property
     def is_done(self) -> bool:
@@ -179,43 +182,44 @@ class Windows:
     @property
     def end(self) -> float:
         """The time since the start that the sound covers, in seconds."""
-        return max(0.0, self._made / self._sound.rate - self._lead)
+        return max(0.0, self._resampled_count / self._sound.rate - self._lead_seconds)
 
     def add(self, time: float, samples: NDArray[np.float32], rate: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Takes the next samples, one channel; yields (j, windows) that are complete.
+        """Takes the next samples, of one channel; yields (number of the first window, complete windows).
 
-        A gap in the times is filled with silence; samples before the start, or that overlap earlier ones, are left out.
+        A gap in the times is filled with silence. Samples before the start, or that overlap earlier samples, are left
+        out.
 
         Raises:
           ValueError: the rate changes within the sound.
         """
         if not self._input_rate:
             self._input_rate = rate
-            # A resampler that begins at the start would take the sound before it for silence.
-            self._lead = 1 if self._start > 0 and rate != self._sound.rate else 0
-            self._skip = self._lead * self._sound.rate
+            # If resampling began at the start, the resampler would treat the sound before it as silence.
+            self._lead_seconds = 1 if self._start > 0 and rate != self._sound.rate else 0
+            self._skip = self._lead_seconds * self._sound.rate
         if rate != self._input_rate or not rate:
             raise ValueError("the sample rate of its sound changes")
-        place = (min(time - self._start, self._longest) + self._lead) * rate
-        missing = round(place) - self._taken
-        if abs(missing) > (_GAP * rate if self._taken else 0):
+        expected = (min(time - self._start, self._longest) + self._lead_seconds) * rate
+        missing = round(expected) - self._received
+        if abs(missing) > (_GAP * rate if self._received else 0):
             samples = samples[-missing:] if missing < 0 else np.concatenate([np.zeros(missing, np.float32), samples])
         if len(samples):
-            self._taken += len(samples)
-            yield from self._cut(self._resampled(samples))
+            self._received += len(samples)
+            yield from self._cut_windows(self._resample(samples))
 
     def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yields the windows that begin before the end of the sound, each filled with silence."""
+        """Yields the windows that begin before the end of the sound, each filled up with silence."""
         if self._resampler is not None:
-            yield from self._cut(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
-        while len(self._held) and not self.is_done:
+            yield from self._cut_windows(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+        while len(self._pending) and not self.is_done:
             filled = np.zeros((1, self._sound.window), np.float32)
-            filled[0, : len(self._held)] = self._held
+            filled[0, : len(self._pending)] = self._pending
             yield self._next, filled
-            self._held = self._held[self._sound.hop :]
+            self._pending = self._pending[self._sound.hop :]
             self._next += 1
 
-    def _resampled(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _resample(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._input_rate == self._sound.rate:
             return samples
         if self._resampler is None:
@@ -224,19 +228,23 @@ class Windows:
             self._resampler = soxr.ResampleStream(self._input_rate, self._sound.rate, 1, dtype="float32")
         return np.asarray(self._resampler.resample_chunk(samples), np.float32)
 
-    def _cut(self, samples: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        self._made += len(samples)
+    def _cut_windows(self, samples: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        self._resampled_count += len(samples)
         skipped = min(self._skip, len(samples))
         self._skip -= skipped
-        self._held = np.concatenate([self._held, samples[skipped:]])
+        self._pending = np.concatenate([self._pending, samples[skipped:]])
         window, hop = self._sound.window, self._sound.hop
-        count = min((len(self._held) - window) // hop + 1, self._most - self._next) if len(self._held) >= window else 0
+        count = (
+            min((len(self._pending) - window) // hop + 1, self._most - self._next)
+            if len(self._pending) >= window
+            else 0
+        )
         if count > 0:
-            views = np.lib.stride_tricks.sliding_window_view(self._held, window)[: (count - 1) * hop + 1 : hop]
+            views = np.lib.stride_tricks.sliding_window_view(self._pending, window)[: (count - 1) * hop + 1 : hop]
             yield self._next, np.ascontiguousarray(views)
             self._next += count
-            self._skip = max(0, count * hop - len(self._held))
-            self._held = self._held[count * hop :]
+            self._skip = max(0, count * hop - len(self._pending))
+            self._pending = self._pending[count * hop :]
 
 
 def samples_of(frame: Any) -> NDArray[np.float32]:

@@ -49,7 +49,7 @@ def find(extractor: Extractor, name: str) -> Weights:
             raise UsageError(f"extractor {name}: give the path of its file by --{field}=PATH.")
         if path:
             try:
-                paths[field], fixed = extractor.located(path)
+                paths[field], fixed = extractor.locate_weights(path)
             except (UsageError, RunError) as error:
                 raise type(error)(f"extractor {name}, --{field}={path}: {error}") from error
             settings |= fixed
