@@ -11,7 +11,7 @@ import pytest
 import stand_ins
 
 from yt8m import extractors
-from yt8m.datasets.extract.computing import Chosen, Settings, describe_extractors, locate
+from yt8m.datasets.extract.computing import ChosenExtractor, Settings, describe_extractors, locate
 from yt8m.errors import UsageError
 from yt8m.export.web_page import networks_of
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -26,7 +26,7 @@ def model(*entries: Any, features: tuple[str, ...] = ("colour",)) -> Any:
 def entry(path: str, **settings: Any) -> dict[str, Any]:
     name = f"onnx:{path}"
     extractor = extractors.create(name, settings)
-    (described,) = describe_extractors(locate([Chosen(name, extractor)]), [(-9.0, 9.0)], Settings())
+    (described,) = describe_extractors(locate([ChosenExtractor(name, extractor)]), [(-9.0, 9.0)], Settings())
     return dict(described)
 
 

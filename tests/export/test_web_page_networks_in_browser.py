@@ -17,7 +17,7 @@ from export.web_sites import Site
 import yt8m
 from yt8m import extractors
 from yt8m.config.train_config import DataConfig, ModelConfig
-from yt8m.datasets.extract.computing import Chosen, Settings, describe_extractors, locate
+from yt8m.datasets.extract.computing import ChosenExtractor, Settings, describe_extractors, locate
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx
 
@@ -47,7 +47,7 @@ def entries(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
     chosen = []
     for name, (form, settings, _) in NETWORKS.items():
         full_name = f"onnx:{stand_ins.write_onnx(folder / f'{name}.onnx', **form)}"
-        chosen.append(Chosen(full_name, extractors.create(full_name, settings)))
+        chosen.append(ChosenExtractor(full_name, extractors.create(full_name, settings)))
     ranges = [bounds for *_, bounds in NETWORKS.values()]
     return tuple(describe_extractors(locate(chosen), ranges, Settings(max_frames=20)))
 

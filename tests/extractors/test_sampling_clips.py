@@ -124,8 +124,10 @@ def test_clips_are_scaled_as_pictures_are(tmp_path: pathlib.Path) -> None:
     path, scalings = made_videos.write(tmp_path / "clip.mp4", MOVING, None, 3.0), (Scaling(20, 24), Scaling(0, 24))
     request = Request(path, 1.0, 300, pictures=scalings, clips=tuple(Clips(1, 1.0, 1.0, one) for one in scalings))
     messages = [message for message in decode(Request.from_json([*request])) if message.values is not None]
-    pictures = {(one.which, one.row): one.values for one in messages if one.kind == "picture"}
-    clips = {(one.which, one.row): one.values[0] for one in messages if one.kind == "clip" and one.values is not None}
+    pictures = {(one.form_index, one.row): one.values for one in messages if one.kind == "picture"}
+    clips = {
+        (one.form_index, one.row): one.values[0] for one in messages if one.kind == "clip" and one.values is not None
+    }
     assert {values.shape for values in clips.values()} == {(20, 20, 3), (24, 32, 3)}
     for key, picture in pictures.items():
         np.testing.assert_array_equal(clips[key], picture)

@@ -13,7 +13,7 @@ import pytest
 import yt8m
 from yt8m.command_line import cli
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
-from yt8m.datasets.extract.computing import Located, Settings, describe_extractors
+from yt8m.datasets.extract.computing import LocatedExtractor, Settings, describe_extractors
 from yt8m.datasets.extract.weights import Weights
 from yt8m.records import vocabulary
 from yt8m.training.checkpoint_import import write_run
@@ -36,7 +36,7 @@ def picture(second: float) -> np.ndarray:
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run on the feature of clips, whose weights are written, not trained."""
     folder = str(tmp_path_factory.mktemp("motion") / "run")
-    located = [Located("own_extractors:Motion", own_extractors.Motion(), Weights({}, {}, {}))]
+    located = [LocatedExtractor("own_extractors:Motion", own_extractors.Motion(), Weights({}, {}, {}))]
     entries = describe_extractors(located, [None], Settings())
     data = DataConfig(
         feature_names=("mean_motion",), feature_sizes=(7,), num_classes=2, max_frames=300, extractors=tuple(entries)

@@ -241,7 +241,7 @@ def _receive_message(answers: Connection) -> Message:
     if head["shape"] is not None:
         dtype = np.float32 if head["kind"] == "sound" else np.uint8
         values = np.frombuffer(answers.recv_bytes(_MOST_MESSAGE_BYTES), dtype).reshape(head["shape"])
-    return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["details"])
+    return Message(str(head["kind"]), int(head["form_index"]), int(head["row"]), values, head["details"])
 
 
 def _send_message(answers: Connection, message: Message) -> None:

@@ -89,7 +89,7 @@ class Message(NamedTuple):
 
     Attributes:
       kind: `picture`, `clip`, `sound`, `end`, or `error`.
-      which: index into `Request.pictures`, `Request.clips` or `Request.sounds`.
+      form_index: index into `Request.pictures`, `Request.clips` or `Request.sounds`.
       row: number of the frame, of the clip, or of the first window.
       values: uint8 [H, W, 3] (RGB), uint8 [frames, H, W, 3], or float32 [n, window].
       details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}; for
@@ -97,7 +97,7 @@ class Message(NamedTuple):
     """
 
     kind: str
-    which: int = 0
+    form_index: int = 0
     row: int = 0
     values: NDArray[Any] | None = None
     details: dict[str, Any] | None = None
@@ -305,19 +305,19 @@ class _Decoder:
         self._last_time, picture = time, _Picture(frame, self._reformatters)
         for row, chosen in self._sampler.add(time, picture):
             yield from self._picture_messages(row, chosen)
-        for which, sampler in enumerate(self._clips):
-            yield from self._clip_messages(which, sampler.add(time, picture))
+        for form_index, sampler in enumerate(self._clips):
+            yield from self._clip_messages(form_index, sampler.add(time, picture))
 
     def _picture_messages(self, row: int, chosen: _Picture) -> Iterator[Message]:
         self._rows = row + 1
         self._note_picture(chosen.frame)
-        for which, scaling in enumerate(self._request.pictures):
-            yield Message("picture", which, row, chosen.scaled(scaling))
+        for form_index, scaling in enumerate(self._request.pictures):
+            yield Message("picture", form_index, row, chosen.scaled(scaling))
 
     @staticmethod
-    def _clip_messages(which: int, clips: Iterable[tuple[int, list[NDArray[np.uint8]]]]) -> Iterator[Message]:
+    def _clip_messages(form_index: int, clips: Iterable[tuple[int, list[NDArray[np.uint8]]]]) -> Iterator[Message]:
         for number, pictures in clips:
-            yield Message("clip", which, number, np.stack(pictures))
+            yield Message("clip", form_index, number, np.stack(pictures))
 
     def _note_picture(self, frame: Any) -> None:
         if frame.rotation and "rotated" not in self._notes:
@@ -331,21 +331,21 @@ class _Decoder:
         self._ends[self._audio.index] = max(
             self._ends[self._audio.index], time + len(samples) / max(1, frame.sample_rate)
         )
-        for which, windows in enumerate(self._windows):
-            yield from self._sound_messages(which, windows.add(time, samples, frame.sample_rate))
+        for form_index, windows in enumerate(self._windows):
+            yield from self._sound_messages(form_index, windows.add(time, samples, frame.sample_rate))
 
-    def _sound_messages(self, which: int, blocks: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
+    def _sound_messages(self, form_index: int, blocks: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
         for first, values in blocks:
             for start in range(0, len(values), _WINDOWS_AT_ONCE):
-                yield Message("sound", which, first + start, values[start : start + _WINDOWS_AT_ONCE])
+                yield Message("sound", form_index, first + start, values[start : start + _WINDOWS_AT_ONCE])
 
     def _remaining_messages(self) -> Iterator[Message]:
         for row, chosen in self._sampler.finish():
             yield from self._picture_messages(row, chosen)
-        for which, sampler in enumerate(self._clips):
-            yield from self._clip_messages(which, sampler.finish(self._rows))
-        for which, windows in enumerate(self._windows):
-            yield from self._sound_messages(which, windows.finish())
+        for form_index, sampler in enumerate(self._clips):
+            yield from self._clip_messages(form_index, sampler.finish(self._rows))
+        for form_index, windows in enumerate(self._windows):
+            yield from self._sound_messages(form_index, windows.finish())
 
     def _refuse_cut(self) -> None:
         """Refuses a file whose streams end long before the time that the container states."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from yt8m import extractors, options, registry
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import (
-    Chosen,
+    ChosenExtractor,
     Clip,
     Computer,
     Features,
-    Located,
+    LocatedExtractor,
     Settings,
     describe_extractors,
     entry_of,
@@ -52,7 +52,7 @@ class VideoFeatures(Closing):
     """
 
     def __init__(
-        self, entries: Sequence[Entry], located: Sequence[Located], jobs: int = 1, *, is_scored: bool = False
+        self, entries: Sequence[Entry], located: Sequence[LocatedExtractor], jobs: int = 1, *, is_scored: bool = False
     ) -> None:
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
@@ -128,7 +128,7 @@ def for_model(
 
 def _choose_by_name(
     takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
-) -> tuple[Sequence[Entry], list[Located]]:
+) -> tuple[Sequence[Entry], list[LocatedExtractor]]:
     if not names:
         raise UsageError(
             f"{takes.folder} does not name the extractors of its features {', '.join(takes.format.sizes())}, "
@@ -153,7 +153,7 @@ def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     return wanted
 
 
-def _recreated(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Chosen:
+def _recreated(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
     """The extractor of an entry; flags may change the paths of its weights, and settings such as the device.
 
     Raises:
@@ -168,7 +168,7 @@ def _recreated(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> Cho
                 f"{takes.folder} was trained on features of {name} with --{key}={entry['settings'][key]}, not "
                 f"{flags[key]}. Leave --{key} out."
             )
-    return Chosen(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
+    return ChosenExtractor(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
 
 
 def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any], *, is_trusted: bool) -> None:

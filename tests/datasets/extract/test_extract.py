@@ -490,7 +490,7 @@ def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
     with pytest.raises(RunError, match="of 4 videos are bad"):
         cli.call("extract", words)
     assert cli.call("extract", [*words, "--max_bad_videos=3"]) == 0
-    assert "endings that a folder does not include: 2 .gif, 1 .y4m; name them" in capsys.readouterr().out
+    assert "skipped files: 2 .gif, 1 .y4m; from a folder" in capsys.readouterr().out
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
     reasons = {os.path.basename(line["path"]): line["reason"] for line in lines}
     assert reasons.keys() == {"b\nc.mp4", "loop.mp4", "pipe.mp4"}

@@ -19,7 +19,7 @@ import numpy as np
 from yt8m import extractors, options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
-from yt8m.datasets.extract.computing import Chosen, Clip, describe_extractors, locate
+from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
 from yt8m.datasets.extract.shard_extraction import (
     Journal,
     ProgressLine,
@@ -131,7 +131,7 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
     return 0
 
 
-def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
+def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, Any]:
     """Extracts the features and writes the records; returns {level: content of summary.json}.
 
     Raises:
@@ -141,7 +141,7 @@ def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
     return Extraction(config, chosen).run()
 
 
-def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
+def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtractor]:
     """Creates the extractors of these names; each gets those of the settings in `flags` that it has.
 
     Raises:
@@ -156,7 +156,9 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[Chosen]:
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
     with about_flags():
         chosen = [
-            Chosen(name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]}))
+            ChosenExtractor(
+                name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]})
+            )
             for name in kinds
         ]
         for choice in chosen:
@@ -183,7 +185,7 @@ class Extraction:
       RunError: a row of the table is bad, or weights cannot be fetched.
     """
 
-    def __init__(self, config: ExtractConfig, chosen: Sequence[Chosen]) -> None:
+    def __init__(self, config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> None:
         self._config, self._located = config, locate(chosen)
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
@@ -203,8 +205,8 @@ class Extraction:
         """Reads {position in the table: row}, without bad rows."""
         rows = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
-            number = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
-            labels = batch.labels.recode(number) if len(batch.labels.codes) else batch.labels
+            numbers = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
+            labels = batch.labels.recode(numbers) if len(batch.labels.codes) else batch.labels
             classes: dict[int, list[int]] = {}
             for index, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
                 classes.setdefault(index, []).append(code)
@@ -352,7 +354,7 @@ class Extraction:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
         if self._skipped_endings:
             endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._skipped_endings.items()))
-            print(f"  skipped files with endings that a folder does not include: {endings}; name them by a pattern")
+            print(f"  skipped files: {endings}; from a folder only common endings are used, so name them by a pattern")
 
 
 def _clip_of_row(cells: Mapping[str, Sequence[Any]], index: int) -> Clip:

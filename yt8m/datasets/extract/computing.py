@@ -41,7 +41,7 @@ _KINDS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # {kind of messag
 _MOST_WAITING = 64  # number of videos whose features may wait for a batch to fill
 
 
-class Chosen(NamedTuple):
+class ChosenExtractor(NamedTuple):
     """An extractor that the user chose.
 
     Attributes:
@@ -53,11 +53,11 @@ class Chosen(NamedTuple):
     extractor: Extractor
 
 
-class Located(NamedTuple):
+class LocatedExtractor(NamedTuple):
     """An extractor whose weights are on this machine.
 
     Attributes:
-      name, extractor: see `Chosen`.
+      name, extractor: see `ChosenExtractor`.
       weights: its weights.
     """
 
@@ -66,9 +66,9 @@ class Located(NamedTuple):
     weights: weights.Weights
 
 
-def locate(chosen: Iterable[Chosen]) -> list[Located]:
+def locate(chosen: Iterable[ChosenExtractor]) -> list[LocatedExtractor]:
     """The extractors with their weights; raises like `weights.find`."""
-    return [Located(name, extractor, weights.find(extractor, name)) for name, extractor in chosen]
+    return [LocatedExtractor(name, extractor, weights.find(extractor, name)) for name, extractor in chosen]
 
 
 class Clip(NamedTuple):
@@ -129,7 +129,7 @@ class Computer(Closing):
       UsageError: a setting has no effect.
     """
 
-    def __init__(self, located: Sequence[Located], settings: Settings, *, is_new: bool = True) -> None:
+    def __init__(self, located: Sequence[LocatedExtractor], settings: Settings, *, is_new: bool = True) -> None:
         self._extractors, self._settings = [each.extractor for each in located], settings
         with contextlib.ExitStack() as stack:
             self._computes: list[Compute] = [
@@ -215,7 +215,7 @@ class Computer(Closing):
             return
         if message.values is None:
             return
-        form = self._forms_by_kind[message.kind][message.which]
+        form = self._forms_by_kind[message.kind][message.form_index]
         rows = message.values if message.kind == "sound" else [message.values]
         for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
             for row, values in enumerate(rows, message.row):
@@ -313,7 +313,7 @@ def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str,
 
 
 def describe_extractors(
-    located: Sequence[Located], ranges: Sequence[Range | None], settings: Settings
+    located: Sequence[LocatedExtractor], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
     """The entries of the extractors in manifests: all that is needed to compute the same features of another video."""
     shared = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)

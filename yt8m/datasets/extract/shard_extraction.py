@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage, terminal
-from yt8m.datasets.extract.computing import Chosen, Clip, Computer, Features, Located, Settings
+from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Features, LocatedExtractor, Settings
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, WrittenShard
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -186,7 +186,7 @@ class ShardExtractor(Closing):
       sizes: number of values of each feature.
     """
 
-    def __init__(self, config: ExtractConfig, located: Sequence[Located], folders: Mapping[str, str]) -> None:
+    def __init__(self, config: ExtractConfig, located: Sequence[LocatedExtractor], folders: Mapping[str, str]) -> None:
         self._config, self.folders = config, folders
         self._features = [each.extractor.feature for each in located]
         ranges = ranges_of(config.ranges, located)
@@ -257,7 +257,7 @@ def settings_of(config: ExtractConfig) -> Settings:
     return Settings(config.frames_per_second, config.max_frames, config.batch_size)
 
 
-def ranges_of(texts: tuple[str, ...], chosen: Sequence[Chosen | Located]) -> list[Any]:
+def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> list[Any]:
     """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
     return parse_ranges(texts or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 

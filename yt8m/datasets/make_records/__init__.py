@@ -201,13 +201,13 @@ class _Work:
     def _number_labels(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
         """The labels as classes, and the indices of the good rows. A row with an unknown label becomes a bad row."""
         labels, indices = batch.labels, batch.indices
-        names, number = self._rows.names, self._class_numbers
-        if len(number) < len(names):
-            number = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
-            self._class_numbers = number
-        is_known = number[labels.codes] >= 0
+        names, numbers = self._rows.names, self._class_numbers
+        if len(numbers) < len(names):
+            numbers = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
+            self._class_numbers = numbers
+        is_known = numbers[labels.codes] >= 0
         if is_known.all():
-            return labels.recode(number), indices
+            return labels.recode(numbers), indices
         unknown, first = np.unique(labels.rows[~is_known], return_index=True)
         for index, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[index] >= 0:
@@ -215,7 +215,7 @@ class _Work:
                 problem = f"the label {name!r} is not one of the {count} classes of the vocabulary"
                 self._bad.add(batch.rows.first + index, problem)
         known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
-        return known_labels.recode(number), indices[~np.isin(indices, unknown)]
+        return known_labels.recode(numbers), indices[~np.isin(indices, unknown)]
 
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts

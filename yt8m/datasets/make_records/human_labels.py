@@ -69,7 +69,7 @@ class Decision(NamedTuple):
         return (self.kind == MISSING) == self.is_right
 
 
-class Corrected(NamedTuple):
+class CorrectedLabels(NamedTuple):
     """The labels of a batch after the decisions, and the row of each label that was added or removed."""
 
     labels: Labels
@@ -164,34 +164,34 @@ class Corrections:
           UsageError: a decision is on a class that the records do not have.
           RunError: two decisions, one with the name and one with the number of a class, contradict each other.
         """
-        number = _class_lookup(classes)
+        class_of = _class_lookup(classes)
         for decision in (each for changes in self._changes.values() for each in changes):
-            if number(decision.label) < 0:
+            if class_of(decision.label) < 0:
                 names = classes.vocabulary.names if classes.vocabulary else classes.number
                 raise UsageError(
                     f"--corrections={self.path}, line {decision.line}: {decision.label[:60]!r} is not one of the "
                     f"{classes.size} classes{suggestion(decision.label, names)}."
                 )
-        decisions_on_classes = [decision for decision in self._decisions if number(decision.label) >= 0]
-        _refuse_contradictions(self.path, decisions_on_classes, number)
+        decisions_on_classes = [decision for decision in self._decisions if class_of(decision.label) >= 0]
+        _refuse_contradictions(self.path, decisions_on_classes, class_of)
 
-    def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> Corrected:
+    def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
         """Applies the decisions to the labels of a batch, whose codes are classes."""
-        number = _class_lookup(classes)
+        class_of = _class_lookup(classes)
         changes = [
-            (row, number(decision.label), decision.kind == MISSING)
+            (row, class_of(decision.label), decision.kind == MISSING)
             for row, video in enumerate(ids if self._changes else ())
             for decision in self._changes.get(video, ())
         ]
         if not changes:
-            return Corrected(labels, *np.zeros((2, 0), np.int64))
+            return CorrectedLabels(labels, *np.zeros((2, 0), np.int64))
         rows, codes, is_missing = (np.array(column, np.int64) for column in zip(*changes, strict=True))
         width = max(classes.size, int(labels.codes.max(initial=0)) + 1)
         pairs, changed = labels.rows * width + labels.codes, rows * width + codes
         added = np.setdiff1d(changed[is_missing == 1], pairs)
         removed = np.intersect1d(changed[is_missing == 0], pairs)
         pairs = np.sort(np.concatenate([pairs[~np.isin(pairs, removed)], added]))
-        return Corrected(Labels(pairs // width, pairs % width), added // width, removed // width)
+        return CorrectedLabels(Labels(pairs // width, pairs % width), added // width, removed // width)
 
 
 def _class_lookup(classes: Classes) -> Callable[[str], int]:
@@ -199,12 +199,12 @@ def _class_lookup(classes: Classes) -> Callable[[str], int]:
     listed = classes.vocabulary.names if classes.vocabulary else ()
     names = {name: index for index, name in reversed(list(enumerate(listed)))}
 
-    def number(label: str) -> int:
+    def find_class(label: str) -> int:
         if label in classes.number or label in names:
             return classes.number.get(label, names.get(label, -1))
         return int(label) if NUMBER.fullmatch(label) and int(label) < classes.size else -1
 
-    return number
+    return find_class
 
 
 class Answer(NamedTuple):

@@ -56,7 +56,7 @@ class BadRows:
     Args:
       path: path of the table, for error messages.
       most: number of bad rows that are tolerated.
-      remedy: what the user can do instead of correcting the row; the end of the error message.
+      remedy: the end of the error message, after `Correct the row`.
 
     Attributes:
       found: {number of the row: what is wrong}.
@@ -280,12 +280,12 @@ class RowReader:
         names = self.splits.names
         if "split" not in rows.cells:
             return np.full(rows.size, -1, np.int16)
-        number = {name: index for index, name in enumerate(names)} | {"": -1}
-        written = [str(cell).strip() for cell in rows.cells["split"]]
-        for row, name in enumerate(written, rows.first) if not set(written) <= number.keys() else ():
-            if name not in number:
+        numbers = {name: index for index, name in enumerate(names)} | {"": -1}
+        cells = [str(cell).strip() for cell in rows.cells["split"]]
+        for row, name in enumerate(cells, rows.first) if not set(cells) <= numbers.keys() else ():
+            if name not in numbers:
                 self._bad.add(row, f"its split is {name[:60]!r}, and --splits names {', '.join(names)}")
-        return np.fromiter((number.get(name, -1) for name in written), np.int16, rows.size)
+        return np.fromiter((numbers.get(name, -1) for name in cells), np.int16, rows.size)
 
     def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
         groups = [str(cell) for cell in rows.cells[self._flags.group_by]]
@@ -303,13 +303,13 @@ class RowReader:
             return splits
         _, groups = np.unique(digests.view("S16"), return_inverse=True)
         naming_rows = np.flatnonzero((splits >= 0) & (splits_in_table >= 0))
-        first = np.full(groups.max() + 1, -1)
-        first[groups[naming_rows[::-1]]] = naming_rows[::-1]
-        decided = np.where(first >= 0, splits_in_table[first], -1)[groups]
-        for row in naming_rows[splits_in_table[naming_rows] != decided[naming_rows]].tolist():
-            self._refuse_other_split(row, int(first[groups[row]]), splits_in_table)
+        first_rows = np.full(groups.max() + 1, -1)
+        first_rows[groups[naming_rows[::-1]]] = naming_rows[::-1]
+        group_splits = np.where(first_rows >= 0, splits_in_table[first_rows], -1)[groups]
+        for row in naming_rows[splits_in_table[naming_rows] != group_splits[naming_rows]].tolist():
+            self._refuse_other_split(row, int(first_rows[groups[row]]), splits_in_table)
             splits[row] = -1
-        return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
+        return np.where((splits >= 0) & (group_splits >= 0), group_splits, splits).astype(np.int16)
 
     def _refuse_other_split(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
         group = str(next(self._table.batches(1, row)).cells[self._flags.group_by][0])[:60]
