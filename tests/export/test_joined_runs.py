@@ -77,7 +77,7 @@ def test_runs_of_other_features_are_refused(
     other = trained(tmp_path / "c", "--feature_names=mean_rgb", "--feature_sizes=16")
     words = ["--runs", str(runs[0]), str(other), f"--export_dir={tmp_path}/e"]
     assert cli.main(["ensemble", *words]) == 2
-    assert "has feature_names ('mean_rgb',) and" in capfd.readouterr().err
+    assert "has feature_names=('mean_rgb',), but" in capfd.readouterr().err
     words = ["--runs", str(runs[0]), str(tmp_path / "none"), f"--export_dir={tmp_path}/e"]
     assert cli.main(["ensemble", *words]) == 2
     assert "there is no such folder" in capfd.readouterr().err
