@@ -53,7 +53,7 @@ class FeatureSummary:
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
     def as_json(self, bounds: Range | None) -> dict[str, Any]:
-        """The summary for `--json`. `bounds` are the values of the bytes 0 and 255, if they are known."""
+        """The summary for `--json`. `bounds` is the range of values that bytes represent, if it is known."""
         return {
             "type": "/".join(sorted(self.kinds)),
             **({"bytes_stand_for": list(bounds)} if bounds and "uint8" in self.kinds else {}),
@@ -120,7 +120,7 @@ class ShardSummary:
 
         Args:
           names: the names of the classes.
-          ranges: {feature: the values of the bytes 0 and 255}.
+          ranges: {feature: the range of values that its bytes represent}.
         """
         return {
             "path": self.path,

@@ -72,9 +72,9 @@ class ExtractConfig(DataSetFlags):
     frames_per_second: float = option(1.0, "frames that are taken per second", minimum=1e-3, maximum=1000)
     ranges: tuple[str, ...] = option(
         (),
-        "LOW:HIGH, the values of the bytes 0 and 255 in frames, for each extractor; or learned, from the training "
-        "videos; floats, which stores no bytes; usual, the extractor's own [usual: -2:2 for inception and vggish, "
-        "floats for all others]",
+        "LOW:HIGH, the range of values that the bytes of frames represent, for each extractor; or learned, from the "
+        "training videos; floats, which stores no bytes; usual, the extractor's own [usual: -2:2 for inception and "
+        "vggish, floats for all others]",
     )
     max_bad_videos: int | None = option(
         None, "number of videos with bad files that may be left out [a tenth of all]", shapes="nothing", minimum=0

@@ -46,8 +46,8 @@ class RecordsConfig(DataSetFlags):
     )
     ranges: tuple[str, ...] = option(
         (),
-        "with --bits=8: LOW:HIGH, the values of the bytes 0 and 255 of each feature; or learned, from the training "
-        "videos; or floats, which stores no bytes [learned]",
+        "with --bits=8: LOW:HIGH, the range of values that bytes represent, for each feature; or learned, from the "
+        "training videos; or floats, which stores no bytes [learned]",
     )
     frames_per_second: float = option(1.0, "frame rate of the arrays, for the columns start and end", minimum=1e-6)
     max_bad_rows: int = option(0, "number of bad rows that may be left out", shapes="nothing", minimum=0)

@@ -71,9 +71,9 @@ class Classes(NamedTuple):
     size: int
 
     def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
-        """The part of the inputs that the classes are: the class of each label, and all names if the user gave them.
+        """The inputs for `inputs_hash`: the class of each of these labels, and all class names if the user gave them.
 
-        Names of the folder's vocabulary that are not in `names` do not count: records of another level append names.
+        Other names in the folder's vocabulary are left out, because making records of another level appends names.
         """
         numbers = sorted((name, self.number.get(name, -1)) for name in names)
         return numbers, self.vocabulary.names if is_from_user and self.vocabulary else ()
@@ -106,8 +106,7 @@ def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Clas
       level: this level.
 
     Raises:
-      UsageError: the labels of those records are numbers without names, but these classes have names, which would be
-        wrong for those records or too few.
+      UsageError: the labels of those records are numbers but these are names, or those records have more classes.
     """
     out = flags.out
     has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
