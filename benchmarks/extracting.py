@@ -23,7 +23,7 @@ from benchmarks.rows import Row
 from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.datasets.extract.computing import Clip, locate
-from yt8m.datasets.extract.shard_extraction import Finished, ShardExtractor, TableRow
+from yt8m.datasets.extract.shard_extraction import FinishedShard, ShardExtractor, TableRow
 from yt8m.extractors import Clips, OpenedExtractor, Pictures
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request
@@ -213,7 +213,7 @@ def extract_shard(extractor: ShardExtractor, folder: pathlib.Path, videos: Video
     rows = [TableRow(number, path.encode(), (0,), Clip(path)) for number, path in enumerate(paths, 1)]
     clock = Clock()
     with extractor.pool() as pool:
-        entry = extractor.extract("train/train0000.tfrecord", rows, Finished("", ["frame"]), pool, lambda _: None)
+        entry = extractor.extract("train/train0000.tfrecord", rows, FinishedShard("", ["frame"]), pool, lambda _: None)
     assert entry.frames == videos.rows, entry
     return clock.sample()
 
