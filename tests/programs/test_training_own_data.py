@@ -103,7 +103,7 @@ def test_a_later_flag_that_contradicts_the_data_is_refused(
     words = [f"--train_dir={run}", f"--eval_data_pattern={data}/validate/*.tfrecord", "--run_once"]
     for flag, problem in (
         ("--num_classes=5", "it is 3. Give --num_classes=3."),
-        ("--segment_labels", "which hold no frames"),
+        ("--segment_labels", "Segments are cut from frames"),
     ):
         assert evaluation.main([*words, flag]) == 2
         assert problem in capfd.readouterr().err

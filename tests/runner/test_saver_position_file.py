@@ -49,8 +49,9 @@ def test_the_file_holds_what_was_begun_of_how_many(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("begun", "told"),
     [
+        (0, "epoch 1, shard 1 of 4; none was begun"),
         (1, "epoch 1, shard 2 of 4; the first 1 shards"),
-        (4, "epoch 2, shard 1 of 4; the first 0 shards"),
+        (4, "epoch 2, shard 1 of 4; all shards of epoch 1 were begun"),
         (11, "epoch 3, shard 4 of 4; the first 3 shards"),
     ],
 )

@@ -281,9 +281,13 @@ class ShardPosition(_PositionFile):
                     *(self._shards, self._num_epochs, self._num_epochs),
                 )
             else:
+                begun = f"the first {shard} shards are not read again in it"
+                if not shard:
+                    begun = (
+                        f"all shards of epoch {epoch} were begun, and are not read again" if epoch else "none was begun"
+                    )
                 logging.info(
-                    "reading continues at epoch %d, shard %d of %d; the first %d shards are not read again in it",
-                    *(epoch + 1, shard + 1, self._shards, shard),
+                    "reading continues at epoch %d, shard %d of %d; %s", epoch + 1, shard + 1, self._shards, begun
                 )
         return {self._ops.begun: self._begun}
 

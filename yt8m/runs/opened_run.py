@@ -104,9 +104,8 @@ class OpenedRun:
         data = self.config.data
         if segment_labels and not data.frame_features:
             raise UsageError(
-                f"--segment_labels: the model was trained on video-level features "
-                f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
-                "name a run that was trained with --frame_features."
+                f"Segments are cut from frames, but the model was trained on video-level features "
+                f"({','.join(data.feature_names)}); name a run that was trained with --frame_features."
             )
         of_damage = dataclasses.fields(DamagePolicy) if isinstance(config, DamagePolicy) else ()
         fitted = dataclasses.replace(

@@ -162,22 +162,23 @@ def _what_next(config: TrainConfig, step: int) -> str:
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
-        f"{next_commands(config.train_dir, files, first)}"
+        f"{next_commands(config.train_dir, files, first, config.data.segment_labels)}"
     )
 
 
-def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -> str:
+def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
     """Lines with the two commands that users usually run next, for evaluation and prediction.
 
     Args:
       train_dir: the folder of the run.
       files: pattern of the evaluation files, quoted for the shell.
       first: a file to predict, quoted for the shell.
+      evaluates_segments: whether the run learned from rated segments, which its evaluation then counts too.
     """
-    run = shlex.quote(train_dir)
+    run, segments = shlex.quote(train_dir), " --segment_labels" if evaluates_segments else ""
     return (
         "next:\n"
-        f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
+        f"  yt8m eval --train_dir={run} --eval_data_pattern={files}{segments} --run_once\n"
         f"  yt8m predict --model={run} {first}"
     )
 

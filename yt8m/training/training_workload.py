@@ -79,7 +79,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
             return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
     raise UsageError(
         f"--teacher={folder}: the folder has no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
-        f"(yt8m eval --train_dir={folder}), or name the folder of an export."
+        f"(yt8m eval --train_dir={folder} --run_once --eval_data_pattern='FILES'), or name the folder of an export."
     )
 
 
