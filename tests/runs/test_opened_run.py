@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import pytest
 
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.errors import UsageError
 from yt8m.records import vocabulary
-from yt8m.runs.opened_run import OpenedRun
+from yt8m.runs.opened_run import OpenedRun, find_folder
 from yt8m.scoring import evaluation
 
 FRAMES = DataConfig(frame_features=True, feature_names=("rgb", "audio"))
@@ -50,3 +52,10 @@ def test_segments_are_short() -> None:
 def test_a_validation_takes_the_batch_of_its_training_if_it_fits(batch: int, expected: int) -> None:
     config = TrainConfig(train_dir="runs/a", data=dataclasses.replace(FRAMES, batch_size=batch))
     assert evaluation.of_training(config).batch_size == expected
+
+
+@pytest.mark.parametrize(("name", "reason"), [("a.onnx", "this is a file"), ("nowhere", "there is no such folder")])
+def test_what_is_no_folder_is_no_run(tmp_path: pathlib.Path, name: str, reason: str) -> None:
+    (tmp_path / "a.onnx").touch()
+    with pytest.raises(UsageError, match=f"{name}: {reason}; name the folder of a run"):
+        find_folder(str(tmp_path / name))

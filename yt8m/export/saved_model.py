@@ -276,7 +276,7 @@ def refuse_used(out: str, flag: str = "out") -> None:
       UsageError: `out` exists.
     """
     if storage.exists(out) or storage.is_dir(out):
-        raise UsageError(f"--{flag}={out} exists already; name a new folder, or remove that one.")
+        raise UsageError(f"--{flag}={out} exists already; name another, or remove it first.")
 
 
 @contextlib.contextmanager

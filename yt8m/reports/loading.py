@@ -105,7 +105,7 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
     whole = [folder.rstrip("/") or folder for folder in folders]
     for folder in whole:
         if not storage.is_dir(folder):
-            raise UsageError(f"{folder}: there is no such folder; name the folders of runs.")
+            raise UsageError(f"{folder}: {storage.why_no_folder(folder)}; name the folders of runs.")
         if whole.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
     evaluations = [eval_samples.read(folder) for folder in whole]

@@ -134,7 +134,7 @@ def find(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
     trees: dict[str, list[str]] = {}
     for folder in folders:
         if not storage.is_dir(folder):
-            raise UsageError(f"{folder}: there is no such folder; name one that holds runs.")
+            raise UsageError(f"{folder}: {storage.why_no_folder(folder)}; name one that holds runs.")
         trees |= storage.tree(folder.rstrip("/") or folder)
     places = list(_runs_among(trees))
     metric = _metric_name(sort) or Gap.name

@@ -51,7 +51,7 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
 
 def _of_run(folder: str) -> Vocabulary:
     if not storage.is_dir(folder):
-        raise UsageError(f"--model={folder}: there is no such folder.")
+        raise UsageError(f"--model={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
     for place in _NAMED_IN:
         names = run_dir.own_names(storage.join(folder, place), None)
         if names:

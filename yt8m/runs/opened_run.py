@@ -166,7 +166,7 @@ def find_folder(train_dir: str) -> str:
     """
     if train_dir:
         if not storage.is_dir(train_dir):
-            raise UsageError(f"{train_dir}: there is no such folder; name the folder of a run.")
+            raise UsageError(f"{train_dir}: {storage.why_no_folder(train_dir)}; name the folder of a run.")
         return train_dir
     folders = [
         os.path.join(run_dir.RUNS, name) for name in (os.listdir(run_dir.RUNS) if os.path.isdir(run_dir.RUNS) else [])

@@ -143,6 +143,11 @@ def is_dir(path: Path) -> bool:
     return _store(path).is_dir(os.fspath(path))
 
 
+def why_no_folder(path: Path) -> str:
+    """Part of a message: why `path`, which `is_dir` denies, is no folder."""
+    return "this is a file" if exists(path) else "there is no such folder"
+
+
 def is_special(path: Path) -> bool:
     """Whether `path` is a local pipe, terminal or device, so that reading it may never end."""
     return not is_remote(path) and local.is_special(os.fspath(path))

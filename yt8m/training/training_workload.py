@@ -73,6 +73,10 @@ def _is_found(video_id: str) -> bool:
 
 
 def _model(folder: str, data: DataConfig) -> ModelTeacher:
+    if not storage.is_dir(folder):
+        raise UsageError(
+            f"--teacher={folder}: {storage.why_no_folder(folder)}; name that of an evaluated run or of an export."
+        )
     for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
             logging.info("the teacher is %s", prefix)
@@ -117,7 +121,7 @@ def find_checkpoint(folder: str) -> str:
       RunError: the folder holds no checkpoint that can be read.
     """
     if not storage.is_dir(folder):
-        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
+        raise UsageError(f"--init_from={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
     newest = checkpoints.newest_readable(folder)
     if newest is None:
         raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
