@@ -247,3 +247,8 @@ def test_what_a_published_run_did_not_save_is_no_change():
     old = TrainConfig(model=ModelConfig("MoeModel", {}))
     new = dataclasses.replace(MOE, data=DataConfig(num_classes=10))
     assert resume.changes(saved(old, published=True), new) == []
+
+
+def test_a_change_is_told_by_the_name_of_its_flag():
+    assert str(resume.Change("data.data_pattern", "nothing", "a", ("b", "c"))) == "train_data_pattern: a -> b,c"
+    assert str(resume.Change("model.hyper_parameters.units", "variables", 2, 3)) == "units: 2 -> 3"

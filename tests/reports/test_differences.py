@@ -55,7 +55,7 @@ def test_settings_that_differ_are_listed_and_no_others(runs):
     assert found == {
         ("config", "base_learning_rate"): ["0.01", "0.02"],
         ("config", "moe_num_mixtures"): ["1", "2"],
-        ("data", "data_pattern"): ["data1/*", "data2/*"],
+        ("data", "train_data_pattern"): ["data1/*", "data2/*"],
         ("version at training", "tensorflow"): [versions["tensorflow"], "1.15"],
     }
 

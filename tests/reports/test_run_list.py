@@ -18,6 +18,7 @@ from small_run import evaluate, run
 from yt8m import storage
 from yt8m.command_line import cli
 from yt8m.config import run_dir
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.reports import run_list
 from yt8m.runner.hooks import Callback
@@ -258,3 +259,11 @@ def test_a_run_from_the_config_of_another_has_its_options_but_not_its_folder(fol
     for one in (first, second):
         del one["train_dir"], one["callbacks"]
     assert second == first
+
+
+def test_data_that_differ_have_the_name_of_their_flag(tmp_path: pathlib.Path) -> None:
+    for name in ("a", "b"):
+        config = TrainConfig(train_dir=str(tmp_path / name), data=DataConfig(data_pattern=f"{name}/*"))
+        run_dir.write(config.train_dir, config)
+    runs = run_list.find([str(tmp_path)], "run")
+    assert [run.differing for run in runs] == [{"train_data_pattern": "a/*"}, {"train_data_pattern": "b/*"}]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from yt8m import losses, models, options
-from yt8m.config.run_dir import SavedRun
+from yt8m.config.run_dir import SavedRun, flag_at
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
@@ -34,7 +34,7 @@ class Change(NamedTuple):
         return self.shapes != "nothing" or self.name in _INITIAL
 
     def __str__(self) -> str:
-        return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"
+        return f"{flag_at(self.name)}: {_shown(self.old)} -> {_shown(self.new)}"
 
 
 def changes(old: SavedRun, new: TrainConfig) -> list[Change]:

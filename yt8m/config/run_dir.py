@@ -64,6 +64,12 @@ NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.pa
     TrainConfig, is_compared=False
 )
 PUBLISHED = options.paths_where(TrainConfig, is_published=True)
+_FLAGS = {path: options.flag_of(field) for path, field in options.fields_of(TrainConfig)}
+
+
+def flag_at(path: str) -> str:
+    """The flag of the option or hyper-parameter at `path` of a run, such as `batch_size` for `data.batch_size`."""
+    return _FLAGS.get(path) or path.rpartition(".")[2]
 
 
 def model_flags_to_json(config: TrainConfig) -> str:

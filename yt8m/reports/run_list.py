@@ -292,7 +292,7 @@ def _compare(runs: Sequence[ListedRun]) -> None:
     for run in runs:
         for name, value in run.options.items():
             if len(values[name]) > 1:
-                run.differing[name.rpartition(".")[2]] = value
+                run.differing[run_dir.flag_at(name)] = value
 
 
 def _sorted(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:

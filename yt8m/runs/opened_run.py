@@ -75,8 +75,8 @@ class OpenedRun:
         steps = checkpoints.steps_in(folder)
         if choice == "best" and not steps:
             raise UsageError(
-                f"{self.folder} has no best checkpoint; train with --eval_data_pattern, or keep one by eval.py "
-                "--keep_best."
+                f"{self.folder} has no best checkpoint; train with --eval_data_pattern, or keep one by "
+                "yt8m eval --keep_best."
             )
         step = best_checkpoint.best_step(folder, steps) if choice == "best" else _step(choice)
         if step not in steps:
@@ -175,7 +175,7 @@ def find_folder(train_dir: str) -> str:
     if not folders:
         raise UsageError(
             "no --train_dir is given and there is no run under runs/; train one first "
-            "(python train.py --model=LogisticModel) or name its folder."
+            "(yt8m train --train_data_pattern=FILES), or name its folder."
         )
     newest = max(folders, key=lambda path: os.path.getmtime(os.path.join(path, run_dir.CONFIG)))
     logging.info("no --train_dir was named: taking the newest run, %s", newest)
