@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -113,9 +114,12 @@ def test_moved_data_start_the_pass_anew_with_one_warning(
     train(max_steps=3, exact_resume=True)
     moved = shutil.move(data, tmp_path / "moved.tfrecord")
     once = {"inputter": TinyInputter(str(moved), 8, epochs=1), "signature": {"epochs": 1}}
+    assert train(exact_resume=True, max_steps=5, **once).global_step == 5
     outcome = train(exact_resume=True, **once)
     assert (outcome.status, outcome.global_step) == ("out_of_data", 8)
     assert sum("the data are read from their beginning" in line for line in lines()) == 1
+    firsts = {step: json.loads((tmp_path / f"run/input-{step}.json").read_text())["first_step"] for step in (3, 5, 8)}
+    assert firsts == {3: 0, 5: 3, 8: 3}
 
 
 @pytest.mark.parametrize("name", ["input-3.index", "input-3.data-00000-of-00001", "input-3.json"])

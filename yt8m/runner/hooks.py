@@ -181,10 +181,10 @@ class StepHook(Callback):
         if not inputter.records or not inputter.num_epochs:
             return limit
         steps = inputter.records * inputter.num_epochs / (inputter.batch_size * config.towers)
-        if config.checkpoints.exact_resume:
-            before = 0
-        elif isinstance(self._position, ShardPosition):
+        if isinstance(self._position, ShardPosition):
             steps *= 1 - self._position.share_begun
+        elif config.checkpoints.exact_resume:
+            before = self._position.first_step if self._position else 0
         return min(before + math.ceil(steps), limit or sys.maxsize)
 
 

@@ -307,17 +307,21 @@ class Position(_PositionFile):
       files: the files of this run.
       order: the other options that decide which examples are read in which order (batch size, seed, ...).
       replica: the index of this replica; the chief (0) writes the file `input-N`, replica R `input-N.replicaR`.
+
+    Attributes:
+      first_step: the step at which the data were at their beginning: 0, or where a position could not be used.
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], replica: int = 0) -> None:
         super().__init__(ops, files, order)
         self._saver, self._suffix = input_saver(ops), f".replica{replica}" if replica else ""
         self._sizes = _digest([stamp.bytes for stamp in storage.stamps(files).values()])
+        self.first_step = 0
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N`, and `input-N.json` with the digest of the data."""
         path = self._path(model_dir, step)
-        self._write(path, sizes=self._sizes)
+        self._write(path, sizes=self._sizes, first_step=self.first_step)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
         storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
 
@@ -333,11 +337,13 @@ class Position(_PositionFile):
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))
+            self.first_step = int(position.get("first_step", 0))
 
         session.run(self._ops.initializer, feed)
         if not self._read(path, step, restore):
             # A failed restore can leave the iterator at any position.
             session.run(self._ops.initializer, feed)
+            self.first_step = step
 
     def save_part(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Saves this worker's position into the run's folder, which may be in a bucket; the chief saves the rest."""

@@ -68,6 +68,12 @@ def test_a_run_that_goes_on_in_the_data_ends_earlier(begun: int, last: int) -> N
     assert started(RunnerConfig(model_dir="run"), KNOWN, StepLine(1), 10, position).line.last_step == last
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 25), (4, 29), (10, 35)])
+def test_a_pass_that_began_anew_at_a_later_step_ends_later(first: int, last: int) -> None:
+    position, config = types.SimpleNamespace(first_step=first), RunnerConfig(model_dir="run", exact_resume=True)
+    assert started(config, KNOWN, StepLine(1), 10, position).line.last_step == last
+
+
 def test_the_time_left_is_that_of_the_steps_after_the_first_line() -> None:
     """The first step takes 30 s, each later one 2 s; without a known end nothing is said."""
     now = [0.0]
