@@ -90,7 +90,7 @@ _GROUPS = {
             operands=True,
         ),
         "cache": Command(
-            "yt8m.datasets.cache_making:make",
+            "yt8m.datasets.cache_making:fill_cache",
             "parse shards ahead of time, for train, eval and inference --cache",
             "yt8m.command_line.flags:cache_config",
         ),

@@ -1,4 +1,7 @@
-"""`yt8m cache`: parses shards into a cache ahead of time, in several processes; keeps shards that it already has."""
+"""`yt8m cache`: parses shards into a cache, in several processes, before a training, eval or inference reads them.
+
+Shards that the cache already has are not parsed again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,11 @@ from yt8m.records.shards import DamagedError
 
 @dataclass(frozen=True)
 class CacheConfig(DamagePolicy):
-    """The flags of `yt8m cache`. The flags that describe the records are those of the training that reads the cache."""
+    """The flags of `yt8m cache`.
+
+    The flags that describe the records have the names and the meaning that they have for `yt8m train`. A run can use
+    the cache only if these flags have the same values for the run.
+    """
 
     data: str = same_as(
         DataConfig, "data_pattern", help="TFRecord files to parse; commas between patterns", is_required=True
@@ -51,37 +58,44 @@ class CacheConfig(DamagePolicy):
 
 
 class _ParsedShard(NamedTuple):
-    """A shard in the cache: its path, its number of records, and its bad record as in `CachedShard`."""
+    """A shard that the cache has.
 
-    shard: str
+    Attributes:
+      path: path of the shard.
+      records: number of records that could be parsed.
+      damage: (number of the bad record at which reading ended, what is wrong with it); None if no record is bad.
+    """
+
+    path: str
     records: int
     damage: tuple[int, str] | None
 
 
-def make(config: CacheConfig, data: DataConfig) -> None:
-    """Fills the cache.
+def fill_cache(config: CacheConfig, data: DataConfig) -> None:
+    """Parses the shards that the cache lacks, and writes them into it; prints how many records the cache then has.
 
     Args:
       config: the flags.
-      data: the data config of the training that the flags describe.
+      data: the data config of a training with these flags.
 
     Raises:
       UsageError: no file matches, or a cache cannot serve these data.
-      RunError: a shard has a bad record or cannot be read, or the disk is full; the finished shards stay in the cache.
+      RunError: more shards have a bad record than --max_bad_records allows, a shard cannot be read, or the disk is
+        full. The shards that were parsed before stay in the cache.
     """
     data.check_cache()
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.room(files), file=sys.stderr)
-    parsed_shards = {shard: parsed for shard in files if (parsed := cache.opened(cache.path_of(shard))) is not None}
-    finished_shards = [_ParsedShard(shard, len(parsed), parsed.damage) for shard, parsed in parsed_shards.items()]
-    missing = [shard for shard in files if shard not in parsed_shards]
-    for finished in terminal.counted(
-        _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(finished_shards)
+    cached_shards = {path: cached for path in files if (cached := cache.opened(cache.path_of(path))) is not None}
+    parsed_shards = [_ParsedShard(path, len(cached), cached.damage) for path, cached in cached_shards.items()]
+    missing = [path for path in files if path not in cached_shards]
+    for shard in terminal.counted(
+        _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
     ):
-        finished_shards.append(finished)
-        _refuse_damage(finished_shards, data.max_bad_records)
-    records = sum(finished.records for finished in finished_shards)
+        parsed_shards.append(shard)
+        _refuse_damage(parsed_shards, data.max_bad_records)
+    records = sum(shard.records for shard in parsed_shards)
     print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
 
 
@@ -93,46 +107,49 @@ def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
     )
 
 
-def _parse_shards(cache: ShardCache, shards: Sequence[str], jobs: int | None) -> Iterator[_ParsedShard]:
-    """Parses the shards; yields the results in the order of `shards`."""
-    count = min(jobs or os.cpu_count() or 1, len(shards))
-    if count < 2:
-        yield from (_parse_shard(cache, shard) for shard in shards)
+def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> Iterator[_ParsedShard]:
+    """Parses shards in `jobs` processes (None: one per CPU core); yields the results in the order of `paths`."""
+    processes = min(jobs or os.cpu_count() or 1, len(paths))
+    if processes < 2:
+        yield from (_parse_shard(cache, path) for path in paths)
         return
-    from concurrent.futures import ProcessPoolExecutor  # slow to import, and trainings only need the flags
+    # Imported here, because it is slow to import: train, eval and inference import this module only for `CacheConfig`.
+    from concurrent.futures import ProcessPoolExecutor
 
-    # Not forked, because this process may have threads.
+    # The workers are not forked, because a forked process can hang if this process has threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, context, initializer=_exit_with_parent) as pool:
-        with termination.held_interrupts():
-            futures = [pool.submit(_parse_shard, cache, shard) for shard in shards]
+    with ProcessPoolExecutor(processes, context, initializer=_exit_with_parent) as pool:
+        with termination.held_interrupts():  # `submit` starts the workers, which must leave Ctrl-C to this process
+            futures = [pool.submit(_parse_shard, cache, path) for path in paths]
         try:
-            for shard, future in zip(shards, futures, strict=True):
-                # If a worker failed or died, this process parses the shard again and so raises the original error.
-                yield _parse_shard(cache, shard) if future.exception() else future.result()
+            for path, future in zip(paths, futures, strict=True):
+                # If a worker raised an error or was killed, this process parses the shard itself. If the shard is at
+                # fault, this raises the error that the worker raised, with its type and attributes.
+                yield _parse_shard(cache, path) if future.exception() else future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _parse_shard(cache: ShardCache, shard: str) -> _ParsedShard:
-    parsed = cache.made(shard, cache.path_of(shard))
-    return _ParsedShard(shard, len(parsed), parsed.damage)
+def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
+    cached = cache.made(path, cache.path_of(path))
+    return _ParsedShard(path, len(cached), cached.damage)
 
 
 def _exit_with_parent() -> None:
-    """Ends this process as soon as its parent process has ended for any reason."""
+    """Starts a thread that ends this worker as soon as the parent process has ended, even if that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def wait_and_end() -> None:
+    def exit_after_parent() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=wait_and_end, daemon=True).start()
+    threading.Thread(target=exit_after_parent, daemon=True).start()
 
 
-def _refuse_damage(finished_shards: Sequence[_ParsedShard], limit: int) -> None:
-    bad = [finished for finished in finished_shards if finished.damage]
-    if len(bad) > limit and bad[-1].damage:
-        error = DamagedError(bad[-1].shard, *bad[-1].damage)
-        raise RunError(f"{error} {len(bad)} records are bad; --max_bad_records allows {limit}.")
+def _refuse_damage(shards: Sequence[_ParsedShard], limit: int) -> None:
+    """Raises `RunError` if more than `limit` of the shards have a bad record; the message names the last of these."""
+    bad_shards = [shard for shard in shards if shard.damage]
+    if len(bad_shards) > limit and bad_shards[-1].damage:
+        error = DamagedError(bad_shards[-1].path, *bad_shards[-1].damage)
+        raise RunError(f"{error} {len(bad_shards)} records are bad; --max_bad_records allows {limit}.")

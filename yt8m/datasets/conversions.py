@@ -1,4 +1,4 @@
-"""`yt8m from-mediapipe` and `yt8m json-to-csv`: convert_file files of other programs.
+"""`yt8m from-mediapipe` and `yt8m json-to-csv`: convert files of other programs.
 
 MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video. `yt8m from-mediapipe` converts these
 files to one shard of frame records.
@@ -33,26 +33,26 @@ FEATURE_NAMES = {
     "AUDIO/feature/floats": "audio",
 }  # {MediaPipe's name: name in frame records}
 _KEYS = ("video_id", "class_indexes", "predictions")
-_LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
+_LIMIT = 1 << 31  # every class number and every prediction must be below this
 
 
 def from_mediapipe(config: FromMediapipeConfig) -> int:
-    """Converts the files that the flags name; returns the exit status.
+    """Writes the SequenceExamples of MediaPipe, one file for each video, into one shard; returns the exit status.
 
     Raises:
       UsageError: no file matches.
-      RunError: a file is not a valid SequenceExample, or two files have the same video id. The message names the file,
-          and nothing is written.
+      RunError: a file cannot be converted (see `convert_file`), or two files have the same video id. The message names
+        the file, and nothing is written.
     """
     paths = check_files("data", config.data)
-    seen: dict[bytes, str] = {}
+    path_of_id: dict[bytes, str] = {}
     with storage.write_atomic(config.out) as shard:
         for path in paths:
             payload = convert_file(path, config.keep_floats)
             video_id = shards.parse(payload, with_lists=False).id()
-            if seen.setdefault(video_id, path) != path:
+            if path_of_id.setdefault(video_id, path) != path:
                 raise RunError(
-                    f"{path} and {seen[video_id]} both hold the video {shards.id_text(video_id)}; "
+                    f"{path} and {path_of_id[video_id]} both hold the video {shards.id_text(video_id)}; "
                     "give each video its own id (without one, the name of the file is the id)."
                 )
             shard.write(shards.framed(payload))
@@ -78,11 +78,17 @@ class FromMediapipeConfig(options.Checked):
 def convert_file(path: str, keep_floats: bool = False) -> bytes:
     """Converts one file to a serialized frame record with id, labels and features, one frame per second.
 
-    If the file has no id, its name is the id. If the features differ in length, the longer ones are cut to the
-    shortest, because MediaPipe's last audio window may reach past the last picture.
+    If the SequenceExample has no id, the id is the name of the file without its ending. If the features differ in their
+    numbers of frames, the longer ones are cut to the shortest, because MediaPipe's last audio window may reach past the
+    last picture.
+
+    Args:
+      path: a file with one serialized SequenceExample of MediaPipe.
+      keep_floats: whether the features stay floats under MediaPipe's names; otherwise they become bytes for the range
+        -2 to 2 under YouTube-8M's names.
 
     Raises:
-      RunError: the file is damaged, holds none of the features, or has frames of unequal size.
+      RunError: the file is damaged, holds none of the features in `FEATURE_NAMES`, or has frames of unequal size.
     """
     try:
         record = shards.parse(storage.read_bytes(path))
@@ -101,10 +107,11 @@ def convert_file(path: str, keep_floats: bool = False) -> bytes:
             lists[FEATURE_NAMES[name]] = shards.frame_features(
                 data_format.quantized(frames[:shortest], data_format.PUBLISHED)
             )
-    return shards.sequence_example(_context(record, path), lists)
+    return shards.sequence_example(_encode_context(record, path), lists)
 
 
-def _context(record: Record, path: str) -> dict[str, bytes]:
+def _encode_context(record: Record, path: str) -> dict[str, bytes]:
+    """Encodes the id and the labels of a video as {name: Feature}; without an id, the name of the file is the id."""
     name = os.path.splitext(os.path.basename(path))[0]
     context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
     labels = record.context["labels"].values() if "labels" in record.context else []
@@ -116,13 +123,25 @@ def _context(record: Record, path: str) -> dict[str, bytes]:
 def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
     """Returns the frames of one feature list, float32 [T, size].
 
+    Args:
+      features: the Feature of each frame.
+      name: name of the list, for messages.
+      path: path of the file, for messages.
+
     Raises:
-      RunError: frames are missing, of unequal size, or hold values that no feature may have.
+      RunError: there is no frame, a frame holds no floats, frames differ in size, or a value is not finite or too
+        large.
     """
     rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
     sizes = {len(row) for row in rows}
-    if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
-        problem = f"found {sorted(sizes)}" if features else "it has no frame"
+    problem = ""
+    if not features:
+        problem = "it has no frame"
+    elif len(rows) < len(features) or 0 in sizes:
+        problem = "a frame holds no floats"
+    elif len(sizes) > 1:
+        problem = f"frames hold {min(sizes)} to {max(sizes)} floats"
+    if problem:
         raise RunError(f"{path}: {name} must hold the same number of floats in each frame; {problem}.")
     frames = np.array(rows, np.float32)
     if shards.unfit_values(frames):
@@ -131,26 +150,27 @@ def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDAr
 
 
 def json_to_csv(config: JsonToCsvConfig) -> int:
-    """Converts the files that the flags name; returns the exit status.
+    """Converts the JSON lines of a batch prediction to one CSV file of predictions; returns the exit status.
 
     Raises:
       UsageError: no file matches.
-      RunError: a line is not a valid prediction; the message names it, and nothing is written.
+      RunError: a line is not a valid prediction or repeats a video (the message names the line), or there is no
+        prediction. Nothing is written then.
     """
     paths = check_files("predictions", config.predictions)
-    seen: set[str] = set()
+    converted_ids: set[str] = set()
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
         for line in (line for path in paths for line in prediction_files.read_lines(path)):
             for video_id, classes, scores in _parse_videos(line):
-                if video_id in seen:
+                if video_id in converted_ids:
                     line.refuse(f"video {video_id!r} has a line already; give each video one line.")
-                seen.add(video_id)
+                converted_ids.add(video_id)
                 best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
                 file.write(prediction_files.prediction_line(video_id, best[: config.top_k]))
-        if not seen:
+        if not converted_ids:
             raise RunError(f"{config.predictions} holds no prediction.")
-    print(f"{len(seen)} predictions are in {config.out}", file=sys.stderr)
+    print(f"{len(converted_ids)} predictions are in {config.out}", file=sys.stderr)
     return 0
 
 
@@ -166,7 +186,11 @@ class JsonToCsvConfig(options.Checked):
 
 
 def _parse_videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
-    """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
+    """Yields (id, classes, scores) of each video in a line of JSON.
+
+    Raises:
+      RunError: the line is not a valid prediction; the message names the line.
+    """
     try:
         prediction = storage.parse_json(line.text)
     except ValueError as error:
@@ -181,7 +205,7 @@ def _parse_videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]
     for video_id, classes, scores in zip(*values, strict=True):
         if not isinstance(video_id, str) or not video_id or not _can_be_encoded(video_id):
             line.refuse(f"video_id is {video_id!r}; expected text that is not empty.")
-        if not _are_numbers(classes, 0, (int,)) or not _are_numbers(scores, -_LARGEST, (int, float)):
+        if not _are_numbers(classes, 0, (int,)) or not _are_numbers(scores, -_LIMIT, (int, float)):
             line.refuse("expected whole numbers in class_indexes and finite numbers in predictions.")
         if len(classes) != len(scores):
             line.refuse(f"{len(classes)} class_indexes and {len(scores)} predictions; expected equal numbers.")
@@ -196,5 +220,5 @@ def _can_be_encoded(text: str) -> bool:
 
 
 def _are_numbers(values: Any, least: int, kinds: tuple[type, ...]) -> bool:
-    """Whether `values` is a list of numbers of these types, each at least `least` and below `_LARGEST`."""
-    return isinstance(values, list) and all(type(value) in kinds and least <= value < _LARGEST for value in values)
+    """Whether `values` is a list of numbers of the types `kinds`, each at least `least` and below `_LIMIT`."""
+    return isinstance(values, list) and all(type(value) in kinds and least <= value < _LIMIT for value in values)

@@ -1,7 +1,7 @@
 """Reads ground truth from records without TensorFlow: labels of videos and ratings of segments.
 
-Ratings can be cached in a text file with lines `video:start,class,score`. If the cache exists, the records are not
-needed.
+Ratings can be cached in a text file with lines `video:start,class,score`. An evaluation that finds this file does not
+read the records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from yt8m.records.deep_check import label_problems, rating_problems
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
-_LARGEST = 1 << 31  # every plausible class is smaller
+_CLASS_LIMIT = 1 << 31  # a rated class must be below this; the number of classes is not known when ratings are read
 
 
 class VideoLabels(NamedTuple):
@@ -41,9 +41,10 @@ class Ratings(NamedTuple):
     """R rated (segment, class) pairs.
 
     Attributes:
-      segments: `video:start`, with the video as `prediction_files.video_name` writes it.
+      segments: `video:start` of each pair: the id as `prediction_files.video_name` writes it, and the start of the
+        segment in seconds.
       classes: int64 [R].
-      scores: float64 [R], in 0..1.
+      scores: float64 [R], from 0 (the segment does not show the class) to 1 (it does).
     """
 
     segments: list[bytes]
@@ -52,9 +53,17 @@ class Ratings(NamedTuple):
 
 
 def read_contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
-    """Yields (location, record) for each record. `location` is the path and the number as text; frames are not read.
+    """Yields (location, record) for each record, without its frames.
+
+    Args:
+      pattern: the shards.
+      flag: name of the option whose value is `pattern`, for error messages.
+
+    Returns:
+      An iterator; each `location` is a text for messages with the path of the shard and the number of the record.
 
     Raises:
+      UsageError: no file matches.
       RunError: a record is damaged, or has no id.
     """
     for path in check_files(flag, pattern):
@@ -68,6 +77,10 @@ def read_contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Recor
 def class_count(num_classes: int | None, pattern: str) -> int:
     """The number of classes: the value of --num_classes, or that of the records' vocabulary, or YouTube-8M's.
 
+    Args:
+      num_classes: the value of --num_classes; None if it is not given.
+      pattern: the shards, whose folder may have a vocabulary; empty for none.
+
     Raises:
       UsageError: the flag and the vocabulary contradict each other.
     """
@@ -76,7 +89,12 @@ def class_count(num_classes: int | None, pattern: str) -> int:
 
 
 def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLabels:
-    """The labels of all videos in video- or frame-level records; `flag` is the option whose value is `pattern`.
+    """Reads the labels of all videos from video- or frame-level records.
+
+    Args:
+      pattern: the shards.
+      num_classes: labels must be below this number.
+      flag: name of the option whose value is `pattern`, for error messages.
 
     Raises:
       UsageError: no file matches.
@@ -88,14 +106,15 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
             raise RunError(f"{location}: video {name} appears twice.")
-        labels.append(_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
+        labels.append(_sort_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
         raise RunError(f"{pattern} holds no label, so there is nothing to compare predictions with.")
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 
-def _labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
+def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
+    """The labels of a video in ascending order, each once; raises `RunError` if one is not in 0..num_classes-1."""
     classes = np.unique(np.array(values, np.int64))
     if len(classes) and not 0 <= classes[0] <= classes[-1] < num_classes:
         raise RunError(
@@ -106,7 +125,7 @@ def _labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
 
 
 def ratings(pattern: str) -> Ratings:
-    """The ratings in segment records.
+    """Reads the ratings from the segment-level records that match `pattern`.
 
     Raises:
       UsageError: no file matches.
@@ -116,7 +135,7 @@ def ratings(pattern: str) -> Ratings:
     pairs: list[tuple[float, float]] = []
     for location, record in read_contexts(pattern):
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
-        for problem in (*rating_problems(record), *label_problems(record, _LARGEST)):
+        for problem in (*rating_problems(record), *label_problems(record, _CLASS_LIMIT)):
             raise RunError(f"{location}: {problem}.")
         name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
@@ -128,7 +147,7 @@ def ratings(pattern: str) -> Ratings:
 
 
 def write_ratings(path: str, ratings: Ratings) -> None:
-    """Writes a cache file atomically."""
+    """Writes ratings to the text file `path`, atomically: a line `video:start,class,score` for each."""
     with storage.write_atomic(path) as file:
         for segment, number, score in zip(
             ratings.segments, ratings.classes.tolist(), ratings.scores.tolist(), strict=True
@@ -137,7 +156,7 @@ def write_ratings(path: str, ratings: Ratings) -> None:
 
 
 def read_ratings(path: str) -> Ratings:
-    """Reads a cache file that this project or the published evaluator wrote.
+    """Reads ratings from a text file that `write_ratings` or the published evaluator wrote.
 
     Raises:
       RunError: a line is not a rating (the message names it), or the file is empty.
@@ -163,11 +182,15 @@ def _parse_rating(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
 
 
 def _without_bytes_literal(video: bytes) -> bytes:
-    """The id without `b'...'`, which the published evaluator writes around it under Python 3."""
+    """The id without `b'...'`, which the published evaluator writes around the id under Python 3."""
     return video[2:-1] if video.startswith(b"b'") and video.endswith(b"'") else video
 
 
 def _escape_bytes_literal(segment: bytes) -> bytes:
-    """The segment as the cache stores it: a first `b` is escaped if `_without_bytes_literal` would change the id."""
+    """Escapes the first letter of an id like `b'x'`, so that `_without_bytes_literal` does not change the id.
+
+    Args:
+      segment: `video:start`.
+    """
     video = segment.rpartition(b":")[0]
     return segment if _without_bytes_literal(video) == video else b"\\x62" + segment[1:]

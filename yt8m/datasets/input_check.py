@@ -1,4 +1,4 @@
-"""Checks shards before they are read, and afterwards that all records were read; falls back to sample data.
+"""Checks shards before they are read, and afterwards that all records were read; uses sample data if none are named.
 
 If a shard was cut between two records, or inside the 12-byte header of one, TensorFlow reads it as a shorter shard and
 reports no error. So the records of all local shards are first counted by their headers, and the counts are compared
@@ -22,8 +22,19 @@ from yt8m.storage.base import Stamp
 
 
 def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
-    """`data` with one split of the sample data as its files. The first call generates the sample data."""
-    from yt8m.datasets import sample_data  # imports rich, for a progress bar that most runs never show
+    """Returns `data` with the shards of one split of the sample data as its files.
+
+    The first call generates the sample data and writes them into the user's cache folder.
+
+    Args:
+      data: the data config of a run that names no files; it decides the level of the sample data.
+      split: `train`, `validate` or `test`.
+
+    Raises:
+      UsageError: the run cannot read the sample data: it has a reader of its own, or a vocabulary of other classes.
+    """
+    # Imported here, because it imports rich for a progress bar, and most runs name their files.
+    from yt8m.datasets import sample_data
 
     if data.reader:
         raise UsageError(
@@ -53,9 +64,9 @@ class CountedShards:
     Shards in buckets are not counted at the start: their numbers come from a manifest, or from the first pass.
 
     Args:
-      inputter: the inputter after `check_input` has fixed its files.
+      inputter: the inputter of the shards; `check_input` has fixed the list of its files.
       data: the data config of the run.
-      expected: the manifests of the shards.
+      expected: the manifests of the shards, which say how many records a shard must have.
       counts: {path: number of records} of the local shards.
       stamps: {path: size and modification time}, taken before the records were counted.
     """
@@ -114,9 +125,11 @@ class CountedShards:
             self._counts.update({path: read[path] for path in unknown})
 
     def _describe_change(self, path: str, counts: Mapping[str, int]) -> str:
-        """Describes the problem of a shard that was rewritten; empty if there is none.
+        """Describes how a rewritten shard differs in its number of records; empty if it does not.
 
-        A shard that is not in `counts` is damaged, and the run tolerates damage.
+        Args:
+          path: the shard.
+          counts: {path: number of records now}; it lacks the shard if that is damaged and the run tolerates damage.
         """
         if path not in self._counts:
             return f"{path} was rewritten, and its earlier number of records is not known"
@@ -126,6 +139,7 @@ class CountedShards:
         return ""
 
     def _log_new_shards(self) -> None:
+        """Logs a warning if more shards than at the last call match the patterns but are not read."""
         new_shards = sorted({*self._inputter.matching_files()} - {*self._files})
         if len(new_shards) > self._new_shard_count:
             logging.warning(
@@ -138,17 +152,18 @@ class CountedShards:
 def check_input(
     inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False, *, are_copies: bool = False
 ) -> CountedShards:
-    """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
+    """Refuses shards that are damaged or differ from the manifest. In training, a difference is only a warning.
 
-    From now on the inputter reads only the files that match now. Except in training, it counts the records that it
-    reads from each file. For shards in buckets only the sizes are compared with the manifest.
+    After this call, the inputter reads only the files that matched its patterns during the call. Except in training, it
+    counts the records that it reads from each file. For a shard in a bucket, only the size is compared with the
+    manifest.
 
     Args:
       inputter: the inputter to check.
       data: the data config of the run.
       is_training: whether the inputter is that of a training.
-      are_copies: whether this program has just written copies of the records to these shards; then no manifest is
-        needed.
+      are_copies: whether this program has just copied the records into these shards; then nothing is logged if there is
+        no manifest.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
@@ -164,12 +179,13 @@ def check_input(
             "(yt8m verify FILES --manifest=... writes one)",
             data.data_pattern,
         )
-    different = _differences(files, counts, expected, bool(data.manifest)) + _missing_shards(files, expected, data)
+    differences = _differences(files, counts, expected, bool(data.manifest))
+    differences += _missing_shards(files, expected, data)
     if not is_training:
-        _refuse(different, manifest.REMEDY)
+        _refuse(differences, manifest.REMEDY)
         inputter.count_reads()
-    elif different:
-        logging.warning("%s", shortened(different))
+    elif differences:
+        logging.warning("%s", shortened(differences))
     _pass_counts(inputter, data, counts, expected)
     return CountedShards(inputter, data, expected, counts, stamps)
 
@@ -177,7 +193,8 @@ def check_input(
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
     """Gives the inputter the counted and the expected number of records of an epoch.
 
-    Does nothing for segment data, for an inputter that repeats records, or if the record count of a shard is unknown.
+    Does nothing if an epoch may have another number of examples than the shards have records (segments, or classes that
+    are read more often), or if the number of records of a shard is unknown.
     """
     files = inputter.files()
     if data.segment_labels or inputter.class_weights is not None or counts.keys() != set(files):
@@ -189,15 +206,16 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
     }
 
 
-def _refuse(differences: Sequence[str], what_to_do: str) -> None:
+def _refuse(differences: Sequence[str], remedy: str) -> None:
+    """Raises `RunError` if there are differences; `remedy` is the sentence that ends the message."""
     if differences:
-        raise RunError(f"{shortened(differences)}. {what_to_do}")
+        raise RunError(f"{shortened(differences)}. {remedy}")
 
 
 def _count_records(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
-    """Counts the records of each file: {path: number}.
+    """Counts the records of each file by its headers; returns {path: number}.
 
-    If the run tolerates damage, a damaged shard is left out. Otherwise `RunError` is raised.
+    A damaged shard is left out of the result if `may_be_damaged`; otherwise it raises `RunError`.
     """
     counts: dict[str, int] = {}
     for path, count in zip(files, manifest.count_all(files), strict=True):
@@ -209,6 +227,11 @@ def _count_records(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]
 
 
 def _find_manifest(files: Sequence[str], data: DataConfig) -> Manifest:
+    """The manifest that the user named, or else those in the folders of the files, which may have none.
+
+    Raises:
+      UsageError: the file that the user named does not exist.
+    """
     if not data.manifest:
         return manifest.find(files)
     storage.refuse_missing(data.manifest, "manifest", "yt8m verify FILES --manifest=... writes it")
@@ -216,7 +239,14 @@ def _find_manifest(files: Sequence[str], data: DataConfig) -> Manifest:
 
 
 def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifest, must_be_named: bool) -> list[str]:
-    """Describes each difference between the shards and the manifest."""
+    """Describes each difference between the shards and the manifest.
+
+    Args:
+      files: the shards.
+      counts: {path: number of records} of the shards that were counted.
+      expected: the manifest.
+      must_be_named: whether it is a difference if the manifest does not list a shard; otherwise this is only logged.
+    """
     differences: list[str] = []
     unnamed = [path for path in files if expected.expected(path) is None]
     if unnamed and must_be_named:
@@ -234,7 +264,7 @@ def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifes
 
 
 def _missing_shards(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
-    """Shards that the manifest names and the pattern matches, but that do not exist."""
+    """Describes each shard that the manifest names and the pattern matches, but that does not exist."""
     patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
     existing = set(map(storage.absolute, files))
     return [

@@ -29,11 +29,18 @@ from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
 
-_SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
+_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # at most so many are listed for a shard
 
 
 class FeatureSummary:
-    """One feature over all records: its types, the numbers of values per frame, and the range of the values."""
+    """Summary of one feature over all records of a shard.
+
+    Attributes:
+      kinds: the types: `uint8` (values in bytes), `float`, `int64`, or `empty` for a feature without values.
+      sizes: {number of values of a frame: number of frames}.
+      low, high: the smallest and the largest finite value; `low` is larger than `high` if there is none.
+      not_finite: number of values that are NaN or infinite.
+    """
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
@@ -53,7 +60,7 @@ class FeatureSummary:
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
     def as_json(self, bounds: Range | None) -> dict[str, Any]:
-        """The summary for `--json`. `bounds` is the range of values that bytes represent, if it is known."""
+        """The summary as a dict for `--json`; `bounds` is the range of values that bytes represent, None if unknown."""
         return {
             "type": "/".join(sorted(self.kinds)),
             **({"bytes_stand_for": list(bounds)} if bounds and "uint8" in self.kinds else {}),
@@ -69,6 +76,20 @@ class ShardSummary:
     Args:
       path: path of the shard.
       declared_format: the format of the records according to the shard's manifest; None if there is none.
+
+    Attributes:
+      size: bytes of the file.
+      records: number of records.
+      features: {name: summary}.
+      levels: {video, frame or segment: number of records}.
+      ids: the id of each record.
+      labels: {class: number of records with this label}.
+      unlabelled: number of records without a label.
+      frames: number of frames of each record that has frames.
+      ratings: {class: number of ratings}.
+      segments: number of segments that are rated.
+      positive: number of ratings above 0.
+      damage: a text for each thing that is wrong.
     """
 
     def __init__(self, path: str, declared_format: DataFormat | None = None) -> None:
@@ -82,7 +103,7 @@ class ShardSummary:
         self.unlabelled = 0
         self.frames: list[int] = []
         self.ratings: Counter[int] = Counter()
-        self.segments, self.positive = 0, 0
+        self.segments = self.positive = 0
         self.damage: list[str] = []
 
     def read(self) -> ShardSummary:
@@ -91,16 +112,16 @@ class ShardSummary:
             for number, payload in enumerate(shards.read_shard(self.path)):
                 self.records += 1
                 try:
-                    self._add(shards.parse(payload), number)
+                    self._add_record(shards.parse(payload), number)
                 except ValueError as error:
                     self.damage.append(f"record {number}: {error}")
         except RunError as error:
             self.damage.append(str(error).removeprefix(f"{self.path}: "))
         return self
 
-    def _add(self, record: Record, number: int) -> None:
-        where = f"record {number}"
-        self.damage += [f"{where}: {problem}" for problem in self._check.problems_of(record, where)]
+    def _add_record(self, record: Record, number: int) -> None:
+        location = f"record {number}"
+        self.damage += [f"{location}: {problem}" for problem in self._check.problems_of(record, location)]
         self.ids.append(id_text(record.id()))
         labels, (starts, classes, scores) = record.values("labels"), map(record.values, shards.RATING_LISTS)
         self.labels.update(map(int, labels))
@@ -108,15 +129,15 @@ class ShardSummary:
         self.ratings.update(map(int, classes))
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
-        rated = "segment_labels" in record.context
-        self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
+        is_rated = "segment_labels" in record.context
+        self.levels["segment" if is_rated else "frame" if record.lists else "video"] += 1
         for key, frames in record.features().items():
             self.features[key].add(frames)
         if record.lists:
             self.frames.append(max(map(len, record.lists.values())))
 
     def as_json(self, names: Vocabulary, ranges: Mapping[str, Range | None]) -> dict[str, Any]:
-        """The summary for `--json`.
+        """The summary as a dict for `--json`.
 
         Args:
           names: the names of the classes.
@@ -145,7 +166,7 @@ def _min_mean_max(values: list[int]) -> dict[str, float] | None:
 
 def _class_counts(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
     """The number of labels, the number and range of their classes, and the most frequent classes with their names."""
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_CLASSES]
     return {
         "count": sum(counts.values()),
         "classes": len(counts),
@@ -173,7 +194,11 @@ class InspectConfig(options.Checked):
 
 
 def run(config: InspectConfig, patterns: list[str]) -> int:
-    """Shows the shards; returns the exit status, 1 if one is damaged.
+    """Prints the content of the shards as tables or as JSON; returns the exit status, 1 if a shard is damaged.
+
+    Args:
+      config: the flags.
+      patterns: the shards: paths or patterns from the command line.
 
     Raises:
       UsageError: no file is named, or none matches.
@@ -182,7 +207,7 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     # Each folder has its own vocabulary, because the shards may belong to different data sets.
     path_of_folder = {os.path.dirname(path): path for path in paths}
     data = {folder: discovery.find([path]) for folder, path in path_of_folder.items()}
-    names = {folder: _names(config, path, data[folder]) for folder, path in path_of_folder.items()}
+    names = {folder: _find_vocabulary(config, path, data[folder]) for folder, path in path_of_folder.items()}
     summaries = []
     for path in paths:
         folder = os.path.dirname(path)
@@ -195,44 +220,56 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     else:
         console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
         for summary in summaries:
-            console.print(table(summary))
+            console.print(_format_table(summary))
     return 1 if any(summary["damages"] for summary in summaries) else 0
 
 
-def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
-    """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
+def _find_vocabulary(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
+    """The names of the classes of a shard.
+
+    They are those of the file that --vocabulary names, or of the vocabulary in the shard's folder or above it. Without
+    such a file they are YouTube-8M's, or none if --num_classes or the format of the records says that the classes are
+    not YouTube-8M's.
+
+    Args:
+      config: the flags.
+      path: the shard.
+      data: the format of the records in the shard's folder; None if it is unknown.
+    """
     own_names = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, own_names)
     return vocabulary.shown_for(count if own_names else data_fit.class_count(count, data), own_names)
 
 
-def table(shard: dict[str, Any]) -> Table:
+def _format_table(shard: dict[str, Any]) -> Table:
     """The table of one shard, with one row for each fact; `shard` is the dict from `ShardSummary.as_json`."""
-    grid = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
-    for row in _facts(shard):
-        grid.add_row(*(Text(printable(text)) for text in row))  # Text, not markup: a name may hold brackets
-    return grid
+    table = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
+    for row in _format_rows(shard):
+        # `Text` is shown as it is. In a plain string, rich would take a name in brackets for markup.
+        table.add_row(*(Text(printable(text)) for text in row))
+    return table
 
 
-def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _format_rows(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields (what the row is about, the text that is shown) for each row of the table of a shard."""
     yield "level", shard["level"]
     yield "records", f"{shard['records']} in {shard['bytes']:,} bytes"
     yield "ids", ", ".join(shard["ids"]) + (", ..." if shard["records"] > len(shard["ids"]) else "")
     if shard["frames"]:
         yield "frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"])
     for name, feature in shard["features"].items():
-        yield f"feature {name}", _feature(feature)
-    yield "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
+        yield f"feature {name}", _format_feature(feature)
+    yield "labels", _format_labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
     if shard["ratings"]["count"]:
         segments_text = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
-        yield "ratings", _labels(shard["ratings"]) + segments_text
+        yield "ratings", _format_labels(shard["ratings"]) + segments_text
     for problem in shard["damage"]:
         yield "DAMAGE", problem
     if shard["damages"] > len(shard["damage"]):
         yield "DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more"
 
 
-def _feature(feature: dict[str, Any]) -> str:
+def _format_feature(feature: dict[str, Any]) -> str:
     sizes = ", ".join(
         f"{size} values ({count} times)" if len(feature["sizes"]) > 1 else f"{size} values"
         for size, count in feature["sizes"].items()
@@ -243,7 +280,7 @@ def _feature(feature: dict[str, Any]) -> str:
     return f"{feature['type']}, {sizes}, {low:g} to {high:g}{not_finite_text}{range_text}"
 
 
-def _labels(labels: dict[str, Any]) -> str:
+def _format_labels(labels: dict[str, Any]) -> str:
     if not labels["count"]:
         return "none"
     classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])

@@ -25,7 +25,7 @@ from yt8m.records.discovery import Found
 from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.shards import DamagedError, read_records
 
-_SHOWN = 20  # largest number of problems that are printed for a shard
+_SHOWN_PROBLEMS = 20  # largest number of problems that are printed for a shard
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,13 @@ class VerifyConfig(options.Checked):
 
 
 class VerifiedShard(NamedTuple):
-    """The result for one shard: its path, its problems, and the counts of the part that could be read."""
+    """The result of checking one shard.
+
+    Attributes:
+      path: path of the shard.
+      shard: number of records, size and checksum; if the shard is damaged, only of the part that could be read.
+      problems: a text for each thing that is wrong; empty if the shard is sound.
+    """
 
     path: str
     shard: Shard
@@ -66,7 +72,13 @@ class VerifiedShard(NamedTuple):
 
 
 def run(config: VerifyConfig, patterns: list[str]) -> int:
-    """Checks the shards and prints a line for each; returns the exit status, 1 if a shard is damaged or missing.
+    """Checks the shards and prints the results; returns the exit status, 1 if a shard is damaged or missing.
+
+    If all shards are sound, writes the manifest that --manifest names, unless it exists and --update is not set.
+
+    Args:
+      config: the flags.
+      patterns: the shards: paths or patterns from the command line.
 
     Raises:
       UsageError: no file is named, or none matches.
@@ -79,30 +91,34 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
         verify(path, checker if config.deep else None, expected, formats.get(path))
         for path in terminal.counted(paths, len(paths), "shards")
     ]
-    # A shard of the manifest that exists, but is not on the command line, is not missing.
+    # The manifest may name more shards than the command line. Only those that do not exist are reported as missing.
     expected_paths = expected.shards if expected is not None else ()
     missing = sorted(path for path in expected_paths if path not in paths and not storage.exists(path))
-    _print(results, missing, config.json)
+    _print_results(results, missing, config.json)
     if missing or any(result.problems for result in results):
         return 1
     if config.manifest and expected is None:
-        previous_manifest = _readable_manifest(config.manifest)
+        previous_manifest = _read_manifest_if_valid(config.manifest)
         manifest.write(config.manifest, {result.path: result.shard for result in results}, *previous_manifest[2:])
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 
 
 def _manifest_to_check(config: VerifyConfig) -> Manifest | None:
-    """The manifest to check against; None if none is named, it does not exist yet, or it is to be rewritten."""
+    """The manifest to compare the shards with; None if --manifest is not given, or the file is to be written."""
     if not config.manifest or config.update or not storage.exists(config.manifest):
         return None
     return manifest.read(config.manifest)
 
 
 def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
-    """The format of the records according to the shard's manifest, or None. Refuses flags that contradict it."""
+    """The format of a shard's records according to its manifest; None if there is none.
+
+    Raises:
+      UsageError: a flag contradicts the manifest.
+    """
     source = config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
-    declared_format = _readable_manifest(source).data
+    declared_format = _read_manifest_if_valid(source).data
     if declared_format is not None:
         names = options.paths_where(DataConfig, shapes="variables")
         flags = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
@@ -110,8 +126,8 @@ def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
     return declared_format
 
 
-def _readable_manifest(path: str) -> Manifest:
-    """A manifest; an empty one if it is missing or damaged."""
+def _read_manifest_if_valid(path: str) -> Manifest:
+    """Reads a manifest; returns an empty one if the file is missing or damaged."""
     with contextlib.suppress(RunError):
         return manifest.read(path)
     return Manifest((), {})
@@ -137,14 +153,14 @@ def verify(
         checker.begin_shard(declared_format)
     try:
         with storage.open_read(path) as file:
-            tee = _ChecksumReader(file)
-            for payload in read_records(tee, path):  # type: ignore[arg-type]
+            reader = _ChecksumReader(file)
+            for payload in read_records(reader, path):  # type: ignore[arg-type]
                 content_problems = (
                     checker.problems(payload, f"{path}, record {count}") if checker else _parse_problems(payload)
                 )
                 problems += [f"record {count}: {problem}" for problem in content_problems]
                 count += 1
-            crc, size = tee.crc, tee.size
+            crc, size = reader.crc, reader.size
             if not count:
                 problems.append(shards.EMPTY)
     except DamagedError as error:
@@ -157,6 +173,7 @@ def verify(
 
 
 def _parse_problems(payload: bytes) -> list[str]:
+    """Describes why a record is no Example or SequenceExample; empty if it is one."""
     try:
         shards.parse(payload, with_lists=False)
     except ValueError as error:
@@ -165,7 +182,7 @@ def _parse_problems(payload: bytes) -> list[str]:
 
 
 def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) -> list[str]:
-    """The differences between an undamaged shard and the manifest."""
+    """Describes the differences between an undamaged shard and the manifest; empty if there is no manifest."""
     if expected_manifest is None:
         return []
     if expected_manifest.expected(path) is None:
@@ -190,7 +207,8 @@ class _ChecksumReader:
         return getattr(self._file, name)
 
 
-def _print(results: list[VerifiedShard], missing: list[str], as_json: bool) -> None:
+def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bool) -> None:
+    """Prints the results, and the paths of missing shards, as lines of text or as one JSON list."""
     if as_json:
         rows: list[Any] = [
             {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results
@@ -199,11 +217,11 @@ def _print(results: list[VerifiedShard], missing: list[str], as_json: bool) -> N
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for result in results:
-        end = "" if result.problems else ", sound"
-        print(f"{result.path}: {result.shard.records} records, {result.shard.bytes} bytes{end}")
-        for problem in result.problems[:_SHOWN]:
+        ending = "" if result.problems else ", sound"
+        print(f"{result.path}: {result.shard.records} records, {result.shard.bytes} bytes{ending}")
+        for problem in result.problems[:_SHOWN_PROBLEMS]:
             print(f"  {problem}")
-        if len(result.problems) > _SHOWN:
-            print(f"  and {len(result.problems) - _SHOWN} more")
+        if len(result.problems) > _SHOWN_PROBLEMS:
+            print(f"  and {len(result.problems) - _SHOWN_PROBLEMS} more")
     for path in missing:
         print(f"{path}: the file is gone, but the manifest names it")

@@ -172,7 +172,7 @@ def test_few_classes() -> None:
             assert 1 <= len(video.labels) <= number
             assert video.labels.max() < number
             for event_frames in (0, 3, 7):
-                shown = synthetic_videos.windows(synthetic_videos.activity(video, event_frames))
+                shown = synthetic_videos.shown_in_segments(synthetic_videos.activity(video, event_frames))
                 assert len(synthetic_videos.ratings(video, shown, number)) >= 5
 
 

@@ -107,7 +107,7 @@ def test_a_segment_shows_a_class_if_most_of_its_frames_do() -> None:
     shown = np.zeros((14, 2), np.bool_)
     shown[3:8, 0] = True  # two frames of the first segment, three of the second
     shown[7:14, 1] = True  # the last four frames are no segment
-    np.testing.assert_array_equal(synthetic_videos.windows(shown), [[False, False], [True, True]])
+    np.testing.assert_array_equal(synthetic_videos.shown_in_segments(shown), [[False, False], [True, True]])
 
 
 def test_events_begin_at_any_frame_and_have_their_length() -> None:

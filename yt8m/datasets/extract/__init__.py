@@ -31,9 +31,9 @@ from yt8m.datasets.extract.shard_extraction import (
     settings_of,
 )
 from yt8m.datasets.extract.video_table import open_videos
-from yt8m.datasets.make_records.classes import DataSetFlags, number_labels, warn_of_labels, with_other_levels
+from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
-from yt8m.datasets.make_records.output import Output, inputs_hash, newest_version
+from yt8m.datasets.make_records.output import Output, hash_inputs, newest_version
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
@@ -42,7 +42,7 @@ from yt8m.registry import refuse_two_meanings, reserve_flags
 from yt8m.storage.base import Stamp
 
 REPORT = "extract.jsonl"
-_ROWS_AT_ONCE = 8192
+_ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ reserve_flags("extraction", ExtractConfig)
 
 
 def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
-    """Makes the records, or only fetches the weights; returns the exit status.
+    """Makes the records, or only fetches the weights if --fetch_weights is set; returns the exit status.
 
     Args:
       config: the flags.
-      settings: the settings of the extractors.
+      settings: {name of a flag of an extractor: value}, for the flags that the user gave.
 
     Raises:
       UsageError, RunError: see `choose`, `make` and `weights.find`.
@@ -132,7 +132,16 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
 
 
 def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, Any]:
-    """Extracts the features and writes the records; returns {level: content of summary.json}.
+    """Extracts the features, and writes the records into the folder `config.out`.
+
+    If an earlier start with the same inputs was interrupted, continues after the shards that it finished.
+
+    Args:
+      config: the flags.
+      chosen: the extractors.
+
+    Returns:
+      {level: content of summary.json}.
 
     Raises:
       UsageError, RunError: the videos or the table cannot be used, or too many videos are bad.
@@ -142,7 +151,11 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
 
 
 def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtractor]:
-    """Creates the extractors of these names; each gets those of the settings in `flags` that it has.
+    """Creates the extractors that the user chose, with their settings.
+
+    Args:
+      names: the values of --extractors.
+      flags: {setting: value} of the flags that the user gave; an extractor gets the settings that it has.
 
     Raises:
       UsageError: there is no such extractor, no extractor has a setting, a setting would have no effect, two extractors
@@ -197,12 +210,12 @@ class Extraction:
         unlabelled = f"--videos={config.videos}: no video has a label, so there are no classes; fill the column labels"
         self._classes = number_labels(self._scan.names, config, f"{unlabelled}, or add --labels=folder")
         if len(config.level) == 1:
-            self._classes = with_other_levels(self._classes, config, config.level[0])
+            self._classes = match_other_levels(self._classes, config, config.level[0])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
-        """Reads {position in the table: row}, without bad rows."""
+        """Reads the good rows: {position in the table, from 0: row}. Adds rows with impossible times to `bad`."""
         rows = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
             numbers = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
@@ -221,20 +234,21 @@ class Extraction:
         return rows
 
     def run(self) -> dict[str, Any]:
-        """Extracts and writes; returns {level: content of summary.json}."""
+        """Extracts the features and writes the records; returns {level: content of summary.json}."""
         config = self._config
         storage.makedirs(config.out)
         with storage.lock(storage.join(config.out, ".lock")):
             videos = dict(zip(self._reader.splits.names, self._scan.videos, strict=True))
             outputs = {level: Output(config.out, level, videos, config.shards) for level in config.level}
             try:
-                return self._run(outputs)
+                return self._write_outputs(outputs)
             finally:
                 for output in outputs.values():
                     output.close()
 
-    def _run(self, outputs: dict[str, Output]) -> dict[str, Any]:
-        config, inputs = self._config, self._inputs()
+    def _write_outputs(self, outputs: dict[str, Output]) -> dict[str, Any]:
+        """Writes the records of the levels that are not complete; returns {level: content of summary.json}."""
+        config, inputs = self._config, self._hash_inputs()
         self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
         newest = newest_version(self._stamps.values())
         state = {level: output.resume(inputs, config.overwrite, newest) for level, output in outputs.items()}
@@ -246,7 +260,8 @@ class Extraction:
         if unfinished_outputs:
             warn_of_labels(self._scan.names, self._classes, config)
             self._extract(journal, unfinished_outputs)
-        journal.remove()  # also the journal of an earlier start that was killed before this line
+        # Also if all records were complete before: an earlier start may have been killed just before it came here.
+        journal.remove()
         summaries = {
             level: output.summary(self._classes, {int(row): why for row, why in output.progress.bad.items()})
             for level, output in outputs.items()
@@ -256,18 +271,21 @@ class Extraction:
         self._print_notes(journal)
         return summaries
 
-    def _inputs(self) -> str:
+    def _hash_inputs(self) -> str:
+        """A hash of all inputs that determine the records: flags, extractors and weights, classes and rows."""
         options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(id_as_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(options_text, self._describe_extractors(self._ranges), *classes, rows)
+        return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows)
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """The entries of the extractors in manifests; a range that is not learned yet is left out."""
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
         return describe_extractors(self._located, fixed_ranges, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
-        first = next(iter(outputs.values()))
+        """Extracts the shards that are not in the journal, then completes the outputs and writes extract.jsonl."""
+        first = next(iter(outputs.values()))  # every level has the same videos in the shard of a name
         plan = dict(first.assign_to_shards(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[position] for position in positions.tolist()] for shard, positions in plan.items()}
         unfinished = {
@@ -292,7 +310,13 @@ class Extraction:
     def _extract_missing(
         self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
     ) -> None:
-        """Extracts the missing shards, one after another."""
+        """Extracts the shards that are not finished, one after another, and adds them to the journal.
+
+        Args:
+          unfinished: {shard: the rows of its videos}.
+          extractor: extracts a shard.
+          journal: the journal.
+        """
         videos = sum(map(len, unfinished.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
             for shard, rows in unfinished.items():
@@ -301,10 +325,17 @@ class Extraction:
                 self._refuse_many_bad(journal)
 
     def _newest_video(self, rows: Sequence[TableRow]) -> int:
-        """The newest version of the video files of some rows at the start of the command."""
+        """The newest version that the video files of some rows had at the start of the command."""
         return newest_version(self._stamps[row.clip.path] for row in rows if row.clip.path in self._stamps)
 
     def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
+        """Quantizes the shards if ranges must be learned, then completes each output.
+
+        Args:
+          journal: the journal with all shards.
+          outputs: {level: its output}.
+          floats: the features at frame level, without ranges.
+        """
         bad, ranges = journal.bad(), self._ranges
         if LEARNED in ranges:
             ranges = quantize_shards(journal, outputs, floats, ranges, self._reader.splits.training)
@@ -318,6 +349,7 @@ class Extraction:
             output.finish(self._classes, bad, self._describe_extractors(ranges))
 
     def _refuse_many_bad(self, journal: Journal) -> None:
+        """Raises `RunError` if more videos are bad than --max_bad_videos allows."""
         bad = [*self._left_out.items()]
         bad += [(self._rows[number - 1].clip.path, why) for number, why in journal.bad().items()]
         allowed = self._allowed_bad()
@@ -347,6 +379,7 @@ class Extraction:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _print_notes(self, journal: Journal) -> None:
+        """Prints how many videos were left out or are unusual, and how many files of a folder were skipped."""
         counts = Counter(note for line in self._report_lines(journal) for note in line.get("notes", ["left out"]))
         for note, count in counts.most_common():
             print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")
@@ -358,6 +391,7 @@ class Extraction:
 
 
 def _clip_of_row(cells: Mapping[str, Sequence[Any]], index: int) -> Clip:
+    """The part of a video that a row of a batch names; raises `BadRowError` if its times are impossible."""
     start, end = parse_seconds(cells, "start", index) or 0.0, parse_seconds(cells, "end", index)
     if end is not None and end <= start:
         raise BadRowError(f"the end, {end:g}, is not after the start, {start:g}")

@@ -1,7 +1,7 @@
-"""Computes the features of videos in batches of decoded pictures and windows, across videos, in a fixed order.
+"""Computes the features of videos. A batch has pictures, clips or windows of sound, which may be of several videos.
 
-The batches depend only on the videos and on the flags, not on the speed of decoding. So a shard that is extracted again
-has the same bytes.
+The batches and their order depend only on the videos and on the flags, not on the speed of decoding. So a shard that is
+extracted again has the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from yt8m.storage import copies, is_remote
 from yt8m.types import Closing
 
 _BATCH_BYTES = 64 << 20  # largest size of the pictures or clips of a batch
-_KINDS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # {kind of message: form}
+_FORMS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # {kind of a decoder's message: its form}
 _MOST_WAITING = 64  # number of videos whose features may wait for a batch to fill
 
 
@@ -58,7 +58,7 @@ class LocatedExtractor(NamedTuple):
 
     Attributes:
       name, extractor: see `ChosenExtractor`.
-      weights: its weights.
+      weights: the files of its weights.
     """
 
     name: str
@@ -67,7 +67,11 @@ class LocatedExtractor(NamedTuple):
 
 
 def locate(chosen: Iterable[ChosenExtractor]) -> list[LocatedExtractor]:
-    """The extractors with their weights; raises like `weights.find`."""
+    """Finds the weights of the extractors; fetches those that are neither given nor cached, as `weights.find` does.
+
+    Raises:
+      UsageError, RunError: see `weights.find`.
+    """
     return [LocatedExtractor(name, extractor, weights.find(extractor, name)) for name, extractor in chosen]
 
 
@@ -89,9 +93,9 @@ class Features(NamedTuple):
 
     Attributes:
       arrays: float32 [rows, size] for each extractor; empty if the video is bad.
-      seconds: length of the decoded part.
-      notes: what was unusual about the video.
-      bad: why the video has no features; empty if it has some.
+      seconds: length of the decoded part in seconds.
+      notes: texts that say what was unusual about the video.
+      bad: why the video has no features; empty if it has features.
     """
 
     arrays: Sequence[NDArray[np.float32]]
@@ -105,8 +109,8 @@ class Settings(NamedTuple):
 
     Attributes:
       per_second: frames per second.
-      max_frames: the largest number of frames of a video.
-      batch: number of pictures or windows that are computed at once.
+      max_frames: the largest number of frames of a video; later frames are left out.
+      batch: number of pictures, clips or windows that an extractor gets at once.
     """
 
     per_second: float = 1.0
@@ -120,7 +124,8 @@ class Computer(Closing):
     Args:
       located: the extractors.
       settings: see `Settings`.
-      is_new: whether the user chose the extractors' settings just now; then settings without effect are refused.
+      is_new: whether the user chose the settings of the extractors for this call, rather than for the training of a
+        model; then a setting without effect is refused.
 
     Attributes:
       sizes: number of values of each feature.
@@ -139,14 +144,15 @@ class Computer(Closing):
                 compute.form if isinstance(compute, OpenedExtractor) else extractor.form
                 for extractor, compute in zip(self._extractors, self._computes, strict=True)
             ]
+            # The number of values of a feature is known only after an extractor has computed the feature once.
             blanks = map(blank, self._forms)
-            self.sizes = [compute(blank).shape[1] for compute, blank in zip(self._computes, blanks, strict=True)]
+            self.sizes = [compute(values).shape[1] for compute, values in zip(self._computes, blanks, strict=True)]
             if is_new:
                 refuse_settings_of_other_forms(self._extractors, self._forms)
             self._stack = stack.pop_all()
         forms = list(dict.fromkeys(self._forms))
         self._forms_by_kind: dict[str, list[Any]] = {
-            kind: [form for form in forms if isinstance(form, cls)] for kind, cls in _KINDS.items()
+            kind: [form for form in forms if isinstance(form, cls)] for kind, cls in _FORMS.items()
         }
 
     def close(self) -> None:
@@ -154,7 +160,13 @@ class Computer(Closing):
         self._stack.close()
 
     def features(self, clips: Sequence[Clip], pool: DecoderPool, threads: int = 1) -> Iterator[Features]:
-        """Yields the features of each clip, in order."""
+        """Yields the features of each clip, in order.
+
+        Args:
+          clips: the videos, or parts of videos.
+          pool: the processes that decode.
+          threads: number of threads of each decoder.
+        """
         batches = _Batches(self._extractors, self._computes, self.sizes, self._settings)
         waiting_videos: deque[_Video] = deque()
         for video in self._decode_clips(clips, pool, threads, batches):
@@ -170,7 +182,10 @@ class Computer(Closing):
     def _decode_clips(
         self, clips: Sequence[Clip], pool: DecoderPool, threads: int, batches: _Batches
     ) -> Iterator[_Video]:
-        """Yields the clips in order, each after all its pictures and windows were added to `batches`."""
+        """Decodes the clips; yields a `_Video` for each, in order, when all its pictures and windows are in `batches`.
+
+        A file in a bucket is fetched before it is decoded, and removed from this machine afterwards.
+        """
         unreadable: dict[int, str] = {}
         requested: deque[int] = deque()
 
@@ -203,6 +218,7 @@ class Computer(Closing):
             yield _Video(self.sizes, unreadable[other])
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
+        """The request to decode a clip, of which `path` is the local file."""
         settings = self._settings
         pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
@@ -210,6 +226,7 @@ class Computer(Closing):
         return Request(*part, scalings, sounds, threads, clips)
 
     def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
+        """Adds the pictures or windows of a message to the batches of all extractors that take this form."""
         if message.kind == "end":
             video.summary = dict(message.details or {})
             return
@@ -217,7 +234,7 @@ class Computer(Closing):
             return
         form = self._forms_by_kind[message.kind][message.form_index]
         rows = message.values if message.kind == "sound" else [message.values]
-        for index in (index for index, of_extractor in enumerate(self._forms) if of_extractor == form):
+        for index in (index for index, extractor_form in enumerate(self._forms) if extractor_form == form):
             for row, values in enumerate(rows, message.row):
                 batches.add(video, index, row, values)
 
@@ -225,11 +242,15 @@ class Computer(Closing):
 class _Video:
     """A video during the computation of its features.
 
-    Attributes:
-      rows: for each extractor, {row: its values}.
-      pending: number of pictures and windows that wait in a batch.
+    Args:
+      sizes: number of values of the feature of each extractor.
       bad: why the video has no features; empty if it is good.
-      summary: see `Message.details`.
+
+    Attributes:
+      rows: for each extractor, {number of the picture, clip or window: the computed values}.
+      pending: number of pictures, clips and windows that wait in a batch.
+      bad: as above.
+      summary: the number of frames, the seconds and the notes that the decoder reports at the end of the video.
     """
 
     def __init__(self, sizes: Sequence[int], bad: str = "") -> None:
@@ -239,7 +260,13 @@ class _Video:
         self.summary: dict[str, Any] = {}
 
     def features(self, settings: Settings, extractors: Sequence[Extractor], forms: Sequence[Form]) -> Features:
-        """The features of the video, with the same number of rows from each extractor."""
+        """The features of the video, with the same number of rows from each extractor.
+
+        Args:
+          settings: see `Settings`.
+          extractors: the extractors.
+          forms: the form that each extractor takes.
+        """
         if self.bad:
             return Features((), bad=self.bad)
         count = int(self.summary["rows"])
@@ -250,11 +277,17 @@ class _Video:
         return Features(arrays, float(self.summary["seconds"]), tuple(self.summary["notes"]))
 
     def _align_rows(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
-        """The rows of one extractor for the frames of the video, float32 [count, size].
+        """The feature of one extractor for each frame of the video, float32 [count, size].
 
-        For clips, a frame gets the row of the clip whose middle is nearest to the frame's time. For sound, it gets the
-        row of the window that contains this time; frames up to one hop after the last window get its row. Frames
-        without a picture or sound get 0.
+        From clips, a frame gets the values of the clip whose middle is nearest to the frame's time. From sound, a frame
+        gets the values of the window that contains the frame's time; frames up to one hop after the last window get the
+        values of the last window. Frames without a picture or sound get 0.
+
+        Args:
+          index: the index of the extractor.
+          count: number of frames.
+          per_second: frames per second.
+          form: the form that the extractor takes.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(computed, default=-1)
@@ -271,7 +304,16 @@ class _Video:
 
 
 class _Batches:
-    """Pictures and windows that wait until a batch is full. All values of a batch have the same shape."""
+    """Pictures, clips and windows that wait until a batch is full.
+
+    The values of a batch are for one extractor and have one shape.
+
+    Args:
+      extractors: the extractors.
+      computes: the function of each extractor.
+      sizes: number of values of the feature of each extractor.
+      settings: see `Settings`.
+    """
 
     def __init__(
         self, extractors: Sequence[Extractor], computes: Sequence[Compute], sizes: Sequence[int], settings: Settings
@@ -281,7 +323,14 @@ class _Batches:
         self._waiting: dict[tuple[int, tuple[int, ...]], list[tuple[_Video, int, NDArray[Any]]]] = {}
 
     def add(self, video: _Video, index: int, row: int, values: NDArray[Any]) -> None:
-        """Adds the picture or window of a row for extractor `index`; if this fills the batch, computes it."""
+        """Adds one picture, clip or window to a batch; if this fills the batch, computes its features.
+
+        Args:
+          video: the video, which gets the features.
+          index: the index of the extractor.
+          row: the number of the picture, clip or window in the video.
+          values: the picture, clip or window.
+        """
         key = (index, values.shape)
         batch = self._waiting.setdefault(key, [])
         batch.append((video, row, values))
@@ -290,11 +339,12 @@ class _Batches:
             self._compute(*key)
 
     def flush(self) -> None:
-        """Computes the features of the pictures and windows that have not been computed yet."""
+        """Computes the features of all batches, although they are not full."""
         for key in list(self._waiting):
             self._compute(*key)
 
     def _compute(self, index: int, shape: tuple[int, ...]) -> None:
+        """Computes the features of the batch of extractor `index` whose values have this shape."""
         batch = self._waiting.pop((index, shape))
         vectors = self._computes[index](np.stack([values for _, _, values in batch]))
         if vectors.shape != (len(batch), self._sizes[index]):
@@ -308,14 +358,25 @@ class _Batches:
 
 
 def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry of the extractor that computes a feature, at frame or video level; None if there is none."""
+    """The entry of the extractor that computes a feature; None if there is none.
+
+    Args:
+      feature: name of the feature at frame level, or at video level (`mean_` and that name).
+      entries: the entries of extractors in a manifest.
+    """
     return next((entry for entry in entries if feature in (entry["feature"], f"mean_{entry['feature']}")), None)
 
 
 def describe_extractors(
     located: Sequence[LocatedExtractor], ranges: Sequence[Range | None], settings: Settings
 ) -> list[Mapping[str, Any]]:
-    """The entries of the extractors in manifests: all that is needed to compute the same features of another video."""
+    """The entries of the extractors in manifests: all that is needed to compute the same features of another video.
+
+    Args:
+      located: the extractors.
+      ranges: for each extractor, the range of values that the bytes of frames represent; None for floats.
+      settings: see `Settings`.
+    """
     shared = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)
     return [
         {
@@ -323,13 +384,13 @@ def describe_extractors(
             "feature": extractor.feature,
             "range": None if bounds is None else list(bounds),
             **shared,
-            "settings": {key: _plain(value) for key, value in {**extractor.settings(), **files.settings}.items()},
+            "settings": {key: _as_json(value) for key, value in {**extractor.settings(), **files.settings}.items()},
             "weights": files.sha256,
         }
         for (name, extractor, files), bounds in zip(located, ranges, strict=True)
     ]
 
 
-def _plain(value: Any) -> Any:
-    """The value after a round trip through JSON."""
+def _as_json(value: Any) -> Any:
+    """The value as JSON gives it back: a tuple becomes a list. So entries equal those that are read from a manifest."""
     return list(value) if isinstance(value, tuple) else value

@@ -1,10 +1,11 @@
 """The extraction of one shard, and the journal of the finished shards.
 
-For each shard the features of its videos are computed, and a file is written at each level. Then the journal gets a
-file for the shard in `OUT/.extract`. After a kill, the next start skips the shards that have such a file. The journal
-is removed when all records are in their final folders.
+For each shard the features of its videos are computed, and a file is written at each level. Then the journal, the
+folder `OUT/.extract`, gets a file for the shard. After a kill, the next start skips the shards that have such a file.
+The journal is removed when all records are in their final folders.
 
-A shard depends only on its own videos and on the flags, so any process can extract it, in any order.
+A shard depends only on its own videos and on the flags. So any process can extract it, and the shards can be extracted
+in any order.
 
 A learned range of bytes is known only after the last video. Until then the shards in `OUT/.extract/floats` hold the
 frames as floats. Then `quantize_shards` writes the final shards. If it is killed, the next start writes all of them
@@ -51,11 +52,11 @@ class FinishedShard(SavedProgress):
       written: the levels for which the videos were extracted.
       levels: {level: the values of a `WrittenShard`}; empty if all videos were bad.
       positives: {class: number of videos}.
-      frames: number of frames.
+      frames: number of frames of all videos.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
       videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
-      bad: {number of a row: why it was left out}.
+      bad: {number of a row: why its video was left out}.
     """
 
     inputs: str
@@ -71,7 +72,17 @@ class FinishedShard(SavedProgress):
 
 
 class Journal:
-    """Records which shards of the folder `out` are finished."""
+    """Records which shards of an extraction are finished.
+
+    Args:
+      out: the folder of the data set.
+      inputs: hash of all inputs that determine the records.
+      levels: the levels at which shards are written.
+
+    Attributes:
+      inputs: as above.
+      finished: {shard: its entry} of the finished shards that were added, or loaded from files of an earlier start.
+    """
 
     def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
         self._out, self._folder = out, storage.join(out, _FOLDER)
@@ -83,9 +94,14 @@ class Journal:
         return FinishedShard(self.inputs, self._levels, newest=newest)
 
     def load(self, shard: str, newest: int) -> bool:
-        """Loads the entry of a shard; returns whether the shard is finished, with these inputs and for these levels.
+        """Loads the entry of a shard if the shard is finished; returns whether it is.
 
-        It is not finished if one of its video files was rewritten later; `newest` is their newest version.
+        It is not finished if it was made from other inputs or lacks a level, or if one of its video files was rewritten
+        later.
+
+        Args:
+          shard: path of the shard in the folder of a level.
+          newest: the newest version of its video files now.
         """
         finished = FinishedShard.read(self.path(shard))
         if (
@@ -98,31 +114,37 @@ class Journal:
         return True
 
     def add(self, shard: str, entry: FinishedShard) -> None:
-        """Records that a shard is finished."""
+        """Records that a shard is finished: writes its entry to its file."""
         storage.write(self.path(shard), json.dumps(dataclasses.asdict(entry)))
         self.finished[shard] = entry
 
     def sort_entries(self, shards: Sequence[str]) -> None:
-        """Puts the entries into the order of `shards`."""
+        """Puts the entries into the order of `shards`, so that reports do not depend on the order of the extraction."""
         self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
 
     @property
     def floats(self) -> str:
-        """The folder of the frames as floats, which is used until the ranges of bytes are learned."""
+        """The folder of the shards with frames as floats, which are written while the ranges are not yet learned."""
         return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
-        """The path of a shard's file. `path("done")` belongs to no shard, because their names contain a folder."""
+        """The path of a shard's file. `path("done")` belongs to no shard, because the name of a shard has a slash."""
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:
-        """Removes the files if the records of all levels are in their final folders."""
+        """Removes the folder of the journal if no level has records that are not yet in their final folder."""
         is_unfinished = any(name.endswith(".making") for name in storage.names_in(self._out))
         if storage.exists(self._folder) and not is_unfinished:
             storage.remove_tree(self._folder)
 
     def fill_progress(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
-        """Sets the progress of `output` to what it would be if `output` had written the shards of its level."""
+        """Sets the progress of `output` to what it would be if `output` had written the shards of its level.
+
+        Args:
+          output: the output.
+          level: its level.
+          features: the features at this level.
+        """
         done = RecordsProgress(self.inputs, [list(feature) for feature in features])
         done.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
@@ -138,16 +160,16 @@ class Journal:
         output.progress = done
 
     def bad(self) -> dict[int, str]:
-        """{number of a row: why it was left out}."""
+        """{number of a row: why its video was left out}, over all finished shards."""
         return {int(number): why for entry in self.finished.values() for number, why in entry.bad.items()}
 
     def report_lines(self) -> list[Mapping[str, Any]]:
-        """The lines of extract.jsonl."""
+        """The lines of extract.jsonl about the videos of finished shards."""
         return [line for entry in self.finished.values() for line in entry.videos]
 
 
 class ProgressLine(terminal.CountedWork):
-    """Shows the number of videos, the seconds of video per second, and the time left. Use it in a `with` block.
+    """Shows the number of finished videos, the decoded seconds per second, and the time left. Use it in a `with` block.
 
     Args:
       videos: number of videos.
@@ -165,7 +187,14 @@ class ProgressLine(terminal.CountedWork):
 
 
 class TableRow(NamedTuple):
-    """A row of the table: its number, the id, the classes and the video."""
+    """A row of the table.
+
+    Attributes:
+      number: number of the row, from 1.
+      id: id of the video.
+      classes: the classes of the video, ascending.
+      clip: the video file, and the part of it to use.
+    """
 
     number: int
     id: bytes
@@ -182,7 +211,7 @@ class ShardExtractor(Closing):
       folders: {level: the folder to write its shards to}.
 
     Attributes:
-      folders: see above.
+      folders: as above.
       sizes: number of values of each feature.
     """
 
@@ -199,7 +228,7 @@ class ShardExtractor(Closing):
         self._computer.close()
 
     def pool(self) -> DecoderPool:
-        """Starts the processes that decode; close them in the same thread."""
+        """Starts the processes that decode; the pool must be closed in the thread that calls this."""
         return DecoderPool(self._config.processes, Limits(self._config.decode_seconds, self._config.decode_memory))
 
     def extract(
@@ -215,9 +244,12 @@ class ShardExtractor(Closing):
         Args:
           shard: path of the shard in the folder of a level.
           rows: its videos.
-          entry: an empty entry of the journal; it is filled in and returned.
-          pool: decodes the videos.
-          advance: is called after each video with the number of decoded seconds.
+          entry: an empty entry of the journal, to be filled in.
+          pool: the processes that decode.
+          advance: function that is called after each video with the number of decoded seconds.
+
+        Returns:
+          `entry`.
         """
         threads = max(1, (os.cpu_count() or 1) // self._config.processes)
         clips = [row.clip for row in rows]
@@ -233,6 +265,7 @@ class ShardExtractor(Closing):
 
 
 def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
+    """Adds a video of a shard to the counts and the report in the entry of the shard."""
     video = {"id": id_as_text(row.id), "path": row.clip.path, "shard": shard}
     if features.bad:
         entry.bad[str(row.number)] = features.bad
@@ -258,12 +291,23 @@ def settings_of(config: ExtractConfig) -> Settings:
 
 
 def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> list[Any]:
-    """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
+    """The range of values that the bytes of each feature represent at frame level.
+
+    Args:
+      texts: the value of --ranges; empty for the usual range of each extractor.
+      chosen: the extractors.
+
+    Returns:
+      For each extractor (low, high), `LEARNED`, or None if its feature is stored as floats.
+
+    Raises:
+      UsageError: see `parse_ranges`.
+    """
     return parse_ranges(texts or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 
 
 class _NothingWrittenError(Exception):
-    """All videos of a shard are bad."""
+    """All videos of a shard are bad. `ShardFiles` passes this to its files, so that no empty file appears."""
 
 
 class ShardFiles:
@@ -274,10 +318,10 @@ class ShardFiles:
     Args:
       paths: {level: path of the shard}.
       features: the names of the features at frame level.
-      ranges: the range of the bytes of each feature at frame level; None for floats.
+      ranges: the range of values that the bytes of each feature represent at frame level; None for floats.
 
     Attributes:
-      levels: {level: what was written to its shard}, complete after the block; empty without a video.
+      levels: {level: what was written to its shard}, complete at the end of the block; empty if no video was added.
     """
 
     def __init__(self, paths: Mapping[str, str], features: Sequence[str], ranges: Sequence[Range | None]) -> None:
@@ -288,7 +332,8 @@ class ShardFiles:
     def __enter__(self) -> ShardFiles:
         with contextlib.ExitStack() as opening:
             for level, path in self._paths.items():
-                # A killed start may have left a file. No other process is writing one, because this one has the lock.
+                # A killed start may have left an unfinished file. Nobody is still writing that file, because only one
+                # command at a time may write into the folder of the data set.
                 storage.discard_unfinished(path)
                 self._writers[level] = opening.enter_context(storage.write_atomic(path))
             self._files = opening.pop_all()
@@ -296,26 +341,26 @@ class ShardFiles:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None and not self.levels:
-            error = _NothingWrittenError()  # so that no empty file appears
+            error = _NothingWrittenError()
         self._files.__exit__(type(error) if error else None, error, trace)
         if isinstance(error, _NothingWrittenError):
             for path in filter(storage.exists, self._paths.values()):
                 storage.remove(path)
 
     def add(self, video_id: bytes, classes: Sequence[int], arrays: Sequence[NDArray[np.float32]]) -> None:
-        """Adds a video to each level.
+        """Adds a video to the shard of each level.
 
         Args:
-          video_id: its id.
-          classes: its classes, ascending.
-          arrays: [T, size] of each feature.
+          video_id: id of the video.
+          classes: classes of the video, ascending.
+          arrays: float32 [T, size] for each feature.
         """
         context = encoding.Contexts([video_id], np.zeros(len(classes), np.int64), np.array(classes, np.int64))
         stored: dict[str, NDArray[Any]] = {}
         means: dict[str, NDArray[np.float32]] = {}
         for name, values, bounds in zip(self._features, arrays, self._ranges, strict=True):
             stored[name] = dequantized = values
-            if bounds:  # the mean is that of the dequantised frames, which readers of frame records get
+            if bounds:  # the mean at video level is that of the frames that a reader gets at frame level
                 stored[name] = data_format.quantized(values, bounds)
                 dequantized = data_format.dequantized(stored[name], bounds)
             means[f"mean_{name}"] = dequantized.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -339,11 +384,15 @@ def quantize_shards(
     """Learns the ranges, quantizes the extracted floats with them, and writes the shards of each level.
 
     Args:
-      journal: all shards, as floats; their entries get the numbers, sizes and checksums of the final shards.
+      journal: the journal of all shards, which hold floats; the entries get the numbers, sizes and checksums of the
+        final shards.
       outputs: {level: its output}.
       floats: the features as they were extracted, without ranges.
-      ranges: the range of each feature, `LEARNED`, or None.
-      train: the split whose values give the learned ranges.
+      ranges: for each feature (low, high), `LEARNED`, or None if it stays float.
+      train: name of the split whose values give the learned ranges.
+
+    Returns:
+      For each feature (low, high), or None.
     """
     names = [feature.name for feature in floats]
     parser = RecordParser(DataFormat("frame", tuple(floats)))
@@ -351,19 +400,19 @@ def quantize_shards(
         video.values
         for shard in journal.finished
         if shard.startswith(f"{train}/")
-        for video in _read(journal, shard, parser)
+        for video in _read_floats(journal, shard, parser)
     )
     learned = learn_ranges(ranges, values)
     for shard, entry in journal.finished.items():
         paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}
         with ShardFiles(paths, names, learned) as files:
-            for video in _read(journal, shard, parser):
+            for video in _read_floats(journal, shard, parser):
                 files.add(video.video_id, video.labels.tolist(), video.values)
         entry.levels = files.levels
     return learned
 
 
-def _read(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """Yields the videos of a shard with floats."""
+def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
+    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad."""
     if journal.finished[shard].levels:
         yield from map(parser.frames, shards.read_shard(storage.join(journal.floats, shard)))

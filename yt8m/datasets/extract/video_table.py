@@ -1,4 +1,4 @@
-"""The videos to extract, from a table with paths, a pattern of files, or folders. All have the interface `Table`."""
+"""Lists the videos to extract: from a table with paths, a pattern of files, or a folder, as a `Table`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.datasets.make_records import tables
-from yt8m.datasets.make_records.rows import CONTROL
+from yt8m.datasets.make_records.rows import CONTROL_CHARACTER
 from yt8m.datasets.make_records.tables import COLUMNS, Rows, Table
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
 
-_UNUSABLE = "the path holds a line break or another control character"
+_CONTROL_CHARACTER_PROBLEM = "the path holds a line break or another control character"
 
 
 def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _ListedVideos | _VideoFiles:
@@ -23,8 +23,9 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
 
     Args:
       videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
-      labels: `folder` if the name of a video's folder is its label; otherwise a column of the table has the labels.
-      extra_columns: further columns that are needed.
+      labels: `folder` if the label of a video is the name of the folder that it lies in; `column` if the labels are in
+        a column of the table.
+      extra_columns: columns to read besides `COLUMNS`.
 
     Raises:
       UsageError: there are no videos, or a column is missing.
@@ -36,7 +37,10 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
 
 
 class _ListedVideos:
-    """The videos of a table. Its paths are relative to its folder; without a column of ids, the path is the id."""
+    """The videos in a table, whose paths are relative to the folder of the table.
+
+    If the table has no column `id`, the path in the table is the id of a video.
+    """
 
     features: Sequence[str] = ()
     left_out: Mapping[str, str] = {}
@@ -68,6 +72,7 @@ class _ListedVideos:
             yield rows._replace(cells=cells, bad={**rows.bad, **bad})
 
     def _resolve_path(self, path: str) -> str:
+        """The path that opens a file which the table names relative to its own folder."""
         folder = os.path.dirname(self.path)
         return path if storage.is_remote(path) or os.path.isabs(path) or not folder else storage.join(folder, path)
 
@@ -76,8 +81,9 @@ class _VideoFiles:
     """Video files, sorted by path. The id is the path relative to the deepest folder that contains all files.
 
     Attributes:
-      left_out: {path: why it is left out}.
-      skipped_endings: {ending: number of skipped files}, for files in folders that may be videos, see `OTHER_ENDINGS`.
+      left_out: {path: why the video is left out}.
+      skipped_endings: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
+        common; see `OTHER_ENDINGS`.
     """
 
     features: Sequence[str] = ()
@@ -91,15 +97,15 @@ class _VideoFiles:
             )
         with about_flags(f"--videos={videos}: "):
             paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
-        self.left_out = {path: _UNUSABLE for path in paths if CONTROL.search(path)}
+        self.left_out = {path: _CONTROL_CHARACTER_PROBLEM for path in paths if CONTROL_CHARACTER.search(path)}
         self._paths = [path for path in paths if path not in self.left_out]
         if not self._paths:
             raise UsageError(
-                f"--videos={videos}: none of the {len(paths)} videos can be used: {_UNUSABLE}. Rename them."
+                f"--videos={videos}: none of the {len(paths)} videos can be used: {_CONTROL_CHARACTER_PROBLEM}. Rename "
+                "them."
             )
-        ends = [
-            path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])
-        ]  # the first and the last of sorted paths differ most
+        # All sorted paths share the folders that the first and the last path share.
+        ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]
         self._folder_length = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
         self.columns: Sequence[str] = ["id", "labels", "path"]
 

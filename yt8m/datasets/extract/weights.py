@@ -18,16 +18,16 @@ from yt8m.errors import RunError, UsageError
 from yt8m.extractors import Extractor, PublishedFile
 from yt8m.storage import base
 
-_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0
+_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0  # see `Client`
 
 
 class Weights(NamedTuple):
-    """The files of an extractor.
+    """The files with the weights of an extractor.
 
     Attributes:
-      paths: {field: path of the file or folder}.
-      sha256: {field: the sha256 of the file}, as in manifests and runs.
-      settings: settings of the extractor that the weights fix, such as the commit of a repository.
+      paths: {field of the extractor that names a file: local path of the file or folder}.
+      sha256: {field: `sha256_of` the file or folder}, as in manifests and runs.
+      settings: {setting of the extractor: value} that the weights determine, such as the commit of a repository.
     """
 
     paths: dict[str, str]
@@ -37,6 +37,10 @@ class Weights(NamedTuple):
 
 def find(extractor: Extractor, name: str) -> Weights:
     """Finds the weights of an extractor. Fetches a file if the user gave no path and the cache does not have it.
+
+    Args:
+      extractor: the extractor.
+      name: the name by which the user chose it, for messages.
 
     Raises:
       UsageError: a path that the user gave does not exist.
@@ -60,7 +64,7 @@ def find(extractor: Extractor, name: str) -> Weights:
 
 
 def sha256_of(*paths: str) -> str:
-    """The sha256 of a file; for several files or a folder, the sha256 of their names and sums."""
+    """The sha256 of a file. For several files or a folder, the sha256 of a list of their names and sha256 sums."""
     if len(paths) == 1 and not storage.is_dir(paths[0]):
         return _digest(paths[0], "sha256")
     if len(paths) == 1:
@@ -70,7 +74,7 @@ def sha256_of(*paths: str) -> str:
 
 
 def _sha256_of_files(files: Sequence[str], name: str) -> str:
-    """`sha256_of` for the files of an extractor; refuses a missing one."""
+    """`sha256_of` for the files of the extractor with this name; raises `UsageError` if one is missing."""
     for missing in (other for other in files if not storage.exists(other)):
         raise UsageError(
             f"extractor {name}: {files[0]} stores weights in {missing}, which does not exist; put that file there."
@@ -84,7 +88,19 @@ def _digest(path: str, kind: str) -> str:
 
 
 def _find_in_cache(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
-    """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
+    """Finds a published file in the cache; fetches it if it is not there.
+
+    Args:
+      source: where the file is published.
+      extractor: `extractor NAME`, for messages.
+      field: the flag by which the user may give a path instead, without dashes.
+
+    Returns:
+      (path of the file, its sha256).
+
+    Raises:
+      RunError: the file cannot be fetched, or differs from the published file, or from the file at its first use.
+    """
     path = os.path.join(base.cache_dir(), "weights", source.file)
     pin_path = f"{path}.sha256"
     if not storage.exists(path):
@@ -104,6 +120,7 @@ def _find_in_cache(source: PublishedFile, extractor: str, field: str) -> tuple[s
 
 
 def _check_published(source: PublishedFile, path: str) -> None:
+    """Raises `RunError` if the file at `path` has another md5 or sha256 than the published one."""
     for kind, published in (("md5", source.md5), ("sha256", source.sha256)):
         if published and (digest := _digest(path, kind)) != published:
             raise RunError(
@@ -113,13 +130,14 @@ def _check_published(source: PublishedFile, path: str) -> None:
 
 
 def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None:
+    """Downloads a published file to `path`; raises `RunError` with a remedy if that fails."""
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:
         storage.makedirs(os.path.dirname(path))
         with storage.lock(f"{path}.lock"):
-            if not storage.exists(path):  # another process may have fetched it meanwhile
-                client.retry(source.address, lambda: _write(client, source.address, path))
+            if not storage.exists(path):  # another process may have fetched it while this one waited for the lock
+                client.retry(source.address, lambda: _download(client, source.address, path))
     except RunError as error:
         raise RunError(
             f"{extractor} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
@@ -127,7 +145,7 @@ def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None
         ) from error
 
 
-def _write(client: Client, address: str, path: str) -> None:
+def _download(client: Client, address: str, path: str) -> None:
     with storage.write_atomic(path) as file:
         for _, block in client.blocks(address, 0):
             file.write(block)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
-from yt8m.datasets.make_records.classes import Classes, DataSetFlags, number_labels, warn_of_labels, with_other_levels
+from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
-from yt8m.datasets.make_records.output import Output, inputs_hash, making_folder, newest_version
+from yt8m.datasets.make_records.output import Output, hash_inputs, making_folder, newest_version
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
@@ -27,7 +27,7 @@ from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
 
-# Limits of a batch, chosen so that its features fit into the CPU cache.
+# A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
 
 
@@ -53,11 +53,11 @@ class RecordsConfig(DataSetFlags):
     max_bad_rows: int = option(0, "number of bad rows that may be left out", shapes="nothing", minimum=0)
     labels: str = path_option(
         "JSON export of Label Studio; its labels replace the table's labels of the same videos",
-        shapes="nothing",  # the content of the file is compared
+        shapes="nothing",  # `_hash_inputs` notices another file by its path, size and time
     )
     corrections: str = path_option(
         "CSV file, as yt8m audit writes it, with decisions on labels that may be wrong or missing",
-        shapes="nothing",  # the content of the file is compared
+        shapes="nothing",  # `_hash_inputs` notices another file by its path, size and time
     )
 
     def __post_init__(self) -> None:
@@ -69,29 +69,28 @@ class RecordsConfig(DataSetFlags):
 
 
 def make(config: RecordsConfig) -> dict[str, Any]:
-    """Makes the records; returns the content of summary.json.
+    """Makes the records in the folder `config.out`, and prints a summary; returns the content of summary.json.
+
+    If an earlier start with the same inputs was interrupted, continues after the rows that it finished.
 
     Raises:
       UsageError: a flag is wrong, or `out` has other records and `overwrite` is not set; nothing was written.
       RunError: more rows are bad than are allowed, or the records cannot be written.
       Locked: another process is making records in the same folder, and may append classes to the vocabulary.
     """
-    work = _Work(config)
+    maker = _RecordsMaker(config)
     storage.makedirs(config.out)
     folder = making_folder(config.out, config.level)
-    with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as making:
-        if making != folder:
-            print(f"the records are written to {making}, and uploaded when they are complete", file=sys.stderr)
-        summary = work.run(making)
-    print_summary(summary, config.out, config.level, work.formats)
+    with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as local_folder:
+        if local_folder != folder:
+            print(f"the records are written to {local_folder}, and uploaded when they are complete", file=sys.stderr)
+        summary = maker.run(local_folder)
+    print_summary(summary, config.out, config.level, maker.formats)
     return summary
 
 
-class _Work:
-    """One call of the command.
-
-    The constructor reads and checks the table, before anything is written.
-    """
+class _RecordsMaker:
+    """One call of the command. The constructor reads and checks the table; only `run` writes files."""
 
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
@@ -107,34 +106,38 @@ class _Work:
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
         decided, answered = set(self._corrections.videos), {video.encode() for video in self._answers}
         missing = decided | answered
-        self._scan = self._rows.scan(missing.difference_update)
+        self._scan = self._rows.scan(missing.difference_update)  # removes the ids that the table has
         _warn_of_missing_videos(f"--corrections={config.corrections}", missing & decided, config.table)
         _warn_of_missing_videos(f"--labels={config.labels}", missing & answered, config.table)
         self._classes = self._number_classes()
-        self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
+        self._class_numbers = np.zeros(0, np.int64)  # the class of each of `self._rows.names`; -1 if it has none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
     def _number_classes(self) -> Classes:
+        """Gives each label its class; refuses decisions on labels that have no class."""
         unlabelled = f"{self._config.table}: no row has a label, so there are no classes; fill the column labels"
         classes = number_labels(self._scan.names, self._config, unlabelled)
-        classes = with_other_levels(classes, self._config, self._config.level)
+        classes = match_other_levels(classes, self._config, self._config.level)
         self._corrections.check(classes)
         return classes
 
     @property
     def formats(self) -> Sequence[FeatureFormat]:
-        """The features."""
+        """The names and sizes of the features, and the ranges of those stored as bytes."""
         return self._features.formats
 
-    def run(self, making: str) -> dict[str, Any]:
-        """Writes the records to the local folder `making`; continues if an earlier start was interrupted."""
+    def run(self, local_folder: str) -> dict[str, Any]:
+        """Writes the records to `local_folder`, and moves them to their final folder; returns the summary.
+
+        If `local_folder` has the records of an interrupted start with the same inputs, continues with the next row.
+        """
         config = self._config
         # Another process may have appended classes before this one got the lock.
         self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
-        output = Output(config.out, config.level, videos, config.shards, making)
-        inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
+        output = Output(config.out, config.level, videos, config.shards, local_folder)
+        inputs, newest = self._hash_inputs(), newest_version(storage.stamps(list(self._features.files())).values())
         state = output.resume(inputs, config.overwrite, newest)
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
@@ -152,19 +155,21 @@ class _Work:
                 self._write(output)
                 if self._answers:
                     write_answers(storage.join(config.out, ANSWERS), self._answers, config.label_separator)
-                output.finish(self._classes, self._bad.found, corrections=self._corrections.manifest_entry)
+                output.finish(self._classes, self._bad.problems, corrections=self._corrections.manifest_entry)
             finally:
                 output.close()
-        return output.summary(self._classes, self._bad.found)
+        return output.summary(self._classes, self._bad.problems)
 
-    def _inputs(self) -> str:
+    def _hash_inputs(self) -> str:
+        """A hash of all inputs that determine the records: flags, input files, classes and sizes of the splits."""
         options_text = options.shaping_values(self._config)
         paths = (self._config.table, self._config.array, self._config.corrections, self._config.labels)
         files = [path for path in paths if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        return inputs_hash(options_text, storage.stamps(files), *classes, self._scan.videos)
+        return hash_inputs(options_text, storage.stamps(files), *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
+        """The features, with the ranges of those to store as bytes; reads the training videos to learn ranges."""
         formats = self._features.formats
         if self._config.bits == 32:
             return list(formats)
@@ -174,16 +179,18 @@ class _Work:
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
     def _training_values(self) -> Iterator[Sequence[Any]]:
+        """Yields the values of the training videos: for a few videos at a time, one array for each feature."""
         train = self._rows.splits.names.index(self._rows.splits.training)
         for batch in self._batches(0):
             yield from self._features.values(batch, batch.indices[batch.splits[batch.indices] == train])
 
     def _batches(self, skip: int) -> Iterator[TableVideos]:
-        """The videos after the first `skip` rows, in batches."""
+        """Yields the videos after the first `skip` rows of the table, in batches."""
         size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 
     def _write(self, output: Output) -> None:
+        """Writes the records of all rows that are not done, and counts videos, labels and frames in the progress."""
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
         for batch in terminal.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
@@ -193,13 +200,17 @@ class _Work:
             frames = write(output, batch, indices, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
-                output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
+                output.count_videos(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
                 output.count_changed_labels(split, int(is_written[added].sum()), int(is_written[removed].sum()))
-            output.progress.bad = {str(number): problem for number, problem in self._bad.found.items()}
+            output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
             output.mark_done(batch.rows.first + batch.rows.size - 1)
 
     def _number_labels(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
-        """The labels as classes, and the indices of the good rows. A row with an unknown label becomes a bad row."""
+        """Replaces the labels of a batch by their classes. A row with a label that has no class becomes a bad row.
+
+        Returns:
+          (the labels, whose codes are classes; the indices of the good rows in the batch).
+        """
         labels, indices = batch.labels, batch.indices
         names, numbers = self._rows.names, self._class_numbers
         if len(numbers) < len(names):
@@ -220,26 +231,40 @@ class _Work:
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
-        """Writes the videos; returns 1 for each row that was written, and 0 for the other rows."""
+        """Writes the videos of a batch as video-level records.
+
+        Args:
+          output: writes the records.
+          batch: the batch.
+          indices: int64 [n], the indices of the good rows in the batch.
+          contexts: the encoded ids and labels of all rows of the batch.
+
+        Returns:
+          int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows.
+        """
         good, values = self._features.matrices(batch, indices)
         is_written = np.zeros(batch.rows.size, bool)
         is_written[good] = True
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
             rows = shard_indices[is_written[shard_indices]]
-            stored = functools.partial(self._features.stored_rows, values)
+            quantize = functools.partial(self._features.quantize_rows, values)
             if len(rows):
-                records = encoding.VideoRecords(contexts, rows, stored)
+                records = encoding.VideoRecords(contexts, rows, quantize)
                 output.append(shard, records, records.size)
         return is_written.astype(np.int64)
 
     def _write_frames(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
-        """Writes the videos; returns the number of frames of each row that was written, and 0 for the other rows."""
+        """Writes the videos of a batch as frame-level records; see `_write_videos` for the arguments.
+
+        Returns:
+          int64 [rows of the batch]: the number of frames of each row that was written, and 0 for the other rows.
+        """
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
             for index, values, was_cut in self._features.frames(batch, shard_indices):
-                record = encoding.frame_records(contexts, index, self._features.stored(values))
+                record = encoding.frame_records(contexts, index, self._features.quantize(values))
                 output.append(shard, [record], record.nbytes)
                 frames[index] = len(values[0])
                 output.progress.cut += was_cut
@@ -248,14 +273,27 @@ class _Work:
 
 
 def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:
-    """Prints a warning if decisions or answers are about videos that the table does not have."""
+    """Prints a warning if decisions or answers are about videos that the table does not have.
+
+    Args:
+      source: the flag that names the file of decisions or answers, with its value.
+      videos: the ids of the videos that the table does not have.
+      table: path of the table.
+    """
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
         print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
 
 
 def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
-    """Prints the content of summary.json, and the command that trains on the records."""
+    """Prints the content of summary.json, and the command that trains on the records.
+
+    Args:
+      summary: the content of summary.json.
+      out: the folder of the data set.
+      level: `video` or `frame`.
+      features: the features of the records.
+    """
     folder = storage.join(out, level)
     print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
     for name, split in summary["splits"].items():
@@ -276,8 +314,8 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
 def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
     """The command that trains on the records.
 
-    If a feature has the name of a YouTube-8M feature, the command has flags for the features. Without them the
-    training would use the published sizes.
+    Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it
+    would assume the published size, so in that case the command names all features and their sizes.
     """
     model = "MoeModel" if level == "video" else "NetVladModel"
     flags = dict(train_data_pattern=pattern, train_dir="runs/mine", model=model)

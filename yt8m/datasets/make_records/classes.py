@@ -1,4 +1,4 @@
-"""The flags of a data set, and the class of each label.
+"""The flags of a data set, and the numbers of its classes.
 
 The class of a name is its index in the vocabulary; unknown names are appended to the vocabulary. If all labels are
 numbers, the numbers are the classes.
@@ -21,8 +21,10 @@ from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 _SEPARATORS = ";,|"  # usual separators of labels in tables
-_FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10  # below the first number of classes there is no warning
-NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+# Labels that are numbers, such as years, need not be meant as class numbers. There is a warning if there would be at
+# least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
+_FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
+CLASS_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a label that can be the number of a class
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class DataSetFlags(options.Checked):
     label_names: bool = option(False, "labels are names of classes even if all of them consist of digits")
     vocabulary: str = path_option(
         "CSV of all classes (index,name) [OUT/vocabulary.csv; new names are appended to it]",
-        shapes="nothing",  # the class numbers of the labels are compared instead
+        shapes="nothing",  # `Classes.inputs` has the class numbers of the labels instead
     )
     splits: tuple[str, ...] = option(
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
@@ -58,7 +60,7 @@ class DataSetFlags(options.Checked):
 
 
 class Classes(NamedTuple):
-    """The class of each label.
+    """The classes of a data set.
 
     Attributes:
       number: {label, spelt as in the table: class}.
@@ -71,9 +73,14 @@ class Classes(NamedTuple):
     size: int
 
     def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
-        """The inputs for `inputs_hash`: the class of each of these labels, and all class names if the user gave them.
+        """What the records depend on, for `hash_inputs`: the class of each label, and the names of all classes.
 
-        Other names in the folder's vocabulary are left out, because making records of another level appends names.
+        If the user did not name the classes, there are no names in the result: the folder's own vocabulary may grow
+        when records of another level are made, which does not change these records.
+
+        Args:
+          names: the labels of the table.
+          is_from_user: whether the user named all classes by --vocabulary.
         """
         numbers = sorted((name, self.number.get(name, -1)) for name in names)
         return numbers, self.vocabulary.names if is_from_user and self.vocabulary else ()
@@ -97,16 +104,20 @@ def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
     return new
 
 
-def with_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Classes:
-    """The classes, with a size of at least that of the records of other levels in the same folder.
+def match_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Classes:
+    """Makes the number of classes at least that of the records of other levels in the same folder.
 
     Args:
-      classes: the classes of this level.
-      flags: name the folder, and perhaps a file of names.
-      level: this level.
+      classes: the classes of the records to make.
+      flags: the flags, of which `out` and `vocabulary` matter.
+      level: the level of the records to make.
+
+    Returns:
+      The classes; if they have no names, with a larger `size` if another level has more classes.
 
     Raises:
-      UsageError: the labels of those records are numbers but these are names, or those records have more classes.
+      UsageError: these classes have names, and the records of another level have classes without names, or more
+        classes.
     """
     out = flags.out
     has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
@@ -139,8 +150,8 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
 
     Args:
       names: {label: number of videos}.
-      flags: how labels are written, and which classes there are.
-      no_labels_text: the first sentence of the message if there is neither a label nor a vocabulary.
+      flags: the flags, of which `out`, `vocabulary` and `label_names` matter.
+      no_labels_text: the first sentence of the message if there is neither a label nor a vocabulary, without a period.
 
     Raises:
       UsageError: there are no classes, the vocabulary has a label twice, or a number is too large.
@@ -151,25 +162,28 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
             f"{no_labels_text}. To make records without labels, for a model to predict, name the classes by "
             "--vocabulary=FILE."
         )
-    old = vocabulary_so_far.names if vocabulary_so_far else ()
-    numbered = {name: index for index, name in reversed(list(enumerate(old)))}
-    for label in names if len(numbered) < len(old) else ():
-        if old.count(label) > 1:
+    old_names = vocabulary_so_far.names if vocabulary_so_far else ()
+    class_of_name = {name: index for index, name in reversed(list(enumerate(old_names)))}
+    for label in names if len(class_of_name) < len(old_names) else ():  # only if the vocabulary has a name twice
+        if old_names.count(label) > 1:
             raise UsageError(
-                f"{old.count(label)} classes of the vocabulary have the name {label!r}; write labels as class numbers."
+                f"{old_names.count(label)} classes of the vocabulary have the name {label!r}; write labels as class "
+                "numbers."
             )
-    if not flags.label_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
+    if not flags.label_names and all(map(CLASS_NUMBER.fullmatch, names)) and not names.keys() & class_of_name.keys():
         return _classes_of_numbers(names, vocabulary_so_far)
-    new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
     if flags.vocabulary:
-        return Classes(numbered, vocabulary_so_far, len(old))
-    numbered |= {name: index for index, name in enumerate(new, len(old))}
-    appended = vocabulary.of_names((*old, *new))
-    verticals = (*(vocabulary_so_far.verticals if vocabulary_so_far else ()), *("" for _ in new))
-    return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
+        return Classes(class_of_name, vocabulary_so_far, len(old_names))
+    by_frequency = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    new_names = [name for name, _ in by_frequency if name not in class_of_name]
+    class_of_name |= {name: index for index, name in enumerate(new_names, len(old_names))}
+    appended = vocabulary.of_names((*old_names, *new_names))
+    verticals = (*(vocabulary_so_far.verticals if vocabulary_so_far else ()), *("" for _ in new_names))
+    return Classes(class_of_name, Vocabulary(appended.names, appended.counts, verticals), len(class_of_name))
 
 
 def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
+    """The classes if the labels are class numbers; labels beyond the end of a vocabulary get no class."""
     largest = max(map(int, names), default=-1)
     if largest >= MOST_CLASSES:
         raise UsageError(
@@ -181,18 +195,24 @@ def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | Non
 
 
 def warn_of_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
-    """Prints a warning if the classes seem not to be what the user means; none if the user has named all classes."""
+    """Prints warnings if the labels seem not to be meant as they were read; none if the user named all classes.
+
+    Args:
+      names: the labels of the table.
+      classes: their classes.
+      flags: the flags, of which `label_separator` and `vocabulary` matter.
+    """
     problems = (
-        _names_with_other_separator(names, flags.label_separator),
-        _similar_names(names),
-        _unused_numbers(names, classes),
+        _describe_other_separator(names, flags.label_separator),
+        _describe_similar_names(names),
+        _describe_unused_numbers(names, classes),
     )
     for problem in filter(None, problems) if not flags.vocabulary else ():
         print(f"Warning: {problem}", file=sys.stderr)
 
 
-def _similar_names(names: Collection[str]) -> str:
-    """A warning if two names differ only in case or blanks; empty if none do."""
+def _describe_similar_names(names: Collection[str]) -> str:
+    """The text of a warning if two names differ only in case or blanks; empty if none do."""
     first: dict[str, str] = {}
     for name in sorted(names):
         other = first.setdefault(" ".join(name.casefold().split()), name)
@@ -205,8 +225,8 @@ def _similar_names(names: Collection[str]) -> str:
     return ""
 
 
-def _unused_numbers(names: Collection[str], classes: Classes) -> str:
-    """A warning if the labels are numbers, and few of the classes up to the largest number have a video."""
+def _describe_unused_numbers(names: Collection[str], classes: Classes) -> str:
+    """The text of a warning if labels are numbers and most numbers up to the largest are no label; else empty."""
     if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_CLASSES_PER_LABEL * len(names)):
         return ""
     return (
@@ -215,10 +235,10 @@ def _unused_numbers(names: Collection[str], classes: Classes) -> str:
     )
 
 
-def _names_with_other_separator(names: Collection[str], separator: str) -> str:
-    """A warning if a name seems to be several names with another separator between them; empty if none does.
+def _describe_other_separator(names: Collection[str], separator: str) -> str:
+    """The text of a warning if a name seems to be several names with another separator between them; else empty.
 
-    A name may contain a comma. So there is a warning only if a part of the name after the first is itself a class.
+    A name may contain a comma. So there is a warning only if a part of the name, other than the first, is also a name.
     """
     for name in names:
         for other in _SEPARATORS.replace(separator, ""):

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, TableVideos, parse_seconds
-from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, zip_bomb_problem
+from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, describe_zip_bomb
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
 
 Arrays = dict[str, NDArray[Any]]
-_FILES_AT_ONCE = 8192  # rows whose paths are in memory together
+_ROWS_AT_ONCE = 8192  # number of rows whose paths are read at a time
 LEARNED = "learned"  # stands for a range that is computed from the values of the training videos
 
 
@@ -52,8 +52,8 @@ class FeatureReader:
 
     Attributes:
       formats: the names and sizes of the features, and the ranges of those stored as bytes.
-      in_table: the features to read from the table; empty if each video has a file.
-      values_in_memory: how many values of a video, of all features, are in memory at once.
+      in_table: the names of the features to read from the table; empty if each video has a file of features.
+      values_in_memory: the number of values, over all features, that a video takes in memory at most.
     """
 
     values_in_memory = 0
@@ -63,12 +63,19 @@ class FeatureReader:
         self._table, self._rule, self._bad, self._names = table, rule, bad, tuple(names)
         self._folder = os.path.dirname(table.path)
         self._has_times = not {"start", "end"}.isdisjoint(table.columns)
-        self.in_table = self._choose(table.features, table.path) if table.features else ()
+        self.in_table = self._choose_features(table.features, table.path) if table.features else ()
 
-    def _choose(self, names: Iterable[str], source: str) -> tuple[str, ...]:
-        """The features to read: those of `names` that the user chose, or all of them.
+    def _choose_features(self, names: Iterable[str], source: str) -> tuple[str, ...]:
+        """The features to read: those that the user named, or else all of `names`.
 
-        An array without a name gets the user's name later, so its placeholder is returned.
+        The array of a .npy file is called `NAMELESS` here, and gets the user's name in `learn_formats`.
+
+        Args:
+          names: the features in the table or file.
+          source: path of the table or file, for messages.
+
+        Raises:
+          UsageError: a feature that the user named is missing, or there are several names for one array.
         """
         names = tuple(names)
         if names == (NAMELESS,):
@@ -83,7 +90,10 @@ class FeatureReader:
         return self._names or names
 
     def learn_formats(self, batches: Iterable[TableVideos]) -> None:
-        """Finds the names and sizes of the features in the first video that can be read.
+        """Sets `formats` and `values_in_memory` from the features of the first video that can be read.
+
+        Args:
+          batches: the videos, with the features in the table.
 
         Raises:
           UsageError: the video does not have the features that the user named.
@@ -91,47 +101,48 @@ class FeatureReader:
         """
         for batch in batches:
             for index in batch.indices:
-                arrays = self._unless_bad(batch.rows, int(index), lambda read_arrays: read_arrays)
+                arrays = self._use_arrays(batch.rows, int(index), lambda arrays_of_row: arrays_of_row)
                 if arrays is not None:
                     names = self._names or tuple(arrays)
                     _check_names(names)
                     sizes = [values.shape[-1] for values in arrays.values()]
                     self.formats = tuple(map(FeatureFormat, names, sizes))
-                    self.values_in_memory = self._most_values(batch.rows)
+                    self.values_in_memory = self._count_values(batch.rows)
                     return
         raise RunError(f"{self._table.path}: no video has features that can be read.")
 
-    def _most_values(self, rows: Rows) -> int:
+    def _count_values(self, rows: Rows) -> int:
+        """The largest number of values of a video that are in memory at once; `rows` has the first video."""
         frames = self._rule.max_frames if self._rule.level == "frame" else 1
         # A row of the table may hold all frames of a video, even if the records get only their mean.
         in_table = int(sum(rows.arrays[name][0].size for name in self.in_table))
         return max(in_table, frames * sum(feature.size for feature in self.formats))
 
     def files(self) -> Iterator[str]:
-        """Yields the paths of the videos' files; leaves out paths that are not valid."""
-        for rows in () if self.in_table else self._table.batches(_FILES_AT_ONCE):
+        """Yields the paths of the files with features; leaves out paths that are not valid."""
+        for rows in () if self.in_table else self._table.batches(_ROWS_AT_ONCE):
             for path_in_table in rows.cells["path"]:
                 with contextlib.suppress(BadRowError):
-                    yield self._path(str(path_in_table))
+                    yield self._resolve_path(str(path_in_table))
 
     def matrices(self, batch: TableVideos, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
-        """The vectors of video-level records, one per video.
+        """Reads the vectors of video-level records, one for each video and feature.
 
         Args:
           batch: the rows.
-          indices: the indices of the rows to read.
+          indices: int64 [n], the indices of the rows to read in the batch.
 
         Returns:
           The indices of the good rows, and for each feature float32 [rows of the batch, size], in which only the values
           of good rows are meaningful.
         """
-        stored = [batch.rows.arrays[name] for name in self.in_table]
-        if stored and not self._has_times and all(values.ndim == 2 for values in stored):
-            return self._matrices_of_table(batch.rows, indices, stored)
+        arrays_in_table = [batch.rows.arrays[name] for name in self.in_table]
+        if arrays_in_table and not self._has_times and all(values.ndim == 2 for values in arrays_in_table):
+            return self._matrices_of_table(batch.rows, indices, arrays_in_table)
         means = [np.zeros((batch.rows.size, feature.size), np.float32) for feature in self.formats]
         good_indices = []
         for index in indices.tolist():
-            vectors = self._unless_bad(batch.rows, index, self._mean)
+            vectors = self._use_arrays(batch.rows, index, self._average_frames)
             if vectors is not None:
                 good_indices.append(index)
                 for values, vector in zip(means, vectors, strict=True):
@@ -139,70 +150,101 @@ class FeatureReader:
         return np.array(good_indices, np.int64), means
 
     def _matrices_of_table(
-        self, rows: Rows, indices: NDArray[np.int64], stored: Sequence[NDArray[Any]]
+        self, rows: Rows, indices: NDArray[np.int64], arrays: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
-        """`matrices` for features in the table: all rows are computed at once."""
-        for values, feature in zip(stored, self.formats, strict=True):
-            if values.shape[1] != feature.size:  # a Parquet list of another length
+        """`matrices` if the table has one vector per video and feature: converts and checks all rows at once.
+
+        Args:
+          rows: the rows.
+          indices: as for `matrices`.
+          arrays: [rows of the batch, size] for each feature.
+        """
+        for values, feature in zip(arrays, self.formats, strict=True):
+            if values.shape[1] != feature.size:  # the lists of a Parquet table have another length in this batch
                 for index in indices.tolist():
-                    self._bad.add(rows.first + index, _wrong_size(feature, values.shape[1]))
+                    self._bad.add(rows.first + index, _describe_wrong_size(feature, values.shape[1]))
                 return indices[:0], []
-        matrices = list(map(_floats, stored))
+        matrices = list(map(_to_float32, arrays))
         for values, feature in zip(matrices, self.formats, strict=True):
             unfit = np.intersect1d(unfit_rows(values), indices)
             for index in unfit.tolist():
-                self._bad.add(rows.first + index, _unfit(feature, values[index]))
+                self._bad.add(rows.first + index, _describe_unfit_values(feature, values[index]))
             indices = np.setdiff1d(indices, unfit) if len(unfit) else indices
         return indices, matrices
 
     def frames(self, batch: TableVideos, indices: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
-        """Yields for each good row at frame level: its index, float32 [T, size] per feature, whether it was cut."""
+        """Reads the frames of frame-level records; rows that turn out to be bad are left out.
+
+        Args:
+          batch: the rows.
+          indices: int64 [n], the indices of the rows to read in the batch.
+
+        Returns:
+          An iterator over (index of the row, float32 [T, size] for each feature, whether later frames were cut off).
+        """
         for index in indices.tolist():
-            arrays = self._unless_bad(batch.rows, index, self._frames)
+            arrays = self._use_arrays(batch.rows, index, self._check_frames)
             if arrays is not None:
                 longest = self._rule.max_frames
                 yield index, [values[:longest] for values in arrays], len(arrays[0]) > longest
 
-    def stored(self, values: Sequence[NDArray[Any]]) -> Arrays:
-        """{name: the values as the record stores them}; uint8 if the feature has a range, else float32."""
+    def quantize(self, values: Sequence[NDArray[Any]]) -> Arrays:
+        """Converts values to what the records store: uint8 if the feature has a range; otherwise they stay float32.
+
+        Args:
+          values: float32 [..., size] for each feature.
+
+        Returns:
+          {name of the feature: uint8 or float32 [..., size]}.
+        """
         return {
             feature.name: data_format.quantized(part, feature.range) if feature.range else part
             for feature, part in zip(self.formats, values, strict=True)
         }
 
-    def stored_rows(self, values: Sequence[NDArray[Any]], indices: NDArray[np.int64]) -> Arrays:
-        """`stored` for some rows of the values, float32 [n, size]; valid until this thread calls it again."""
+    def quantize_rows(self, values: Sequence[NDArray[Any]], indices: NDArray[np.int64]) -> Arrays:
+        """`quantize` for some rows of the values, float32 [n, size] for each feature.
+
+        The next call in the same thread overwrites the result.
+        """
         selected = [
             encoding.scratch(f"feature {index}", (len(indices), part.shape[1]), np.float32)
             for index, part in enumerate(values)
         ]
         for part, rows in zip(values, selected, strict=True):
             np.take(part, indices, axis=0, out=rows, mode="clip")  # with another mode NumPy makes a copy
-        return self.stored(selected)
+        return self.quantize(selected)
 
     def values(self, batch: TableVideos, indices: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
-        """Yields the values before quantisation, [n, size] for each feature, of a few rows at a time."""
+        """Yields the values before quantisation, float32 [n, size] for each feature, of a few rows at a time.
+
+        Args:
+          batch: the rows.
+          indices: the indices of the rows to read in the batch.
+        """
         if self._rule.level == "video":
             good_indices, arrays = self.matrices(batch, indices)
             yield [values[good_indices] for values in arrays]
         else:
             yield from (arrays for _, arrays, _ in self.frames(batch, indices))
 
-    def _unless_bad(self, rows: Rows, index: int, use: Callable[[Arrays], Any]) -> Any:
-        """Returns `use(arrays)` for the arrays of a row; if the row is bad, records that and returns None."""
+    def _use_arrays(self, rows: Rows, index: int, use: Callable[[Arrays], Any]) -> Any:
+        """Returns `use(arrays)` for the arrays of a row; if the row is bad, adds it to the bad rows, returns None."""
         try:
-            return use(self._arrays(rows, index))
+            return use(self._read_arrays(rows, index))
         except BadRowError as error:
             self._bad.add(rows.first + index, str(error))
             return None
 
-    def _mean(self, arrays: Arrays) -> list[NDArray[Any]]:
+    def _average_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
+        """The mean of the frames of each feature, float32 [size]; a feature without frames is returned as it is."""
         return [
             values if values.ndim == 1 else values.mean(axis=0, dtype=np.float64).astype(np.float32)
             for values in self._check_arrays(arrays)
         ]
 
-    def _frames(self, arrays: Arrays) -> list[NDArray[Any]]:
+    def _check_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
+        """Returns the frames of each feature, float32 [T, size]; raises `BadRowError` if their numbers differ."""
         checked = self._check_arrays(arrays)
         for values, feature in zip(checked, self.formats, strict=True):
             if values.ndim == 1:
@@ -218,17 +260,17 @@ class FeatureReader:
         return checked
 
     def _check_arrays(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """The arrays as float32, after a check of their sizes and values."""
-        checked = [_floats(values) for values in arrays.values()]
+        """Returns the arrays as float32; raises `BadRowError` if a size or a value is wrong."""
+        checked = [_to_float32(values) for values in arrays.values()]
         for values, feature in zip(checked, self.formats, strict=True):
             if values.shape[-1] != feature.size:
-                raise BadRowError(_wrong_size(feature, values.shape[-1]))
+                raise BadRowError(_describe_wrong_size(feature, values.shape[-1]))
             if len(unfit_rows(values[np.newaxis])):
-                raise BadRowError(_unfit(feature, values))
+                raise BadRowError(_describe_unfit_values(feature, values))
         return checked
 
-    def _arrays(self, rows: Rows, index: int) -> Arrays:
-        """{name: [size] or [T, size]} of a row, without the frames outside of its start and end."""
+    def _read_arrays(self, rows: Rows, index: int) -> Arrays:
+        """Reads {name: [size] or [T, size]} of a row; leaves out the frames before its start and after its end."""
         if self.in_table:
             arrays = {name: rows.arrays[name][index] for name in self.in_table}
         else:
@@ -241,7 +283,8 @@ class FeatureReader:
         return self._cut_frames(arrays, rows, index) if self._has_times else arrays
 
     def _load_file(self, path_in_table: str) -> Arrays:
-        path = self._path(path_in_table)
+        """Loads {name: array} of the features from a .npy or .npz file; raises `BadRowError` if that is impossible."""
+        path = self._resolve_path(path_in_table)
         if storage.is_special(path):
             raise BadRowError(f"{path} is a pipe or a device; expected a file")
         try:
@@ -250,15 +293,15 @@ class FeatureReader:
                 if isinstance(loaded, np.ndarray):
                     arrays: Arrays = {NAMELESS: loaded}
                 else:
-                    if problem := zip_bomb_problem(loaded.zip):
+                    if problem := describe_zip_bomb(loaded.zip):
                         raise BadRowError(f"{path} {problem}")
                     arrays = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
-        if not self.formats:  # the first video
-            return {name: arrays[name] for name in self._choose(arrays, path)}
+        if not self.formats:  # this is the first video, from which `learn_formats` learns the features
+            return {name: arrays[name] for name in self._choose_features(arrays, path)}
         names = [feature.name for feature in self.formats]
         if arrays.keys() == {NAMELESS} and len(names) == 1:
             return arrays
@@ -266,10 +309,15 @@ class FeatureReader:
             raise BadRowError(f"{path} holds {', '.join(arrays)}; expected {', '.join(names)}, as in the first video")
         return {name: arrays[name] for name in names}
 
-    def _path(self, path_in_table: str) -> str:
+    def _resolve_path(self, path_in_table: str) -> str:
+        """The path of a file that the table names relative to its own folder, or by an absolute path in that folder.
+
+        Raises:
+          BadRowError: the path is empty, or leads out of the folder.
+        """
         if not path_in_table.strip():
             raise BadRowError("the path is empty")
-        if storage.is_remote(path_in_table):
+        if storage.is_remote(path_in_table):  # `..` stands for a path that is not in the folder
             relative = path_in_table.removeprefix(self._folder + "/") if storage.is_remote(self._folder) else os.pardir
             relative = os.pardir if storage.is_remote(relative) else os.path.normpath(relative)
         elif os.path.isabs(path_in_table):
@@ -281,6 +329,7 @@ class FeatureReader:
         return storage.join(self._folder, relative) if self._folder else relative
 
     def _cut_frames(self, arrays: Arrays, rows: Rows, index: int) -> Arrays:
+        """The frames from the start to the end of a row; raises `BadRowError` if there are none."""
         start, end = (self._frame_number(rows, name, index) for name in ("start", "end"))
         first = 0 if start is None else start
         for name, values in arrays.items():
@@ -293,13 +342,13 @@ class FeatureReader:
         return {name: values[first:end] for name, values in arrays.items()}
 
     def _frame_number(self, rows: Rows, column: str, index: int) -> int | None:
-        """The number of the first frame at or after the time in a cell, in seconds; None for an empty cell."""
+        """The number of the first frame that is not before the time in a cell; None for an empty cell."""
         second = parse_seconds(rows.cells, column, index)
         return None if second is None else math.ceil(second * self._rule.per_second)
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuses names that records use themselves, and names that a comma-separated list cannot hold."""
+    """Refuses names of features that records use for ids and labels, or that a comma-separated list cannot hold."""
     for name in names:
         problem = ""
         if name in shards.NOT_FEATURES:
@@ -315,16 +364,16 @@ def _check_names(names: Sequence[str]) -> None:
             )
 
 
-def _floats(values: NDArray[Any]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused later
+def _to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # a value that is too large becomes infinity, which the callers refuse
         return np.asarray(values, np.float32)
 
 
-def _wrong_size(feature: FeatureFormat, size: int) -> str:
+def _describe_wrong_size(feature: FeatureFormat, size: int) -> str:
     return f"feature {feature.name} has {size} values, expected {feature.size} as in the first video"
 
 
-def _unfit(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
+def _describe_unfit_values(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
     return f"feature {feature.name} has {shards.unfit_values(values)} values that are {shards.UNFIT}"
 
 
@@ -367,7 +416,15 @@ def _parse_range(text: str, flag: str, words: Iterable[str]) -> Range:
 
 
 def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]) -> list[Range | None]:
-    """Replaces each `LEARNED` by the range of the feature's values, from the smallest to the largest."""
+    """Replaces each `LEARNED` by the range from the smallest to the largest value of the feature.
+
+    Args:
+      ranges: for each feature `LEARNED`, (low, high), or None if it stays float.
+      values: the values of the training videos: each item has one array for each feature.
+
+    Returns:
+      For each feature (low, high) or None.
+    """
     lows, highs = [math.inf] * len(ranges), [-math.inf] * len(ranges)
     for arrays in values:
         for index, part in enumerate(arrays):

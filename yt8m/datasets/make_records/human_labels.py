@@ -21,6 +21,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.datasets.make_records.classes import NUMBER, Classes
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
@@ -40,17 +41,17 @@ ANSWERS = "answers.csv"
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")
 # The name of the control in Label Studio whose choices are classes; `yt8m select` writes its tasks for this name.
 CONTROL = "classes"
-WRONG, MISSING = "wrong", "missing"
+WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
 COLUMNS = ("video", "class", "kind", "decision")
-ADDED, REMOVED = "labels added", "labels removed"
+ADDED, REMOVED = "labels added", "labels removed"  # names in the manifest
 _DECISIONS = {"": None, "yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
 class Decision(NamedTuple):
-    """One row of the table.
+    """One row of a table of decisions.
 
     Attributes:
-      line: the number of its line.
+      line: number of the row's line in the file.
       video: the id.
       label: the class, spelt as in the table of the records.
       kind: WRONG or MISSING.
@@ -65,12 +66,18 @@ class Decision(NamedTuple):
 
     @property
     def says_present(self) -> bool:
-        """Whether the video shows the class by this decision: a label is missing, or is not wrong."""
+        """Whether the decision says that the video shows the class: a label is missing, or is not wrong."""
         return (self.kind == MISSING) == self.is_right
 
 
 class CorrectedLabels(NamedTuple):
-    """The labels of a batch after the decisions, and the row of each label that was added or removed."""
+    """The labels of a batch of rows after the decisions.
+
+    Attributes:
+      labels: the labels, whose codes are classes.
+      added: int64, the row in the batch of each label that was added.
+      removed: int64, the row in the batch of each label that was removed.
+    """
 
     labels: Labels
     added: Ints64
@@ -78,7 +85,7 @@ class CorrectedLabels(NamedTuple):
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """Reads all rows of a table of decisions.
+    """Reads all rows of a table of decisions, a CSV file with at least the columns `COLUMNS`.
 
     Raises:
       UsageError: there is no such file, or it lacks a column.
@@ -103,7 +110,7 @@ def read_decisions(path: str) -> list[Decision]:
 
 def _parse_decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
     video, label, kind, answer = (row[name] or "" for name in COLUMNS)
-    label, kind, answer = label.strip(), kind.strip(), answer.strip()  # an id may begin or end with blanks
+    label, kind, answer = label.strip(), kind.strip(), answer.strip()  # `video` keeps its blanks: an id may have some
     if kind not in (WRONG, MISSING):
         raise RunError(f"{path}, line {line}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
     if answer.lower() not in _DECISIONS:
@@ -115,7 +122,13 @@ def _parse_decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
 
 
 def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
-    """Raises if one decision says that a video shows a class and another denies it; `class_of(label)` is the class."""
+    """Raises `RunError` if one decision says that a video shows a class and another one denies it.
+
+    Args:
+      path: path of the table, for the message.
+      decisions: the decisions.
+      class_of: function from a label to its class. Labels that are spelt differently may mean one class.
+    """
     decisions_by_class: dict[tuple[bytes, Hashable], Decision] = {}
     for decision in decisions:
         if decision.is_right is None:
@@ -129,10 +142,13 @@ def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: C
 
 
 class Corrections:
-    """The decisions of a table, by video; none if the path is empty.
+    """The decisions in a CSV table. If the path is empty, there are none.
+
+    Args:
+      path: path of the table.
 
     Attributes:
-      path: the table.
+      path: path of the table.
       count: number of decisions that change a label.
     """
 
@@ -146,7 +162,12 @@ class Corrections:
         self._digest = hashlib.sha256(storage.read_bytes(path)).hexdigest() if path else ""
 
     def manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
-        """The entry of a manifest that describes the decisions; empty without a table."""
+        """The entry of a manifest that describes the decisions; empty without a table.
+
+        Args:
+          added: number of labels that they added to the records.
+          removed: number of labels that they removed.
+        """
         if not self.path:
             return {}
         name = self.path.replace("\\", "/").rpartition("/")[2]
@@ -158,14 +179,14 @@ class Corrections:
         return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
-        """Refuses decisions that cannot be apply to these classes.
+        """Refuses decisions that cannot be applied to the labels of these classes.
 
         Raises:
           UsageError: a decision is on a class that the records do not have.
           RunError: two decisions, one with the name and one with the number of a class, contradict each other.
         """
         class_of = _class_lookup(classes)
-        for decision in (each for changes in self._changes.values() for each in changes):
+        for decision in itertools.chain.from_iterable(self._changes.values()):
             if class_of(decision.label) < 0:
                 names = classes.vocabulary.names if classes.vocabulary else classes.number
                 raise UsageError(
@@ -176,7 +197,13 @@ class Corrections:
         _refuse_contradictions(self.path, decisions_on_classes, class_of)
 
     def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
-        """Applies the decisions to the labels of a batch, whose codes are classes."""
+        """Applies the decisions to the labels of a batch of rows.
+
+        Args:
+          ids: the id of each row.
+          labels: the labels, whose codes are classes.
+          classes: the classes.
+        """
         class_of = _class_lookup(classes)
         changes = [
             (row, class_of(decision.label), decision.kind == MISSING)
@@ -186,6 +213,7 @@ class Corrections:
         if not changes:
             return CorrectedLabels(labels, *np.zeros((2, 0), np.int64))
         rows, codes, is_missing = (np.array(column, np.int64) for column in zip(*changes, strict=True))
+        # Each pair (row, class) becomes one number, so that NumPy's functions of sets can compare the pairs.
         width = max(classes.size, int(labels.codes.max(initial=0)) + 1)
         pairs, changed = labels.rows * width + labels.codes, rows * width + codes
         added = np.setdiff1d(changed[is_missing == 1], pairs)
@@ -195,25 +223,25 @@ class Corrections:
 
 
 def _class_lookup(classes: Classes) -> Callable[[str], int]:
-    """A function from a label to its class, or to -1 if there is none."""
+    """Returns a function from a label (a name or a class number) to its class, or to -1 if it has none."""
     listed = classes.vocabulary.names if classes.vocabulary else ()
     names = {name: index for index, name in reversed(list(enumerate(listed)))}
 
     def find_class(label: str) -> int:
         if label in classes.number or label in names:
             return classes.number.get(label, names.get(label, -1))
-        return int(label) if NUMBER.fullmatch(label) and int(label) < classes.size else -1
+        return int(label) if CLASS_NUMBER.fullmatch(label) and int(label) < classes.size else -1
 
     return find_class
 
 
 class Answer(NamedTuple):
-    """The joint answer of several people to a task.
+    """The joint answer of several people to the question which classes a video shows.
 
     Attributes:
-      labels: the classes that more than half of them chose, sorted.
+      labels: the classes that more than half of the people chose, sorted.
       people: number of people who answered.
-      disagreement: the share of people who chose other classes than `labels`.
+      disagreement: share of the people whose choice of classes is not exactly `labels`.
     """
 
     labels: tuple[str, ...]
@@ -222,7 +250,7 @@ class Answer(NamedTuple):
 
 
 def read_answers(path: str) -> dict[str, Answer]:
-    """Reads {id: answer} from a Label Studio export; tasks without an answer are left out.
+    """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out.
 
     Raises:
       UsageError: there is no such file.
@@ -253,7 +281,10 @@ def read_answers(path: str) -> dict[str, Answer]:
 
 
 def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses an export of another labelling config, which would otherwise mean that no video shows any class."""
+    """Raises `RunError` if the export has choices, but none of the control `CONTROL`.
+
+    Without this check, such an export would mean that no video shows any class.
+    """
     results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
     controls = sorted({str(result["from_name"]) for result in results if result.get("type") == "choices"})
     if controls and CONTROL not in controls:
@@ -264,14 +295,17 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _parse_video_id(value: Any) -> str:
-    """The id of a task's video."""
+    """The id of a task's video as text; raises `TypeError` if it is neither text nor a whole number, or is empty."""
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise TypeError(f"the id is {value!r}")
     return str(value).strip()
 
 
 def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
-    """The classes that each person chose; a skipped task does not count as an answer."""
+    """The classes that each person chose in a task; a person who skipped the task is left out.
+
+    If a person made several annotations, the one that was changed last counts.
+    """
     if not isinstance(annotations, list):
         raise TypeError("the annotations are not a list")
     people: dict[Any, frozenset[str]] = {}
@@ -282,12 +316,16 @@ def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
 
 
 def _last_change(annotation: Mapping[str, Any]) -> str:
-    """When an annotation was last changed, as Label Studio's text, which sorts by time."""
+    """The time at which an annotation was last changed, as text whose alphabetical order is the order of time."""
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
 def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
-    """An id of the person who made an annotation. If the export names nobody, each annotation counts as a person."""
+    """A key of the person who made an annotation.
+
+    If the export names nobody, the key is made from `number`, the number of the annotation, so that each annotation
+    counts as the answer of another person.
+    """
     person = annotation.get("completed_by")
     if isinstance(person, Mapping):
         person = person.get("id", person.get("email"))
@@ -295,7 +333,11 @@ def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
 
 
 def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
-    """The classes that a person chose; choices of other controls are ignored."""
+    """The classes chosen in an annotation; choices of controls other than `CONTROL` are ignored.
+
+    Raises:
+      TypeError: the control is of another type than choices.
+    """
     results = [result for result in annotation["result"] if result.get("from_name") == CONTROL]
     others = {str(result["type"]) for result in results} - {"choices"}
     if others:
@@ -309,14 +351,20 @@ def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
 
 
 def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
-    """The joint answer of several people; `choices` has the classes that each person chose."""
-    votes = Counter(label for each in choices for label in each)
+    """Joins the answers of several people; `choices` has the classes that each person chose."""
+    votes = Counter(label for classes in choices for label in classes)
     labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
-    return Answer(tuple(sorted(labels)), len(choices), sum(each != labels for each in choices) / len(choices))
+    return Answer(tuple(sorted(labels)), len(choices), sum(classes != labels for classes in choices) / len(choices))
 
 
 def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> None:
-    """Writes a table of the answers with their disagreements."""
+    """Writes a CSV table of the answers, with the columns `ANSWERS_HEADER`.
+
+    Args:
+      path: the file to write.
+      answers: {id of the video: joint answer}.
+      separator: text between two labels in a cell.
+    """
     rows = (
         (spreadsheet_text(video), spreadsheet_text(separator.join(labels)), people, f"{disagreement:.3f}")
         for video, (labels, people, disagreement) in answers.items()
@@ -325,11 +373,11 @@ def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> N
 
 
 class AnsweredTable:
-    """A table in which the people's answers replace the labels of the videos that they labelled.
+    """A table of videos in which the joint answers of people replace the labels of the videos that they labelled.
 
     Args:
       table: the table.
-      answers: {id: answer}.
+      answers: {id of the video: joint answer}.
     """
 
     def __init__(self, table: Table, answers: Mapping[str, Answer]) -> None:
@@ -340,8 +388,9 @@ class AnsweredTable:
         """See `Table`."""
         for rows in self._table.batches(size, skip, features):
             pairs = zip(rows.cells["id"], rows.cells["labels"], strict=True)
-            labels = [self._labels(str(video).strip(), cell) for video, cell in pairs]
+            labels = [self._replace_labels(str(video).strip(), cell) for video, cell in pairs]
             yield rows._replace(cells={**rows.cells, "labels": labels})
 
-    def _labels(self, video: str, cell: Any) -> Any:
+    def _replace_labels(self, video: str, cell: Any) -> Any:
+        """The labels in the answer on a video; without an answer, its labels in the table, `cell`."""
         return list(self._answers[video].labels) if video in self._answers else cell

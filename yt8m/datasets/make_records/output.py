@@ -1,11 +1,11 @@
-"""The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
+"""Writes the folder of the records of one level: under a hidden name, which is renamed when the folder is complete.
 
 `OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json` and a folder for each split with the shards and
 their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
 
-`.progress.json` says which rows are done and which size each shard had at that time. Before it is written, the shards
-are synced to the disk. After a kill or a power cut, the next start compares the shards with it, cuts them to these
-sizes and continues with the next row.
+`.progress.json` says how many rows are done, and which size each shard had at that time. Before this file is written,
+the shards are synced to the disk. After a kill or a power cut, the next start compares the shards with the file, cuts
+them to these sizes and continues with the next row.
 
 The records that are appended to a shard at once are called a chunk.
 """
@@ -37,8 +37,9 @@ from yt8m.storage import sending
 from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
-_SAVE_INTERVAL = 2.0  # least time in seconds between two writes of .progress.json
-_INTERVAL_PER_SAVE = 10  # and at least this many times the duration of the last write
+# .progress.json is written at most every `_SAVE_INTERVAL` seconds. After a slow write, the next one waits for
+# `_INTERVAL_PER_SAVE` times the duration of that write.
+_SAVE_INTERVAL, _INTERVAL_PER_SAVE = 2.0, 10
 _WRITER_THREADS, _MOST_PENDING = 2, 6  # number of threads that write, and of chunks that may wait for them
 
 
@@ -48,9 +49,9 @@ class WrittenShard(NamedTuple):
     Attributes:
       records: number of records.
       size: bytes of all records.
-      crc: their checksum (CRC-32C).
+      crc: CRC-32C of all records.
       last_offset: offset of the last chunk in bytes.
-      last_crc: checksum of the last chunk.
+      last_crc: CRC-32C of the last chunk.
     """
 
     records: int = 0
@@ -60,7 +61,7 @@ class WrittenShard(NamedTuple):
     last_crc: int = 0
 
     def extend(self, records: int, size: int, crc: int) -> WrittenShard:
-        """The same after a further chunk."""
+        """What was written when a further chunk of so many records and bytes, with this CRC-32C, is appended."""
         joined_crc = shards.joined_crc(self.crc, crc, size)
         return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
 
@@ -69,12 +70,12 @@ class WrittenShard(NamedTuple):
 
         Args:
           path: the file.
-          is_growing: whether more may have been written since.
+          is_growing: whether the file may be longer, because chunks were appended after these values were saved.
         """
         size = storage.size(path) if storage.exists(path) else 0
         if size < self.size or (size > self.size and not is_growing):
             return f"{path} has {size} bytes, but {self.size} were written"
-        if not self.size:  # there may be no file
+        if not self.size:  # nothing was written, so there need not be a file
             return ""
         with storage.open_read(path) as file:
             file.seek(self.last_offset)
@@ -83,7 +84,7 @@ class WrittenShard(NamedTuple):
 
 
 class SavedProgress:
-    """Progress that a command saves in a JSON file, so that the next start can continue. Base class of dataclasses.
+    """Progress that a command saves in a JSON file, so that the next start can continue. A base class of dataclasses.
 
     Attributes:
       inputs: hash of all inputs that determine the records.
@@ -102,7 +103,10 @@ class SavedProgress:
             return None
 
     def matches(self, inputs: str, newest: int) -> bool:
-        """Whether the work was done for these inputs, and no file of a video was rewritten since."""
+        """Whether the progress was saved for these inputs, and no file of a video was rewritten after that.
+
+        `newest` is the newest version of the videos' files now.
+        """
         return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
 
@@ -111,16 +115,17 @@ class RecordsProgress(SavedProgress):
     """How many of the records have been written: the content of .progress.json.
 
     Attributes:
-      features: the features and, for bytes, their ranges.
+      features: the name, the size and the range (None for floats) of each feature.
       rows: number of rows of the table that are done.
-      begun: number of videos of each split that have a place in a shard, including those that turned out bad.
+      begun: number of videos of each split that were assigned to shards, including those that turned out to be bad.
       shards: {path in the folder: the values of a `WrittenShard`}.
       positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
-      corrected: {split: numbers of labels that decisions have added and removed}.
+      corrected: {split: (number of labels that decisions have added, number that they have removed)}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
+      complete: whether all records, the manifests and the summary are written.
     """
 
     inputs: str
@@ -141,7 +146,7 @@ class RecordsProgress(SavedProgress):
         """Describes how a shard in `folder` differs from what was written; empty if none does."""
         written = {shard: WrittenShard(*values) for shard, values in self.shards.items()}
         paths = {shard: storage.join(folder, shard) for shard in written}
-        if storage.is_remote(folder):  # objects do not grow, and the store knows their sizes and checksums
+        if storage.is_remote(folder):  # a listing of the bucket has the sizes and checksums, so nothing is read
             contents = sending.contents(folder)
             damages = (
                 paths[shard] for shard in written if contents.get(shard) != (written[shard].size, written[shard].crc)
@@ -151,7 +156,7 @@ class RecordsProgress(SavedProgress):
         return next(filter(None, problems), "")
 
     def formats(self) -> tuple[FeatureFormat, ...]:
-        """The features."""
+        """The features as `FeatureFormat`s; `features` has them in the form that JSON can hold."""
         return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
 
 
@@ -163,7 +168,12 @@ class Output:
       level: `video` or `frame`.
       videos: {split: number of videos}.
       shards: the number of shards of a split.
-      making: the folder in which the records are made; by default a hidden folder in `out`.
+      making: the folder in which the records are made; by default the hidden folder `making_folder(out, level)`.
+
+    Attributes:
+      final: the folder of the complete records.
+      making: the folder in which the records are made.
+      progress: what has been written.
     """
 
     def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int, making: str = "") -> None:
@@ -173,18 +183,24 @@ class Output:
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
         self._saved_at, self._save_interval = time.monotonic(), _SAVE_INTERVAL
-        self._unsynced: set[str] = set()  # shards that were written after the progress was saved
+        self._unsynced: set[str] = set()  # shards that were written after the progress was last saved
         self._writers = ThreadPoolExecutor(_WRITER_THREADS)
         self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each chunk, in order
-        self._sizes: dict[str, int] = {}  # {shard: its size after the pending chunks}
+        self._sizes: dict[str, int] = {}  # {shard: its size when the pending chunks are written}
 
     def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
-        """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
+        """Loads the progress of an earlier start with the same inputs.
+
+        Removes the hidden folder if its records cannot be continued.
 
         Args:
           inputs: hash of all inputs that determine the records.
-          overwrite: whether other records may be replaced.
-          newest: the newest version of the videos' files now.
+          overwrite: whether complete records made from other inputs, or damaged ones, may be replaced.
+          newest: the newest version of the videos' files, see `newest_version`.
+
+        Returns:
+          `made` if the records are complete, `begun` if the earlier start was interrupted, and an empty text if all
+          records must be made.
 
         Raises:
           UsageError: the folder holds other records, or damaged ones.
@@ -219,22 +235,31 @@ class Output:
         return ""
 
     def _is_half_renamed(self) -> bool:
-        """Whether a start was killed while it renamed the objects of a remote folder, the progress file first."""
+        """Whether an earlier start was killed while it renamed the objects of the hidden folder in a bucket.
+
+        The progress file is renamed first, so the hidden folder then has other objects, but not this file.
+        """
         folder = self._hidden
         return (
             storage.is_remote(folder) and storage.exists(folder) and not storage.exists(storage.join(folder, PROGRESS))
         )
 
     def truncate_shards(self) -> None:
-        """Removes what was appended after the progress was saved."""
+        """Cuts each shard to its size in the saved progress; removes shards that were begun after it was saved."""
         for split in self._videos:
             folder = storage.join(self.making, split)
             for name in storage.listdir(folder) if storage.exists(folder) else ():
-                path, size = storage.join(folder, name), self._written(f"{split}/{name}").size
+                path, size = storage.join(folder, name), self._written_to(f"{split}/{name}").size
                 storage.truncate(path, size) if size else storage.remove(path)
 
     def begin(self, inputs: str, features: Sequence[FeatureFormat], newest: int | None = None) -> None:
-        """Starts from the first row, and removes what an earlier start wrote."""
+        """Begins with the first row of the table: saves a progress without records.
+
+        Args:
+          inputs: hash of all inputs that determine the records.
+          features: the features.
+          newest: the newest version of the videos' files, see `newest_version`; None if it is unknown.
+        """
         formats = [list(feature) for feature in features]
         self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), newest=newest)
         self._save_progress()
@@ -242,11 +267,11 @@ class Output:
     def assign_to_shards(
         self, splits: NDArray[np.int16], indices: NDArray[np.int64]
     ) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields (shard, indices) for the next videos. They fill the shards of their split in order and equally.
+        """Yields (path of a shard in the folder, indices of its next videos); fills the shards in order and equally.
 
         Args:
           splits: the split of each row of a batch.
-          indices: the indices of the videos in the batch.
+          indices: the indices of all videos in the batch.
         """
         for split, (name, videos) in enumerate(self._videos.items()):
             selected, first = indices[splits[indices] == split], self.progress.begun[split]
@@ -257,48 +282,60 @@ class Output:
                 yield f"{name}/{name}{numbers[chunk[0]]:04d}.tfrecord", selected[chunk]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
-        """Appends framed records to a shard, in a thread. The thread also iterates over `contents`.
+        """Appends framed records, as one chunk, to a shard, in a thread. The thread also iterates over `contents`.
+
+        First waits if too many chunks are pending.
 
         Args:
           shard: path of the shard in the folder.
           contents: arrays with a framed record in each row.
-          size: bytes of all of them.
+          size: bytes of all arrays.
         """
         self.wait(most=_MOST_PENDING)
-        offset = self._sizes.get(shard, self._written(shard).size)
+        offset = self._sizes.get(shard, self._written_to(shard).size)
         self._sizes[shard] = offset + size
         self._pending.append((shard, self._writers.submit(self.write_records, shard, offset, contents)))
 
     def write_records(self, shard: str, offset: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
-        """Writes records at an offset in a shard; returns their number, size and checksum."""
+        """Writes framed records into a shard from the byte `offset` on; see `append` for the other arguments.
+
+        Returns:
+          [number of records, number of bytes, CRC-32C of the records].
+        """
         count = size = crc = 0
 
-        def counted() -> Iterator[NDArray[np.uint8]]:
+        def count_records() -> Iterator[NDArray[np.uint8]]:
             nonlocal count, size, crc
             for records in contents:
                 yield records
                 crc = google_crc32c.extend(crc, records)
                 count, size = count + len(records), size + records.nbytes
 
-        storage.write_at(storage.join(self.making, shard), offset, counted())
+        storage.write_at(storage.join(self.making, shard), offset, count_records())
         return [count, size, crc]
 
     def wait(self, most: int = 0) -> None:
-        """Waits until at most `most` chunks are waiting to be written."""
+        """Waits until at most `most` chunks are pending, and adds the chunks that were written to the progress."""
         while len(self._pending) > most:
             shard, chunk = self._pending.popleft()
-            self.progress.shards[shard] = self._written(shard).extend(*chunk.result())
+            self.progress.shards[shard] = self._written_to(shard).extend(*chunk.result())
             self._unsynced.add(shard)
 
-    def _written(self, shard: str) -> WrittenShard:
+    def _written_to(self, shard: str) -> WrittenShard:
         return WrittenShard(*self.progress.shards.get(shard, ()))
 
     def close(self) -> None:
-        """Stops the writers. Chunks that are still waiting are dropped; a later start writes them."""
+        """Stops the threads that write. Chunks that they have not begun are dropped; a later start writes them."""
         self._writers.shutdown(cancel_futures=True)
 
-    def count(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
-        """Adds videos of a split, by the classes of their labels, to the counts of classes and frames."""
+    def count_videos(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
+        """Adds written videos of a split to the numbers of videos of each class and of frames.
+
+        Args:
+          split: index of the split.
+          classes: int64, the class of each label of the videos.
+          frames: number of frames of all the videos.
+        """
         name = list(self._videos)[split]
         before = np.array(self.progress.positives.get(name, []), np.int64)
         counts = np.bincount(classes, minlength=len(before))
@@ -307,18 +344,19 @@ class Output:
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
     def count_changed_labels(self, split: int, added: int, removed: int) -> None:
-        """Adds to the numbers of labels of a split that decisions have added and removed."""
+        """Adds to the numbers of labels that decisions have added to, and removed from, the videos of a split."""
         name = list(self._videos)[split]
         before = self.progress.corrected.get(name, [0, 0])
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]
 
     def mark_done(self, rows: int) -> None:
-        """Saves, every few seconds, that all rows up to this one are written."""
+        """Notes that the first `rows` rows of the table are done; saves the progress every few seconds."""
         self.progress.rows = rows
         if time.monotonic() > self._saved_at + self._save_interval:
             self._save_progress()
 
     def _save_progress(self) -> None:
+        """Waits for the pending chunks, syncs the shards to the disk, and writes .progress.json."""
         self.wait()
         begun = time.monotonic()
         storage.sync(storage.join(self.making, shard) for shard in sorted(self._unsynced))
@@ -334,14 +372,16 @@ class Output:
         extractors: Sequence[Mapping[str, Any]] = (),
         corrections: Callable[[int, int], Mapping[str, Any]] = lambda *_: {},
     ) -> None:
-        """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
+        """Completes the records: writes the manifests, the summary and the vocabulary, and renames the folder.
+
+        Records of this level that an earlier command made are replaced.
 
         Args:
           classes: the classes.
           bad: {number of a row: what is wrong with it}.
-          extractors: the extractors of the features, for the manifests.
-          corrections: returns the manifest's entry for the decisions on labels; its arguments are the numbers of labels
-            added and removed.
+          extractors: the entries of the extractors in the manifests.
+          corrections: function from the numbers of labels that decisions have added and removed to the entry of the
+            decisions in the manifest.
 
         Raises:
           RunError: no row was good, so there is no video.
@@ -364,7 +404,8 @@ class Output:
             counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
             path = storage.join(self._out, vocabulary.NAME)
             vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
-        self._update_other_levels(classes.size)  # before the renaming, so that it is repeated after a kill
+        # Done before the folder is renamed: after a kill in between, the next start does it again.
+        self._update_other_levels(classes.size)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
         if storage.exists(self.final):
@@ -374,8 +415,9 @@ class Output:
             storage.remove_tree(self._old)
 
     def _write_manifest(
-        self, split: str, count: int, extractors: Sequence[Mapping[str, Any]], corrections: Mapping[str, Any]
+        self, split: str, num_classes: int, extractors: Sequence[Mapping[str, Any]], corrections: Mapping[str, Any]
     ) -> None:
+        """Writes the manifest of a split; writes nothing if the split has no shard."""
         shards = {
             storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
             for name, values in self.progress.shards.items()
@@ -383,28 +425,29 @@ class Output:
         }
         if shards:
             longest = self.progress.longest if self._level == "frame" else None
-            positives = tuple(self._positives(split, count)) if split == "train" else None
-            data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
+            positives = tuple(self._positives(split, num_classes)) if split == "train" else None
+            data = DataFormat(self._level, self.progress.formats(), False, num_classes, longest, positives)
             path = storage.join(self.making, split, manifest.NAME)
             manifest.write(path, shards, data, extractors, split, corrections)
 
-    def _positives(self, split: str, count: int) -> list[int]:
+    def _positives(self, split: str, num_classes: int) -> list[int]:
+        """The number of videos of each class in a split."""
         counts = self.progress.positives.get(split, [])
-        return counts + [0] * (count - len(counts))
+        return counts + [0] * (num_classes - len(counts))
 
-    def _update_other_levels(self, count: int) -> None:
-        """Updates the number of classes in the manifests of other levels, because all levels share the vocabulary."""
+    def _update_other_levels(self, num_classes: int) -> None:
+        """Raises the number of classes in the manifests of other levels, because all levels share the vocabulary."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
             other_manifest = manifest.read(path)
-            if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < count:
+            if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < num_classes:
                 positives = other_manifest.data.positives
                 if positives is not None:
-                    positives = positives + (0,) * (count - len(positives))
-                data = other_manifest.data._replace(num_classes=count, positives=positives)
+                    positives = positives + (0,) * (num_classes - len(positives))
+                data = other_manifest.data._replace(num_classes=num_classes, positives=positives)
                 manifest.write(path, other_manifest.shards, data, *other_manifest[3:])
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
-        """The content of summary.json."""
+        """The content of summary.json; `bad` is {number of a row: what is wrong with it}."""
         splits = {}
         for split in self._videos:
             shards = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
@@ -439,15 +482,15 @@ class Output:
 
 
 def making_folder(out: str, level: str) -> str:
-    """The hidden folder in which the records of a level are made. When they are complete, it is renamed to `level`."""
+    """The hidden folder in which the records of a level are made; it is renamed to `level` when they are complete."""
     return storage.join(out, f".{level}.making")
 
 
 def newest_version(stamps: Iterable[Stamp]) -> int:
-    """The largest version of the files. It grows if a file is rewritten, but not if a file is deleted."""
+    """The largest version (see `Stamp`) of the files. It grows if a file is rewritten, but not if one is deleted."""
     return max((stamp.version for stamp in stamps), default=0)
 
 
-def inputs_hash(*inputs: Any) -> str:
-    """A hash of all inputs that determine the records."""
+def hash_inputs(*inputs: Any) -> str:
+    """The sha256 of all inputs that determine the records, as hexadecimal text."""
     return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()

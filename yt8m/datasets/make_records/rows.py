@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import NUMBER, DataSetFlags, find_vocabulary
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, DataSetFlags, find_vocabulary
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
-_BATCH = 8192
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_NOT_A_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
+_ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
+CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Any number. A label that matches but is no `CLASS_NUMBER`, such as -1 or 2.0, is refused, because it is hardly a name.
+_ANY_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SPLIT_NAME = re.compile(r"[\w-]+")
 
 
@@ -33,7 +34,12 @@ class BadRowError(Exception):
 
 
 def parse_seconds(cells: Mapping[str, Sequence[Any]], column: str, index: int) -> float | None:
-    """The time in a cell, in seconds; None if the cell is empty or there is no such column.
+    """Parses the time in a cell, in seconds; returns None if the cell is empty or there is no such column.
+
+    Args:
+      cells: {column: one value for each row of a batch}.
+      column: `start` or `end`.
+      index: the index of the row in the batch.
 
     Raises:
       BadRowError: the cell is not a time.
@@ -55,45 +61,51 @@ class BadRows:
 
     Args:
       path: path of the table, for error messages.
-      most: number of bad rows that are tolerated.
+      max_bad_rows: number of bad rows that are tolerated.
       remedy: the end of the error message, after `Correct the row`.
 
     Attributes:
-      found: {number of the row: what is wrong}.
+      problems: {number of a bad row, from 1: what is wrong with it}.
     """
 
     def __init__(
-        self, path: str, most: int, remedy: str = ", or leave out up to N such rows by --max_bad_rows=N"
+        self, path: str, max_bad_rows: int, remedy: str = ", or leave out up to N such rows by --max_bad_rows=N"
     ) -> None:
-        self._path, self._most, self._remedy = path, most, remedy
-        self.found: dict[int, str] = {}
+        self._path, self._max_bad_rows, self._remedy = path, max_bad_rows, remedy
+        self.problems: dict[int, str] = {}
 
     def add(self, number: int, problem: str) -> None:
-        """Adds a bad row.
+        """Adds a bad row; if the row was added before, keeps the earlier problem.
+
+        Args:
+          number: number of the row, from 1.
+          problem: what is wrong with the row.
 
         Raises:
           RunError: there are now more bad rows than are tolerated; the message names this row.
         """
-        self.found.setdefault(number, problem)
-        if len(self.found) > self._most:
-            earlier_rows = f" ({len(self.found) - 1} earlier rows are bad too)" if self._most else ""
+        self.problems.setdefault(number, problem)
+        if len(self.problems) > self._max_bad_rows:
+            earlier_rows = f" ({len(self.problems) - 1} earlier rows are bad too)" if self._max_bad_rows else ""
             raise RunError(f"{self._path}, row {number}: {problem}{earlier_rows}. Correct the row{self._remedy}.")
 
 
 class Splits:
-    """The splits. A video belongs to the split that its row names, or to one drawn by a hash of its id or group.
+    """The splits of a data set, such as train, validate and test.
 
-    The draw depends on nothing else, so a video stays in its split when other videos are added.
+    If the row of a video does not name a split, a hash of the video's id, or of its group, draws the split. The draw
+    depends on nothing else, so a video stays in its split when other videos are added.
 
     Args:
-      shares: `name:share` of each split; the shares add up to 1.
+      shares: `name:share` of each split, as in --splits.
 
     Attributes:
       names: the names of the splits.
-      training: the split for training, `train` or the first.
+      training: the name of the split for training: `train`, or the first split if none has that name.
 
     Raises:
-      UsageError: the shares do not add up to 1.
+      UsageError: a share is not a number from 0 to 1, the shares do not add up to 1, or a name cannot be used or is
+        repeated.
     """
 
     def __init__(self, shares: Sequence[str]) -> None:
@@ -114,11 +126,11 @@ class Splits:
         self.names = tuple(share_of)
         self.training = "train" if "train" in share_of else self.names[0]
         self._ends = np.cumsum(list(share_of.values()))
-        # Rounding may have left the sum slightly below 1.
+        # The last split with a share has no upper end, because rounding may have left the sum slightly below 1.
         self._ends[np.flatnonzero(list(share_of.values()))[-1] :] = np.inf
 
     def draw(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The number of the split for each hash, int64 of the same shape."""
+        """Draws a split for each hash, uint64 [n]; returns the indices of the splits in `names`, int64 [n]."""
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
 
 
@@ -135,7 +147,7 @@ class Labels(NamedTuple):
     codes: NDArray[np.int64]
 
     def recode(self, codes: NDArray[np.int64]) -> Labels:
-        """Replaces each code by `codes[code]`; all new codes must be 0 or more."""
+        """Replaces each code by `codes[code]`; all new codes must be 0 or more. Sorts, and removes duplicates."""
         bits = int(codes.max(initial=0)).bit_length()
         pairs = np.sort(self.rows << bits | codes[self.codes])
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]
@@ -143,7 +155,7 @@ class Labels(NamedTuple):
 
 
 class TableVideos(NamedTuple):
-    """The good rows of a batch.
+    """The videos in a batch of rows: what `RowReader` reads from the good rows.
 
     Attributes:
       rows: the batch.
@@ -166,7 +178,7 @@ class Scan(NamedTuple):
     Attributes:
       splits: the split of each row, -1 for a bad row.
       videos: number of videos of each split.
-      names: {label, spelt as in the table: number of videos}.
+      names: {label, spelt as in the table: number of videos that have it}.
     """
 
     splits: NDArray[np.int16]
@@ -175,12 +187,13 @@ class Scan(NamedTuple):
 
 
 class _SplitsOfRows(NamedTuple):
-    """Splits of rows.
+    """The splits of some rows, before all rows of a group are put into one split.
 
     Attributes:
       splits: the split of each row, -1 for a bad row.
-      named: the split that each row names in its cell, -1 for none.
-      groups: the digest of each row's group; empty if no row names its split, so that no group can be divided.
+      named: the split that the row's cell `split` names, -1 for none.
+      groups: the digest of the row's group. Empty without --group_by, or if the table has no column `split`: then the
+        split of a row is drawn by its group, which keeps the group together.
     """
 
     splits: NDArray[np.int16]
@@ -189,7 +202,7 @@ class _SplitsOfRows(NamedTuple):
 
 
 class RowReader:
-    """Reads ids, labels and splits, and collects the bad rows.
+    """Reads the ids, labels and splits of a table, and finds bad rows.
 
     Args:
       table: the table.
@@ -197,8 +210,8 @@ class RowReader:
       bad: collects the bad rows.
 
     Attributes:
-      splits: the splits.
-      names: the labels that were read so far; `Labels.codes` are indices into it.
+      splits: the splits of the data set.
+      names: all different labels that were read so far; `Labels.codes` are indices into this list.
     """
 
     def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
@@ -206,14 +219,14 @@ class RowReader:
         vocabulary = find_vocabulary(flags)
         self._known_names = set(vocabulary.names) if vocabulary else set()
         self.names: list[str] = []
-        self._numbers: dict[str, int] = {}  # {label as in the table, perhaps with blanks around it: index in `names`}
+        self._index_of: dict[str, int] = {}  # {text of a label, with blanks around it or not: its index in `names`}
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
 
     def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
-        """Reads all rows without their features, in 18 bytes of memory per row.
+        """Reads all rows without their features; only about 20 bytes of each row stay in memory.
 
         Args:
-          on_ids: is called with the ids of each batch of rows.
+          on_ids: function that is called with the ids of each batch of rows.
 
         Raises:
           RunError: too many rows are bad, or the table has no row.
@@ -221,18 +234,18 @@ class RowReader:
         digests: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
         counts = np.zeros(0, np.int64)
-        for rows in self._table.batches(_BATCH):
+        for rows in self._table.batches(_ROWS_AT_ONCE):
             for number, problem in rows.bad.items():
                 self._bad.add(number, problem)
-            ids, labels = _ids(rows), self._labels(rows)
+            ids, labels = _encode_ids(rows), self._read_labels(rows)
             on_ids(ids)
             digests.append(self._digests_of_ids(rows, ids))
             for index, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
                     self._bad.add(rows.first + index, self._problems[code])
             splits.append(self._read_splits(rows, digests[-1]))
-            counts_here = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
-            counts = counts_here + np.pad(counts, (0, len(counts_here) - len(counts)))
+            batch_counts = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
+            counts = batch_counts + np.pad(counts, (0, len(batch_counts) - len(counts)))
             if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not digests:
@@ -246,22 +259,31 @@ class RowReader:
         return Scan(all_splits, tuple(videos.tolist()), Counter(names))
 
     def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
-        """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
+        """Yields the videos of the rows after the first `skip`, in batches of rows.
+
+        Args:
+          scan: the result of `scan`.
+          size: largest number of rows of a batch.
+          skip: number of rows to leave out at the beginning.
+          features: the features in the table to read.
+        """
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
-            yield TableVideos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
+            yield TableVideos(rows, np.flatnonzero(splits >= 0), _encode_ids(rows), self._read_labels(rows), splits)
 
     def _digests_of_ids(self, rows: Rows, ids: Sequence[bytes]) -> NDArray[np.void]:
+        """The digest of each id; a row whose id is empty or has a control character becomes a bad row."""
         if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
             for number, text in enumerate(ids, rows.first):
                 if not text:
                     self._bad.add(number, "the id is empty")
-                elif CONTROL.search(text.decode("utf-8", "replace")):
+                elif CONTROL_CHARACTER.search(text.decode("utf-8", "replace")):
                     id_shown = repr(text.decode("utf-8", "replace")[:60])
                     self._bad.add(number, f"the id {id_shown} holds a line break or another control character")
         return _digests(ids)
 
     def _read_splits(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
+        """The split that each row names, or else one that is drawn by `digests`, those of the ids, or by the group."""
         splits_in_table = self._named_splits(rows)
         groups = digests[:0]
         if self._flags.group_by:
@@ -270,13 +292,13 @@ class RowReader:
         splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.draw(digests.view(">u8")[::2])).astype(
             np.int16
         )
-        for number in self._bad.found:
+        for number in self._bad.problems:
             if rows.first <= number < rows.first + rows.size:
                 splits[number - rows.first] = -1
         return _SplitsOfRows(splits, splits_in_table, groups)
 
     def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
-        """The split that each row names, -1 if it names none."""
+        """The split that each row names in its cell `split`, -1 for none; an unknown name makes the row bad."""
         names = self.splits.names
         if "split" not in rows.cells:
             return np.full(rows.size, -1, np.int16)
@@ -288,6 +310,7 @@ class RowReader:
         return np.fromiter((numbers.get(name, -1) for name in cells), np.int16, rows.size)
 
     def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
+        """The digest of each row's cell in the column --group_by; a row whose cell is empty becomes a bad row."""
         groups = [str(cell) for cell in rows.cells[self._flags.group_by]]
         for number, group in enumerate(groups, rows.first) if not all(groups) else ():
             if not group:
@@ -297,7 +320,10 @@ class RowReader:
         return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
 
     def _splits_by_group(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
-        """The split of each row. If rows of a group name a split, all rows of the group get the first named one."""
+        """The split of each row. If a row of a group names a split, all rows of the group get that split.
+
+        If rows of a group name different splits, the first name counts, and the rows with other names become bad rows.
+        """
         splits, splits_in_table, digests = rows
         if not len(digests):
             return splits
@@ -307,11 +333,12 @@ class RowReader:
         first_rows[groups[naming_rows[::-1]]] = naming_rows[::-1]
         group_splits = np.where(first_rows >= 0, splits_in_table[first_rows], -1)[groups]
         for row in naming_rows[splits_in_table[naming_rows] != group_splits[naming_rows]].tolist():
-            self._refuse_other_split(row, int(first_rows[groups[row]]), splits_in_table)
+            self._add_divided_row(row, int(first_rows[groups[row]]), splits_in_table)
             splits[row] = -1
         return np.where((splits >= 0) & (group_splits >= 0), group_splits, splits).astype(np.int16)
 
-    def _refuse_other_split(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
+    def _add_divided_row(self, row: int, first: int, splits_in_table: NDArray[np.int16]) -> None:
+        """Adds a bad row: it names another split than row `first` of its group. Both rows are counted from 0."""
         group = str(next(self._table.batches(1, row)).cells[self._flags.group_by][0])[:60]
         split, other = (self.splits.names[splits_in_table[index]] for index in (row, first))
         observation = f"its split is {split}, and that of row {first + 1} is {other}"
@@ -320,21 +347,23 @@ class RowReader:
             f"{observation}, though both are of the {self._flags.group_by} {group!r}, which --group_by keeps together",
         )
 
-    def _label_problem(self, name: str) -> str:
-        if CONTROL.search(name):
+    def _describe_label_problem(self, name: str) -> str:
+        """What is wrong with a label; empty if nothing is."""
+        if CONTROL_CHARACTER.search(name):
             return f"the label {name[:60]!r} holds a control character"
-        if NUMBER.fullmatch(name) or name in self._known_names:
+        if CLASS_NUMBER.fullmatch(name) or name in self._known_names:
             return ""
         if self._flags.vocabulary:
             return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known_names)}"
-        if not self._flags.label_names and _NOT_A_CLASS.fullmatch(name):
+        if not self._flags.label_names and _ANY_NUMBER.fullmatch(name):
             return (
                 f"the label {name[:60]!r} is not a class number; expected names, or whole numbers from 0. If such "
                 "numbers are names, add --label_names"
             )
         return ""
 
-    def _labels(self, rows: Rows) -> Labels:
+    def _read_labels(self, rows: Rows) -> Labels:
+        """The labels of a batch of rows; new labels are appended to `names`."""
         separator = self._flags.label_separator
         cells = [
             [str(label) for label in cell if label is not None]
@@ -343,24 +372,23 @@ class RowReader:
             for cell in rows.cells["labels"]
         ]
         for text in itertools.chain.from_iterable(cells):
-            if text not in self._numbers:
-                self._numbers[text] = self._number_of_name(text.strip())
-        numbers = map(self._numbers.__getitem__, itertools.chain.from_iterable(cells))
-        codes = np.fromiter(numbers, np.int64)
+            if text not in self._index_of:
+                self._index_of[text] = self._index_of_label(text.strip())
+        codes = np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
         indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
         return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
 
-    def _number_of_name(self, name: str) -> int:
-        """The index of a label in `names`, after a new label is appended to it; -1 for an empty label."""
-        if name and name not in self._numbers:
-            if problem := self._label_problem(name):
+    def _index_of_label(self, name: str) -> int:
+        """The index of a label in `names`; -1 for an empty label. Appends the label to `names` if it is new."""
+        if name and name not in self._index_of:
+            if problem := self._describe_label_problem(name):
                 self._problems[len(self.names)] = problem
-            self._numbers[name] = len(self.names)
+            self._index_of[name] = len(self.names)
             self.names.append(name)
-        return self._numbers.get(name, -1)
+        return self._index_of.get(name, -1)
 
 
-def _ids(rows: Rows) -> list[bytes]:
+def _encode_ids(rows: Rows) -> list[bytes]:
     return [str(cell).encode("utf-8", "surrogateescape") for cell in rows.cells["id"]]
 
 
@@ -371,9 +399,12 @@ def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
 
 
 def _find_repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
-    """Yields (first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
+    """Yields (first row with the same digest, row) for each row that repeats the digest of an earlier row.
+
+    Rows are counted from 0, and yielded in their order.
+    """
     beginnings = np.sort(digests.view(np.uint64)[::2])
-    if (beginnings[1:] != beginnings[:-1]).all():  # no repeats: this check is ten times as fast as the code below
+    if (beginnings[1:] != beginnings[:-1]).all():  # usually so; this check is ten times as fast as the code below
         return
     _, first_rows, groups = np.unique(digests.view("S16"), return_index=True, return_inverse=True)
     firsts = first_rows[groups]

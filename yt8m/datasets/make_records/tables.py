@@ -25,13 +25,14 @@ from yt8m.storage import copies
 
 # The columns with a fixed meaning. Other arrays of an NPZ file and other list columns of a Parquet file are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
-# An NPZ file is refused as a zip bomb if its arrays have more bytes and more times their packed size than this.
+# An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
+# times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
-ENDINGS = (".csv", ".parquet")  # of tables that need not have features
+ENDINGS = (".csv", ".parquet")  # of the files that `open_columns` can read
 _NO_PATH_REMEDY = (
     " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
 )
-NAMELESS = "features"  # name of the array of a .npy file if the user gives no name
+NAMELESS = "features"  # name of the array of a .npy file, unless the user gives it another name
 
 
 class Rows(NamedTuple):
@@ -40,7 +41,7 @@ class Rows(NamedTuple):
     Attributes:
       first: number of the first row, from 1.
       cells: {column: one value per row}; a value is a text, a number, or a list of texts or numbers.
-      arrays: {feature: [n, ...]}, for features in the table or in an array beside it.
+      arrays: {feature: [n, ...]}, for the features in the table itself or in the file of --array.
       bad: {number of a row: what is wrong with it}; the cells of such a row are empty.
     """
 
@@ -56,14 +57,26 @@ class Rows(NamedTuple):
 
 
 class Table(Protocol):
-    """A table of videos. `columns` are its columns; `features` are the names of the features in the table itself."""
+    """A table with a row for each video.
+
+    Attributes:
+      path: path of the table.
+      columns: the names of the columns.
+      features: the names of the features in the table itself or in the file of --array.
+    """
 
     path: str
     columns: Sequence[str]
     features: Sequence[str]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
-        """Yields the rows after the first `skip`, at most `size` at a time, with these features."""
+        """Yields the rows after the first `skip`, in batches.
+
+        Args:
+          size: largest number of rows of a batch.
+          skip: number of rows to leave out at the beginning.
+          features: the features to read.
+        """
 
 
 def open_table(path: str, array: str, extra_columns: Sequence[str]) -> Table:
@@ -91,7 +104,7 @@ def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequenc
     """Opens a table to read only some of its columns.
 
     Args:
-      flag: the flag that names the table, for error messages.
+      flag: the flag that names the table, with its dashes, for error messages.
       path: `.csv` or `.parquet`.
       columns: the columns that are needed.
       optional: columns that may be missing.
@@ -106,7 +119,7 @@ def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequenc
 
 
 def _open_with_ending(flag: str, path: str, extra_columns: Sequence[str], endings: Sequence[str]) -> Table:
-    """Opens a table whose path must have one of the endings; does not check the columns."""
+    """Opens a table whose path must have one of `endings`; does not check its columns."""
     kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
     ending = os.path.splitext(path)[1].lower()
     if ending not in endings:
@@ -117,6 +130,7 @@ def _open_with_ending(flag: str, path: str, extra_columns: Sequence[str], ending
 
 
 def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> None:
+    """Raises `UsageError` if the table, which `flag` names, lacks one of the needed columns."""
     missing = [name for name in needed if name not in table.columns]
     if missing:
         columns = ", ".join(table.columns) or "none"
@@ -126,6 +140,7 @@ def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> N
 
 
 def _check_file(flag: str, path: str) -> None:
+    """Raises `UsageError` if there is no file at `path`, the value of `flag`, or if it cannot be read twice."""
     if not storage.exists(path):
         raise UsageError(f"{flag}={path}: there is no such file.")
     if storage.is_special(path):
@@ -155,12 +170,13 @@ class CsvTable:
         """See `Table`."""
         with self._read_lines() as lines:
             next(lines, None)
-            rows = itertools.islice(filter(None, lines), skip, None)  # without blank lines
+            rows = itertools.islice(filter(None, lines), skip, None)  # blank lines are no rows
             while batch := list(itertools.islice(rows, size)):
-                yield self._rows(skip + 1, batch)
+                yield self._parse_batch(skip + 1, batch)
                 skip += len(batch)
 
-    def _rows(self, first: int, batch: list[list[str]]) -> Rows:
+    def _parse_batch(self, first: int, batch: list[list[str]]) -> Rows:
+        """Converts the fields of rows to columns of cells; `first` is the number of the first row."""
         width, bad = len(self._header), dict[int, str]()
         for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
             if len(row) != width:
@@ -173,7 +189,11 @@ class CsvTable:
 
     @contextlib.contextmanager
     def _read_lines(self) -> Iterator[Iterator[list[str]]]:
-        """The fields of each line of the file."""
+        """Opens the file; yields an iterator over the fields of each line.
+
+        Raises:
+          RunError: a line that the block reads is not CSV, or not UTF-8; the message has the number of the line.
+        """
         with _open_file(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             lines = csv.reader(text, strict=True)
             try:
@@ -204,7 +224,7 @@ def _line_that_is_not_utf8(path: str) -> int:
 
 
 class ParquetTable:
-    """A Parquet file. Columns of lists of numbers, other than labels, are features."""
+    """A Parquet file. A column of lists of numbers is a feature, unless its name has a fixed meaning (`COLUMNS`)."""
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         try:
@@ -231,19 +251,27 @@ class ParquetTable:
             for batch in file.iter_batches(batch_size=size, columns=[*self._cell_columns, *features]):
                 rows, first = batch.slice(max(skip + 1 - first, 0)), first + len(batch)
                 if len(rows):
-                    yield self._rows(first - len(rows), rows, features)
+                    yield self._parse_batch(first - len(rows), rows, features)
 
-    def _rows(self, first: int, batch: Any, features: Sequence[str]) -> Rows:
+    def _parse_batch(self, first: int, batch: Any, features: Sequence[str]) -> Rows:
+        """Converts an Arrow batch to cells and arrays; `first` is the number of the first row."""
         bad: dict[int, str] = {}
-        cells = {  # pandas writes NaN for an empty cell
+        cells = {  # an empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself
             name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]
             for name in self._cell_columns
         }
-        arrays = {name: self._matrix(batch[name], name, first, bad) for name in features}
+        arrays = {name: self._convert_lists(batch[name], name, first, bad) for name in features}
         return Rows(first, cells, arrays, bad)
 
-    def _matrix(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
-        """Converts a column of lists to an array [n, D]. D is the most frequent length; other rows are bad."""
+    def _convert_lists(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
+        """Converts a column of lists to float32 [n, D], where D is the most frequent length.
+
+        Args:
+          column: the Arrow column.
+          name: name of the column.
+          first: number of the first row.
+          bad: {number of a row: what is wrong with it}; rows with lists of another length are added.
+        """
         compute = self._arrow.compute
         lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
         size = int(np.bincount(lengths).argmax())
@@ -259,12 +287,13 @@ class ParquetTable:
 
     @contextlib.contextmanager
     def _open_file(self) -> Iterator[Any]:
+        """Opens the file; yields a `pyarrow.parquet.ParquetFile`. Errors in the block are raised as `RunError`."""
         import pyarrow.parquet
 
         with _open_file(self.path) as file:
             try:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
-            except (self._arrow.ArrowException, OSError, ValueError) as error:  # damage raises any of these
+            except (self._arrow.ArrowException, OSError, ValueError) as error:  # a damaged file raises any of these
                 raise RunError(f"{self.path} is not a Parquet file that can be read: {first_line(error)}") from error
 
 
@@ -275,7 +304,7 @@ def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
 
 
 class NpzTable:
-    """An NPZ file of arrays with one row per video: `id`, `labels` and so on, and the features. It is read whole."""
+    """An NPZ file of arrays with one row per video: the columns `COLUMNS`, and features. All are held in memory."""
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path, self._arrays = path, _load_arrays(path)
@@ -291,8 +320,8 @@ class NpzTable:
             yield Rows(start + 1, cells, {name: self._arrays[name][rows_slice] for name in features}, {})
 
 
-def zip_bomb_problem(archive: zipfile.ZipFile) -> str:
-    """Describes the problem if the arrays of an NPZ file are far larger than the file; empty if they are not."""
+def describe_zip_bomb(archive: zipfile.ZipFile) -> str:
+    """The end of an error message if the arrays of an NPZ file are far larger than the file; otherwise empty."""
     entries = archive.infolist()
     packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
     if size <= max(_BOMB_BYTES, _BOMB_FACTOR * packed):
@@ -304,8 +333,8 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
     """Loads {name: array} of an NPZ file; refuses arrays with different numbers of rows."""
     with _open_file(path) as file:
         try:
-            with zipfile.ZipFile(file) as archive:  # np.load would also accept other files, such as pickles
-                if problem := zip_bomb_problem(archive):
+            with zipfile.ZipFile(file) as archive:  # raises if this is not an NPZ file; `np.load` accepts other files
+                if problem := describe_zip_bomb(archive):
                     raise RunError(f"{path} {problem}.")
                 arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))
         except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, zlib.error) as error:
@@ -318,9 +347,11 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
 
 
 class TableWithArray:
-    """A table with arrays beside it. Row i of the arrays has the features of row i of the table.
+    """A table whose features are in another file: row i of that file has the features of row i of the table.
 
-    The arrays are a memory-mapped `.npy` file, or an NPZ file that is read whole.
+    Args:
+      table: the table.
+      array: a `.npy` file, which is memory-mapped, or an NPZ file, whose arrays are held in memory.
 
     Raises:
       UsageError: the file has no rows of numbers.
@@ -336,7 +367,7 @@ class TableWithArray:
         """See `Table`.
 
         Raises:
-          RunError: the table and the array differ in their numbers of rows.
+          RunError: the table and the file of features differ in their numbers of rows.
         """
         length, last = len(next(iter(self._arrays.values()))), skip
         for rows in self._table.batches(size, skip):
@@ -352,6 +383,7 @@ class TableWithArray:
 
 
 def _map_array(path: str) -> NDArray[Any]:
+    """Memory-maps the array of a .npy file; a file in a bucket is fetched first."""
     try:
         array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:

@@ -26,15 +26,19 @@ from yt8m.records.vocabulary import Vocabulary
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
-# Videos per split. At video level, a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
+# {level: number of videos of each split}. At video level, a few seconds of training reach a GAP above 0.5. There are
+# fewer videos at the other levels, because the frames of a video take 240 kB.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
-_MOST_VIDEOS = 4_000_000  # ids have only four characters, like the real ones
+_MOST_VIDEOS = 4_000_000  # per split: ids have four characters, like the real ones, so there are 62**4 of them
 # Increase this whenever the bytes that a config generates change, so that old cached data are not used.
 EDITION = 4
 
 
 def run(config: SampleConfig) -> int:
     """Writes the data set, and prints a command that trains on it; returns the exit status.
+
+    Args:
+      config: the flags.
 
     Raises:
       UsageError, RunError: see `generate`.
@@ -116,33 +120,33 @@ def generate(config: SampleConfig) -> None:
       UsageError: the folder has other shards, or the vocabulary of other data; nothing was written.
       RunError: the folder cannot be written.
     """
-    jobs = []
+    splits_to_write = []
     for level in config.levels():
         for split, count in config.sizes(level).items():
             folder = storage.join(config.out, level, split)
             names = (f"{split}{number:04d}.tfrecord" for number in range(min(config.shards, count)))
             paths = [storage.join(folder, name) for name in names]
-            other = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
-            if other:
+            other_shards = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
+            if other_shards:
                 raise UsageError(
-                    f"{other[0]} already exists and would be mixed with the new records; name another --out"
+                    f"{other_shards[0]} already exists and would be mixed with the new records; name another --out"
                 )
-            jobs.append((level, split, count, paths))
+            splits_to_write.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out, vocabulary.NAME), config.num_classes)
-    for level, split, count, paths in jobs:
-        shards: dict[str, manifest.Shard] = {}
-        with _progress(f"{level} {split}: {count} sample videos", count) as advance:
-            records = _records(config, level, split, count, advance)
+    for level, split, count, paths in splits_to_write:
+        written: dict[str, manifest.Shard] = {}
+        with _show_progress(f"{level} {split}: {count} sample videos", count) as advance:
+            records = _generate_records(config, level, split, count, advance)
             for number, path in enumerate(paths):
                 count_in_shard = (number + 1) * count // len(paths) - number * count // len(paths)
-                shards[path] = manifest.write_shard(path, itertools.islice(records, count_in_shard))
-        if shards:
+                written[path] = manifest.write_shard(path, itertools.islice(records, count_in_shard))
+        if written:
             manifest_path = storage.join(config.out, level, split, manifest.NAME)
-            manifest.write(manifest_path, shards, _format(config, level, has_labels=split != "test"))
+            manifest.write(manifest_path, written, _data_format(config, level, has_labels=split != "test"))
 
 
-def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
-    """The features and classes in the records of a level."""
+def _data_format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
+    """The format of the records of a level, for the manifest. Segments are rated only if `has_labels`."""
     if level == "video":
         features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
         return manifest.DataFormat(level, features, num_classes=config.num_classes)
@@ -152,6 +156,11 @@ def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.Data
 
 
 def _write_vocabulary(path: str, num_classes: int) -> None:
+    """Writes the first `num_classes` classes of YouTube-8M as vocabulary.csv.
+
+    Raises:
+      UsageError: the file exists and has other classes.
+    """
     if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
         raise UsageError(f"{path} already exists and has other classes than YouTube-8M's; name another --out")
     youtube8m = vocabulary.load()
@@ -160,8 +169,11 @@ def _write_vocabulary(path: str, num_classes: int) -> None:
 
 
 @contextlib.contextmanager
-def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows a progress bar on a terminal, else one line of text. Writes to stderr, because stdout may be piped."""
+def _show_progress(text: str, total: int) -> Iterator[Callable[[], None]]:
+    """Shows a progress bar on a terminal, else one line of text, on stderr, because stdout may be piped.
+
+    Yields a function; each call moves the bar by one of `total` steps.
+    """
     if not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)
         yield lambda: None
@@ -171,16 +183,33 @@ def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
-    """Yields the serialized records of a split; calls `advance` after each."""
-    numbers, lengths = (config.seed, SPLITS.index(split), count), (config.min_frames, config.max_frames)
-    for video in synthetic_videos.videos(*numbers, config.num_classes, level == "segment", lengths, config.noise):
-        yield _record(video, level, config, is_labelled=split != "test")
+def _generate_records(
+    config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]
+) -> Iterator[bytes]:
+    """Yields the serialized records of `count` videos of a split; calls `advance` after each."""
+    videos = synthetic_videos.videos(
+        config.seed,
+        SPLITS.index(split),
+        count,
+        config.num_classes,
+        segments=level == "segment",
+        lengths=(config.min_frames, config.max_frames),
+        noise=config.noise,
+    )
+    for video in videos:
+        yield _encode_video(video, level, config, is_labelled=split != "test")
         advance()
 
 
-def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -> bytes:
-    """The video as a record in the format of the level."""
+def _encode_video(video: Video, level: str, config: SampleConfig, is_labelled: bool) -> bytes:
+    """Generates the features of a video, and serializes the video as a record of the level.
+
+    Args:
+      video: the video.
+      level: video, frame or segment.
+      config: the flags.
+      is_labelled: whether the record gets labels and ratings.
+    """
     context = {"id": shards.bytes_feature(video.id)}
     if is_labelled:
         context["labels"] = shards.int64_feature(video.labels)
@@ -195,7 +224,7 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
         activity = synthetic_videos.activity(video, config.event_frames)
         frames = synthetic_videos.segment_frames(video, activity, config.num_classes)
         if is_labelled:
-            shown = synthetic_videos.windows(activity)
+            shown = synthetic_videos.shown_in_segments(activity)
             starts, classes, scores = synthetic_videos.ratings(video, shown, config.num_classes).T
             context["segment_start_times"] = shards.int64_feature(starts)
             context["segment_end_times"] = shards.int64_feature(starts + SEGMENT)
@@ -208,7 +237,8 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
 def default_sample_data(level: str) -> str:
     """The folder of the sample data that are used if the user names no data. The first call generates them.
 
-    The folder is in XDG_CACHE_HOME or ~/.cache. Other processes wait while one process generates the data.
+    The folder is in XDG_CACHE_HOME or, if that is not set, in ~/.cache. If another process is generating the same data,
+    the call waits for it.
 
     Args:
       level: video, frame or segment.
@@ -226,7 +256,10 @@ def default_sample_data(level: str) -> str:
 
 
 def generate_once(config: SampleConfig) -> str:
-    """Generates the data unless the folder has the marker file, which is written last; returns the folder.
+    """Generates the data into the folder `config.out`, unless an earlier call has done so; returns the folder.
+
+    The file complete.json, which is written last, marks a complete folder. If another process is generating the data,
+    the call waits for it.
 
     Raises:
       RunError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Synthetic videos: their classes, the times at which each class shows, and the features of their frames.
+"""Synthetic videos: the classes of each, the times at which each class shows, and the features of the frames.
 
 Each class has a prototype, a random vector with the size of a frame's features. A frame is the sum of
 
@@ -34,21 +34,22 @@ Floats = NDArray[np.float32]
 
 RGB, AUDIO = 1024, 128
 SIZE = RGB + AUDIO
-SEGMENT = 5  # frames
+SEGMENT = 5  # frames of a segment: one per second
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
 # Standard deviations of the terms of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
 # -2..2. The signal is strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
-_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 labels per video on average
+_MEAN_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 labels per video on average
 _SHARE_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
 _DECOYS = 10  # number of decoy segments per video
 _BLOCK = 256  # number of videos whose labels come from the same stream
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_IDS = 62**4
+_IDS = 62**4  # number of ids of four characters
 _PROTOTYPES_SEED, _SURROUNDINGS_SEED = 8_000_000, 8_000_001  # the classes look the same for every --seed
-# Purposes of random streams. None is 0: keys that differ only in zeros at the end give the same stream.
+# What each random stream is for: a number in its key. The numbers start at 1, because two keys that differ only in
+# zeros at the end give the same stream. No stream has the number 7.
 _LABELS, _OFFSETS, _MEANS, _FRAMES, _WINDOWS, _RATINGS, _, _STRENGTHS, _DECOY = range(1, 10)
 
 
@@ -57,7 +58,8 @@ class Video:
     """One video without its frames.
 
     Attributes:
-      key: seed, split and number; the keys of all random streams of the video begin with it.
+      key: the seed, the number of the split, and the number of the video in the split. The keys of all random streams
+        of the video begin with these three.
       labels: int64 [L], ascending.
       amplitudes: float32 [L], how strongly each label shows.
       num_frames: number of frames; 120 to 300 by default.
@@ -76,12 +78,12 @@ class Video:
     def id(self) -> bytes:
         """Four characters, like the real ids; unique within a data set."""
         _, split, number = self.key
-        # Ids are unique, because the factor is coprime to _IDS.
+        # Videos get different ids, because a multiplication modulo _IDS by a number coprime to _IDS is one-to-one.
         scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS
         return bytes(_ALPHABET[scattered // 62**index % 62] for index in range(4))
 
     def stream(self, purpose: int) -> np.random.Generator:
-        """The random stream for this video and purpose; no other draw uses it."""
+        """A new generator at the beginning of the random stream of this video for a purpose, such as `_FRAMES`."""
         return np.random.default_rng((*self.key, purpose))
 
 
@@ -98,7 +100,7 @@ def videos(
 
     Args:
       seed: seed of the data set.
-      split: number of the split.
+      split: number of the split, from 0.
       count: number of videos.
       num_classes: the classes are 0 to num_classes - 1.
       segments: whether each video gets at least one class for which segments are rated.
@@ -108,10 +110,10 @@ def videos(
     for start in range(0, count, _BLOCK):
         key = (seed, split, start)
         stream, offsets = np.random.default_rng((*key, _LABELS, 1 + segments)), np.random.default_rng((*key, _OFFSETS))
-        counts = 1 + stream.poisson(_MORE_LABELS, _BLOCK)
+        counts = 1 + stream.poisson(_MEAN_MORE_LABELS, _BLOCK)
         drawn = draw_classes(stream, np.arange(num_classes), int(counts.sum()))
         num_frames = stream.integers(lengths[0], lengths[1] + 1, _BLOCK)
-        rated = draw_classes(stream, rateable(num_classes), _BLOCK)
+        rated = draw_classes(stream, rated_classes(num_classes), _BLOCK)
         amplitudes = stream.uniform(0.7, 1.3, int(counts.sum()) + _BLOCK).astype(np.float32)
         ends = np.cumsum(counts)
         for index in range(min(_BLOCK, count - start)):
@@ -124,14 +126,20 @@ def videos(
 
 
 def draw_classes(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Draws `count` of the classes, with the frequencies that they have in the training videos of YouTube-8M."""
+    """Draws classes with the frequencies that they have in the training videos of YouTube-8M.
+
+    Args:
+      stream: the random stream.
+      classes: the classes to draw from.
+      count: number of draws; a class may be drawn more than once.
+    """
     cumulated = np.cumsum(vocabulary.load().counts[classes])
     drawn = np.searchsorted(cumulated, stream.integers(0, cumulated[-1], count), side="right")
     return np.asarray(classes[drawn])
 
 
-def rateable(num_classes: int) -> NDArray[np.int64]:
-    """The classes for which segments are rated; all classes if no published one is below `num_classes`."""
+def rated_classes(num_classes: int) -> NDArray[np.int64]:
+    """The classes below `num_classes` for which YouTube-8M's segments are rated; all classes if there are none."""
     classes = vocabulary.segment_classes()
     return classes[classes < num_classes] if classes[0] < num_classes else np.arange(num_classes)
 
@@ -145,7 +153,13 @@ def prototypes() -> tuple[Floats, Floats]:
 
 
 def mean_features(video: Video, temporal: bool = False) -> Floats:
-    """The mean over the video's frames, float32 [SIZE]. The frames are generated only if `temporal` is true."""
+    """The mean over the video's frames, float32 [SIZE].
+
+    Args:
+      video: the video.
+      temporal: whether classes show as `_add_temporal_class` says; then the frames are generated and averaged.
+        Otherwise the mean is computed without them, with the noise that a mean over so many frames has.
+    """
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
     class_vectors, common = prototypes()
@@ -164,8 +178,8 @@ def frames(
     Args:
       video: the video.
       activity: float32 [num_frames, L], factor of each label in each frame; None for 1 everywhere.
-      temporal: see `_add_temporal_class`.
-      extra: float32 [SIZE] or [num_frames, SIZE], is added to the frames.
+      temporal: whether classes show as `_add_temporal_class` says; then `activity` has no effect.
+      extra: float32 [SIZE] or [num_frames, SIZE], added to the frames.
     """
     features = _float_frames(video, activity, temporal) + np.float32(extra)
     return np.asarray(np.clip((features + 2) * np.float32(255 / 4), 0, 255).astype(np.uint8))
@@ -210,15 +224,16 @@ def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
 
     Args:
       video: the video.
-      event_frames: number of frames that a label shows at a time, from any frame on; 0: it shows in whole segments.
+      event_frames: number of frames for which a label shows at a time; this may begin at any frame. 0: a label shows
+        in whole segments.
     """
     stream = video.stream(_WINDOWS)
     segments, labels = video.num_frames // SEGMENT, np.arange(len(video.labels))
     if event_frames:
-        is_begin = stream.random((video.num_frames, len(labels))) < _SHARE_SHOWN / event_frames
-        frame = np.arange(video.num_frames)[:, np.newaxis]
-        last = np.maximum.accumulate(np.where(is_begin, frame, -event_frames), axis=0)
-        shown = frame - last < event_frames
+        begins = stream.random((video.num_frames, len(labels))) < _SHARE_SHOWN / event_frames
+        frame_numbers = np.arange(video.num_frames)[:, np.newaxis]
+        last_begin = np.maximum.accumulate(np.where(begins, frame_numbers, -event_frames), axis=0)
+        shown = frame_numbers - last_begin < event_frames
     else:
         shown = np.zeros((video.num_frames, len(labels)), np.bool_)
         shown[: segments * SEGMENT] = np.repeat(stream.random((segments, len(labels))) < _SHARE_SHOWN, SEGMENT, axis=0)
@@ -230,10 +245,13 @@ def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
     return shown
 
 
-def windows(shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each label shows in most frames of each segment, bool [T // 5, L], from `activity` [T, L]."""
-    whole = shown[: len(shown) // SEGMENT * SEGMENT]
-    return np.asarray(whole.reshape(-1, SEGMENT, shown.shape[1]).sum(axis=1) * 2 > SEGMENT)
+def shown_in_segments(shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether each label shows in most frames of each segment, bool [T // 5, L], from `activity` [T, L].
+
+    Frames after the last complete segment are ignored.
+    """
+    frames_of_segments = shown[: len(shown) // SEGMENT * SEGMENT].reshape(-1, SEGMENT, shown.shape[1])
+    return np.asarray(frames_of_segments.sum(axis=1) * 2 > SEGMENT)
 
 
 def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.int64]:
@@ -241,9 +259,14 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
 
     Five segments are rated for one class. Three of them show the class if at least three segments of the video do. If
     the video has a second class for which segments are rated, the first two of the five segments are rated for it too.
+
+    Args:
+      video: the video.
+      shown: bool [segments, L], whether each label shows in each segment.
+      num_classes: number of classes.
     """
     stream = video.stream(_RATINGS)
-    label_indices = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))
+    label_indices = np.flatnonzero(np.isin(video.labels, rated_classes(num_classes)))
     label_indices = stream.permutation(label_indices)[:2]
     column = shown[:, label_indices[0]]
     positive_segments, negative_segments = (
@@ -263,7 +286,7 @@ def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> 
 
 @cache
 def surroundings_of_classes() -> Floats:
-    """The surroundings of the classes, float32 [3862, SIZE]."""
+    """The vector of surroundings of each class, float32 [3862, SIZE]; see the beginning of this file."""
     stream = np.random.default_rng(_SURROUNDINGS_SEED)
     return stream.standard_normal((len(vocabulary.load()), SIZE), dtype=np.float32) * np.float32(_SURROUNDINGS)
 
@@ -275,12 +298,16 @@ def surroundings(video: Video) -> Floats:
 
 
 def decoys(video: Video, num_classes: int) -> Floats:
-    """The decoys, float32 [num_frames, SIZE]: in ten segments (or all, if fewer) a class that the video lacks."""
+    """The decoys of a video, float32 [num_frames, SIZE], to be added to its frames.
+
+    Each of ten random segments (or of all, if there are fewer) gets the prototype of a rated class that is no label of
+    the video; the other frames get 0.
+    """
     stream = video.stream(_DECOY)
-    shown = np.zeros((video.num_frames, SIZE), np.float32)
-    others = np.setdiff1d(rateable(num_classes), video.labels)
+    features = np.zeros((video.num_frames, SIZE), np.float32)
+    other_classes = np.setdiff1d(rated_classes(num_classes), video.labels)
     segments = video.num_frames // SEGMENT
     starts = SEGMENT * stream.choice(segments, min(_DECOYS, segments), replace=False)
-    for start in starts if len(others) else ():
-        shown[start : start + SEGMENT] = prototypes()[0][stream.choice(others)]
-    return shown
+    for start in starts if len(other_classes) else ():
+        features[start : start + SEGMENT] = prototypes()[0][stream.choice(other_classes)]
+    return features
