@@ -1,4 +1,4 @@
-"""`yt8m cache` makes, in several processes, what a training would make, and goes on where it was left."""
+"""`yt8m cache` parses shards, in several processes, as a training would, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -31,22 +31,25 @@ def shards(tmp_path: pathlib.Path) -> list[pathlib.Path]:
     return paths
 
 
-def words(folder: pathlib.Path, *more: str) -> list[str]:
+def cache_arguments(folder: pathlib.Path, *more: str) -> list[str]:
     return ["cache", f"--data={folder}/data/*", f"--out={folder}/cache", *RECORDS, *more]
 
 
-def damage(path: pathlib.Path) -> None:
+def flip_a_bit(path: pathlib.Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_it_makes_what_a_training_reads(
+def test_the_cache_has_what_a_training_reads(
     shards: list[pathlib.Path], tmp_path: pathlib.Path, jobs: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", program, *words(tmp_path, f"--jobs={jobs}")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *cache_arguments(tmp_path, f"--jobs={jobs}")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; 5 shards were parsed now\n"
     assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, the size of the shards;" in done.stderr
@@ -54,54 +57,56 @@ def test_it_makes_what_a_training_reads(
     made = {os.path.basename(cache.path_of(str(path))) for path in shards}
     assert {path.name for path in (tmp_path / "cache").iterdir()} == made
     shards[2].touch()
-    assert main(words(tmp_path)) == 0
+    assert main(cache_arguments(tmp_path)) == 0
     said = capsys.readouterr().out
     assert said == f"{tmp_path}/cache has 20 records of 5 shards; 1 shards were parsed now\n"
 
 
 def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
-    assert main(words(tmp_path, "--all_segments")) == 0
+    assert main(cache_arguments(tmp_path, "--all_segments")) == 0
     cache = ShardCache(f"{tmp_path}/cache", format_of(EverySegmentReader(10, (3, 2))))
     assert len(cache.opened(cache.path_of(str(shards[0]))) or ()) == 4
-    assert main(words(tmp_path, "--all_segments", "--segment_labels")) == 2
+    assert main(cache_arguments(tmp_path, "--all_segments", "--segment_labels")) == 2
 
 
 def test_a_bad_record_is_named_or_tolerated(
     shards: list[pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in shards[:2]:
-        damage(path)
-    assert main(words(tmp_path)) == 1
+        flip_a_bit(path)
+    assert main(cache_arguments(tmp_path)) == 1
     assert f"{shards[0]}: record 3: its checksum is wrong" in capsys.readouterr().err
-    assert main(words(tmp_path, "--max_bad_records=1")) == 1
+    assert main(cache_arguments(tmp_path, "--max_bad_records=1")) == 1
     assert "2 records are bad; --max_bad_records allows 1" in capsys.readouterr().err
-    assert main(words(tmp_path, "--max_bad_records=2")) == 0
+    assert main(cache_arguments(tmp_path, "--max_bad_records=2")) == 0
     assert "has 18 records of 5 shards" in capsys.readouterr().out
 
 
 @pytest.mark.heavy
 @pytest.mark.promise("I11")
-def test_killed_it_goes_on(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
-    """The processes that it started end too, and no half of a file is taken."""
+def test_a_start_after_a_kill_parses_the_missing_shards(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
+    """The workers end with the killed process, and the next start does not take a half-written file for a shard."""
     program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
     cache = tmp_path / "cache"
-    process = subprocess.Popen([sys.executable, "-c", program, *words(tmp_path, "--jobs=2")], start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *cache_arguments(tmp_path, "--jobs=2")], start_new_session=True
+    )
     while process.poll() is None and not any(cache.glob("*")):
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    # The processes that it started may write for a moment, and what they leave then is removed by a later writer.
+    # The workers may write for a moment after the kill. What they leave is removed by a later writer.
     with contextlib.suppress(ProcessLookupError):
         while True:
             os.killpg(process.pid, 0)
             time.sleep(0.01)
-    assert main(words(tmp_path)) == 0
+    assert main(cache_arguments(tmp_path)) == 0
     assert len(list(cache.iterdir())) == 5
 
 
 def test_ctrl_c_while_processes_start_ends_with_one_line(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
-    """The terminal sends it to all processes, also to those that are still importing modules."""
-    command = [sys.executable, "-m", "yt8m", *words(tmp_path, "--jobs=2")]
+    """The terminal sends Ctrl-C to all processes, also to workers that are still importing modules."""
+    command = [sys.executable, "-m", "yt8m", *cache_arguments(tmp_path, "--jobs=2")]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while process.poll() is None and len(children.read_text().split()) < 2:
@@ -111,4 +116,4 @@ def test_ctrl_c_while_processes_start_ends_with_one_line(shards: list[pathlib.Pa
     assert process.returncode == 130
     assert errors[-1] == "yt8m cache: stopped by Ctrl-C"
     assert not [line for line in errors if "Traceback" in line]
-    assert main(words(tmp_path)) == 0
+    assert main(cache_arguments(tmp_path)) == 0

@@ -1,4 +1,4 @@
-"""`yt8m inspect`: what it tells of published records, and of damaged ones."""
+"""`yt8m inspect`: what it shows of records in the published format, and of damaged ones."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from reader_records import frame_record, video_record, write_shard
 from yt8m.command_line import cli
 
 
-def told(capsys: pytest.CaptureFixture[str], *paths: object, status: int = 0) -> list[dict[str, Any]]:
+def inspect_as_json(capsys: pytest.CaptureFixture[str], *paths: object, status: int = 0) -> list[dict[str, Any]]:
     assert cli.main(["inspect", *map(str, paths), "--json"]) == status
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return found
 
 
-def test_published_records(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_of_published_records(capsys: pytest.CaptureFixture[str]) -> None:
     expected = np.load(golden("readers.npz"))
     names = ("tiny_video", "tiny_frame", "tiny_segment")
-    video, frame, segment = told(capsys, *(golden(f"{name}.tfrecord") for name in names))
+    video, frame, segment = inspect_as_json(capsys, *(golden(f"{name}.tfrecord") for name in names))
     assert [one["level"] for one in (video, frame, segment)] == ["video", "frame", "segment"]
     assert [one["records"] for one in (video, frame)] == [12, 8]
     assert video["features"]["mean_rgb"]["sizes"] == {"16": 12}
@@ -47,7 +47,7 @@ def test_published_records(capsys: pytest.CaptureFixture[str]) -> None:
     assert video["damages"] == 0
 
 
-def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_names_features_ratings_and_classes(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["inspect", str(golden("tiny_segment.tfrecord"))]) == 0
     shown = capsys.readouterr().out
     for words in (
@@ -79,7 +79,7 @@ def test_damage_is_listed_and_ends_with_status_1(tmp_path: pathlib.Path, capsys:
     path = write_shard(tmp_path / "bad.tfrecord", records)
     data = pathlib.Path(path).read_bytes()
     pathlib.Path(path).write_bytes(data + data[:20])
-    (found,) = told(capsys, path, status=1)
+    (found,) = inspect_as_json(capsys, path, status=1)
     said = "\n".join(found["damage"])
     for words in (
         "record 0: video a: unequal numbers of frames: ",
@@ -97,8 +97,8 @@ def test_damage_is_listed_and_ends_with_status_1(tmp_path: pathlib.Path, capsys:
     assert "DAMAGE" in capsys.readouterr().out
 
 
-def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are neither markup nor orders to a terminal."""
+def test_ids_and_paths_are_shown_as_plain_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets are not read as markup, and control characters do not reach the terminal."""
     path = write_shard(tmp_path / "[a].tfrecord", [video_record(id=[b"[/red]\x1b[2J"], labels=[3])])
     assert cli.main(["inspect", path.replace("[", "[[]")]) == 0
     shown = capsys.readouterr().out
@@ -106,13 +106,15 @@ def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.Captur
     assert "[a].tfrecord" in shown
 
 
-def test_videos_without_labels_have_none(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_videos_without_labels_are_counted(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [video_record(id=[name], labels=[]) for name in (b"a", b"b")])
     assert cli.main(["inspect", path]) == 0
     assert "none; 2 records without" in capsys.readouterr().out
 
 
-def test_what_cannot_be(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_files_and_unknown_flags_are_refused(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["inspect"]) == 2
     assert cli.main(["inspect", f"{tmp_path}/none*"]) == 2
     assert cli.main(["inspect", f"{tmp_path}", "--nonsense"]) == 2

@@ -1,4 +1,4 @@
-"""`yt8m verify`: what it finds, and the manifest that it writes and checks."""
+"""`yt8m verify`: the damage that it reports, and the manifest that it writes and checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from yt8m.command_line.cli import main
 
-# What `fault_shards.cut_before_labels` is.
+# The problem of the record `fault_shards.cut_before_labels()`.
 CUT = "it is not an Example or SequenceExample: a field of 91 bytes at byte 2 runs past the end of 75"
 Captured = pytest.CaptureFixture[str]
 
@@ -21,8 +21,8 @@ def verify(*words: object) -> int:
     return main(["verify", *map(str, words)])
 
 
-def told(capfd: Captured, *words: object) -> dict[str, dict]:
-    """What `--json` says, by the shard's name."""
+def verify_as_json(capfd: Captured, *words: object) -> dict[str, dict]:
+    """Runs `yt8m verify --json`; returns {name of a shard: its entry}."""
     capfd.readouterr()
     verify(*words, "--json")
     rows = json.loads(capfd.readouterr().out)
@@ -32,7 +32,7 @@ def told(capfd: Captured, *words: object) -> dict[str, dict]:
 @pytest.mark.promise("I1")
 @pytest.mark.promise("I2")
 @pytest.mark.promise("I8")
-def test_every_kind_of_damage(tmp_path: pathlib.Path, capfd: Captured) -> None:
+def test_every_kind_of_damage_is_reported(tmp_path: pathlib.Path, capfd: Captured) -> None:
     whole = fault_shards.shard(fault_shards.sound("frame", 3))
     at = len(whole) // 2
     damaged = {
@@ -46,7 +46,7 @@ def test_every_kind_of_damage(tmp_path: pathlib.Path, capfd: Captured) -> None:
     for name, (content, _) in damaged.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "sound").write_bytes(whole)
-    found = told(capfd, f"{tmp_path}/*")
+    found = verify_as_json(capfd, f"{tmp_path}/*")
     for name, (_, what) in damaged.items():
         assert what in found[name]["problems"][0]
     assert found["sound"] == {
@@ -75,12 +75,12 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
     fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 3, "b"))  # cut between records
     fault_shards.write(tmp_path / "a.tfrecord", fault_shards.sound("video", 4, "c"))  # as long, but other ids
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 4, "c"))
-    found = told(capfd, *words)
+    found = verify_as_json(capfd, *words)
     assert "holds 3 records, but the manifest says" in found["b.tfrecord"]["problems"][0]
     assert "has the checksum" in found["a.tfrecord"]["problems"][0]
     assert "does not list this shard" in found["c.tfrecord"]["problems"][0]
     (tmp_path / "a.tfrecord").unlink()
-    assert told(capfd, *words)["a.tfrecord"]["problems"] == ["the file is gone"]
+    assert verify_as_json(capfd, *words)["a.tfrecord"]["problems"] == ["the file is gone"]
     data = {"level": "video", "features": [{"name": "clip", "size": 16}], "segment_labels": False}
     known.write_text(json.dumps(json.loads(known.read_text()) | {"data": data}))
     assert verify(*words, "--update") == 0
@@ -94,7 +94,7 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
 @pytest.mark.promise("I4")
 @pytest.mark.promise("I5")
 @pytest.mark.promise("I6")
-def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
+def test_deep_checks_the_content_of_each_record(tmp_path: pathlib.Path, capfd: Captured) -> None:
     video, frames = fault_shards.video, fault_shards.frames
     records = [
         video(b"sound"),
@@ -111,7 +111,7 @@ def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
     ]
     fault_shards.write(tmp_path / "a", records)
     fault_shards.write(tmp_path / "b", [frames(b"frames"), frames(b"uneven", 3, 4)])
-    found = told(capfd, f"{tmp_path}/*", "--deep", "--num_classes=10")
+    found = verify_as_json(capfd, f"{tmp_path}/*", "--deep", "--num_classes=10")
     assert found["a"]["problems"] == [
         "record 1: video short: feature mean_rgb has 1 values, expected 3",
         "record 2: video missing: feature mean_audio is missing",
@@ -130,11 +130,11 @@ def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
 
 
 @pytest.mark.promise("I3")
-def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> None:
+def test_a_record_that_is_no_proto_is_reported(tmp_path: pathlib.Path, capfd: Captured) -> None:
     inside = fault_shards.video().replace(b"\x12\x06\x1a\x04\n\x02\x01\t", b"\x12\x06\x1a\x00\n\x02\x01\t")
     sound = fault_shards.sound("video", 2)
     fault_shards.write(tmp_path / "a", [*sound, fault_shards.cut_before_labels(), *sound, inside, b"\x02\x00"])
-    assert told(capfd, tmp_path / "a")["a"]["problems"] == [
+    assert verify_as_json(capfd, tmp_path / "a")["a"]["problems"] == [
         f"record 2: {CUT}",
         "record 5: it is not an Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 2",
         "record 6: it is not an Example or SequenceExample: protobuf cannot parse the content of its features",
@@ -143,7 +143,7 @@ def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> N
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_what_cannot_be(tmp_path: pathlib.Path, capfd: Captured) -> None:
+def test_wrong_arguments_are_refused(tmp_path: pathlib.Path, capfd: Captured) -> None:
     fault_shards.write(tmp_path / "a", fault_shards.sound("video"))
     for words, said in (
         ([], "no file is named"),

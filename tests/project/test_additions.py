@@ -1,4 +1,4 @@
-"""docs/developers/additions.md: each addition is made in a copy of the project, and all are put to work there."""
+"""Makes each addition of docs/developers/additions.md in a copy of the project, and then uses all of them there."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def append(path: pathlib.Path, text: str) -> None:
 
 
 def insert(path: pathlib.Path, after: str, text: str) -> None:
-    """Puts the text after the first line that begins so."""
+    """Inserts `text` after the first line that begins with `after`."""
     lines = path.read_text().splitlines(keepends=True)
     place = next(number for number, line in enumerate(lines) if line.startswith(after))
     path.write_text("".join([*lines[: place + 1], text, *lines[place + 1 :]]))
@@ -237,7 +237,7 @@ def add_extractor(copy: pathlib.Path) -> None:
     (copy / "added_extractor.py").write_text(EXTRACTOR)
 
 
-# By the heading of the page.
+# {heading on the page: function that makes the addition in a copy of the project}.
 ADDITIONS: Mapping[str, Addition] = {
     "A model": add_model,
     "A loss": add_loss,
@@ -285,7 +285,7 @@ def test_each_addition_touches_the_files_that_the_page_lists(tmp_path: pathlib.P
         before = after
 
 
-# What takes an addition up without being told: the checks of all models, losses, metrics, options and pages.
+# Tests of all models, losses, metrics, options and pages, which cover an addition without being changed.
 CHECKS = (
     "support/additions_at_work.py",
     "config",
@@ -302,7 +302,7 @@ CHOSEN = "dded or every_model_has_a_case or recipe_for_each_model or config or e
 @pytest.mark.long
 @pytest.mark.heavy
 def test_all_additions_work_together(tmp_path: pathlib.Path) -> None:
-    """The checks of all models, losses, metrics, options and pages take them up, and a run uses them."""
+    """The general tests of models, losses, metrics, options and pages cover the additions, and a run uses them."""
     copy = copy_of_the_project(tmp_path / "copy")
     for add in ADDITIONS.values():
         add(copy)

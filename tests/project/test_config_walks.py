@@ -1,4 +1,4 @@
-"""How far the config of a program walks before the first step: which functions take it whole, and on which floors."""
+"""How many functions get the config of a program as a whole before the first step, and on which layers they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAYS, CLIMBS = 50, 15
 
 
 def floors() -> dict[str, int]:
-    """{module or package: its floor, 0 at the top}, from the layers in pyproject.toml."""
+    """{module or package: number of its layer, 0 for the top one}, from pyproject.toml."""
     settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
     layers = next(each["layers"] for each in settings["tool"]["importlinter"]["contracts"] if "layers" in each)
     names = [layer.replace("|", ":").split(":") for layer in layers]
@@ -30,8 +30,10 @@ def floors() -> dict[str, int]:
 
 
 def walk(program: Callable[[], int], config: str) -> list[str]:
-    """The files of the functions that take the config or the RunnerConfig as an argument, in the order of the first
-    visits, up to the first `session.run`; one entry for each function."""
+    """Runs a program; returns the file of each function that gets the config or the RunnerConfig as an argument.
+
+    The functions are in the order of their first calls. Calls after the first `session.run` do not count.
+    """
     visits: dict[tuple[str, str], str] = {}
     has_begun = False
 
@@ -57,7 +59,7 @@ def walk(program: Callable[[], int], config: str) -> list[str]:
 
 
 def climbs(files: list[str]) -> int:
-    """How often a visit is on a higher floor than the one before it."""
+    """How often a function is on a higher layer than the function before it."""
     floor_of = floors()
     visited = [floor_of[file.split("/")[0].removesuffix(".py")] for file in files]
     return sum(after < before for before, after in itertools.pairwise(visited))

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*words: object, cwd: pathlib.Path, environment: dict[str, str] | None = None) -> str:
-    """What the program prints; fails if it does not end with 0."""
+    """Runs a program, which must end with status 0; returns what it prints."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, cwd=cwd, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -24,7 +24,7 @@ def run(*words: object, cwd: pathlib.Path, environment: dict[str, str] | None = 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Holds the source distribution, and the wheel that was built from it rather than from the checkout."""
+    """A folder with the source distribution, and with the wheel, which was built from it and not from the checkout."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
     return folder
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def tracked() -> set[str]:
-    """The files that git knows."""
+    """The paths of the files that git tracks."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")

@@ -1,4 +1,4 @@
-"""Files of a newer format are refused by its number, in every command that reads them."""
+"""Files whose format number is newer than this version knows are refused; the message names the number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from yt8m.records import manifest
 
 
 @pytest.mark.parametrize("number", [0, -1, "1", None, 1.0])
-def test_a_number_that_is_none_is_damage(number: object) -> None:
+def test_a_format_that_is_no_positive_number_is_damage(number: object) -> None:
     with pytest.raises(RunError, match=r"a\.json is damaged: its format is .*, which must be a whole number from 1 on"):
         formats.refuse_newer("a.json", number, 3)
 
 
-def test_a_newer_number_is_refused_by_name() -> None:
+def test_a_newer_format_is_refused() -> None:
     formats.refuse_newer("a.json", 1, 3)
     formats.refuse_newer("a.json", 3, 3)
     with pytest.raises(
@@ -57,7 +57,7 @@ def test_an_export_of_a_newer_format_is_refused(tmp_path: pathlib.Path, monkeypa
 
 
 def test_a_meta_graph_without_a_format_is_read(tmp_path: pathlib.Path) -> None:
-    """The published code's."""
+    """The meta-graphs of the published code have no format number."""
     with tf.Graph().as_default():
         tf.add_to_collection("predictions", tf.zeros([2, 3]))
         tf.train.export_meta_graph(str(tmp_path / "a.meta"))

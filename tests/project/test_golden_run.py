@@ -1,4 +1,4 @@
-"""A recorded run of format 1 is resumed, evaluated, run and served by this version as by the one that made it."""
+"""A recorded run of format 1: this version resumes, evaluates and serves it as the version did that recorded it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAIN, TEST = "checkpoint_logistic/train.tfrecord", "checkpoint_logistic/test.tf
 
 @pytest.fixture
 def run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """A copy of the run; the data are where they were when it was made."""
+    """A copy of the recorded run. The working folder is the one in which it was recorded, so that paths are right."""
     monkeypatch.chdir(golden("README.md").parent)
     shutil.copytree("run_format_1", tmp_path / "run")
     return tmp_path / "run"
@@ -33,7 +33,9 @@ def expected(run: pathlib.Path) -> Any:
     return json.loads((run / "expected.json").read_text())
 
 
-def test_it_is_resumed_in_its_own_graph_at_its_own_position(run: pathlib.Path, capfd: pytest.CaptureFixture) -> None:
+def test_the_run_is_resumed_with_its_own_graph_at_its_own_position(
+    run: pathlib.Path, capfd: pytest.CaptureFixture
+) -> None:
     assert json.loads((run / "config.json").read_text())["format"] == 1
     assert train.main([f"--config={run}", f"--train_dir={run}", "--max_steps=8"]) == 0
     log = capfd.readouterr().err
@@ -42,7 +44,7 @@ def test_it_is_resumed_in_its_own_graph_at_its_own_position(run: pathlib.Path, c
     assert (run / "model.ckpt-8.index").exists()
 
 
-def test_it_is_evaluated(run: pathlib.Path, expected: Any) -> None:
+def test_the_run_is_evaluated(run: pathlib.Path, expected: Any) -> None:
     assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={TEST}", "--run_once"]) == 0
     report = json.loads((run / "eval/report.json").read_text())
     assert report["num_examples"] == expected["num_examples"]
@@ -50,7 +52,7 @@ def test_it_is_evaluated(run: pathlib.Path, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "export/6"])
-def test_it_and_its_export_give_the_recorded_scores(run: pathlib.Path, expected: Any, folder: str) -> None:
+def test_the_run_and_its_export_give_the_recorded_scores(run: pathlib.Path, expected: Any, folder: str) -> None:
     records = [(payload, TEST, number) for number, payload in enumerate(read_shard(TEST))][: len(expected["ids"])]
     with scoring.open(str(run / folder)) as scorer:
         ids, scores = scorer.scores(records)
@@ -58,7 +60,7 @@ def test_it_and_its_export_give_the_recorded_scores(run: pathlib.Path, expected:
     np.testing.assert_allclose(scores, expected["scores"], atol=1e-6)
 
 
-def test_it_predicts_into_a_file(run: pathlib.Path, expected: Any) -> None:
+def test_inference_of_the_run_gives_the_recorded_classes(run: pathlib.Path, expected: Any) -> None:
     out = run / "predictions.csv"
     words = [f"--train_dir={run}", f"--input_data_pattern={TEST}", f"--output_file={out}", "--top_k=3"]
     assert inference.main(words) == 0
@@ -68,7 +70,7 @@ def test_it_predicts_into_a_file(run: pathlib.Path, expected: Any) -> None:
 
 
 @pytest.mark.heavy
-def test_it_is_served(run: pathlib.Path, expected: Any) -> None:
+def test_the_run_is_served(run: pathlib.Path, expected: Any) -> None:
     with served(sys.executable, "-m", "yt8m", "serve", f"--model={run}", "--port=0", "--timeout=60") as service:
         answer = service.post(next(iter(read_shard(TEST))))
     (video,) = answer.json()["videos"]

@@ -1,4 +1,4 @@
-"""Which examples the laws are tried with."""
+"""The number and the choice of the examples with which hypothesis tries the laws (property tests)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 
 def drawn(profile: str) -> list[int]:
-    """The values that a law gets under `profile`."""
+    """The values that hypothesis draws for a law under `profile`."""
     values: list[int] = []
 
     @settings(settings.get_profile(profile))

@@ -1,4 +1,4 @@
-"""The fixture over all tests sees what a test leaves behind."""
+"""`leaks.State` reports what a test leaves behind; a fixture applies it to every test."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> leaks.State:
-    """The state at the start of a test; nobody waits for what is about to end."""
+    """The state at the start of a test. `left_since` does not wait for things that are about to end."""
     monkeypatch.setattr(leaks, "_PATIENCE", 0.0)
     return leaks.State()
 
 
 @pytest.fixture
-def no_mask(before: leaks.State) -> Iterator[None]:
-    """What the tests below leave is taken away again."""
+def restored(before: leaks.State) -> Iterator[None]:
+    """Restores the working folder and the signal handler that a test of this file changes."""
     folder = os.getcwd()
     yield
     os.chdir(folder)
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
-pytestmark = pytest.mark.usefixtures("no_mask")
+pytestmark = pytest.mark.usefixtures("restored")
 
 
-def test_nothing_is_nothing(before: leaks.State) -> None:
+def test_nothing_is_reported_if_nothing_is_left(before: leaks.State) -> None:
     assert before.left_since() == []
 
 
-def test_a_thread(before: leaks.State) -> None:
+def test_a_thread_is_reported(before: leaks.State) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait, name="lingers")
     thread.start()
@@ -51,7 +51,7 @@ def test_a_thread(before: leaks.State) -> None:
     thread.join()
 
 
-def test_a_process_that_runs_or_was_not_waited_for(before: leaks.State) -> None:
+def test_a_process_that_runs_or_was_not_waited_for_is_reported(before: leaks.State) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         process.stdin.write(b"x")
         assert process.stdout.read(1) == b"x"  # before, Linux may not know its command line yet
@@ -61,13 +61,13 @@ def test_a_process_that_runs_or_was_not_waited_for(before: leaks.State) -> None:
         assert before.left_since() == [f"process {process.pid}"]
 
 
-def test_a_signal_handler(before: leaks.State) -> None:
+def test_a_signal_handler_is_reported(before: leaks.State) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: None)
     (said,) = before.left_since()
     assert said.startswith("signal handler SIGUSR1: 0 -> ")
 
 
-def test_a_wake_up_descriptor(before: leaks.State) -> None:
+def test_a_wake_up_descriptor_is_reported(before: leaks.State) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
@@ -77,22 +77,22 @@ def test_a_wake_up_descriptor(before: leaks.State) -> None:
     os.close(writer)
 
 
-def test_the_environment(before: leaks.State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_of_the_environment_is_reported(before: leaks.State, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEFT", "1")
     assert before.left_since() == ["environment variable LEFT: None -> 1"]
 
 
-def test_a_temporary_file(before: leaks.State) -> None:
+def test_a_temporary_file_is_reported(before: leaks.State) -> None:
     with tempfile.NamedTemporaryFile() as file:
         assert before.left_since() == [f"temporary file {os.path.basename(file.name)}"]
 
 
-def test_the_working_folder(before: leaks.State, tmp_path: pathlib.Path) -> None:
+def test_another_working_folder_is_reported(before: leaks.State, tmp_path: pathlib.Path) -> None:
     os.chdir(tmp_path)
     assert before.left_since() == [f"the working folder {tmp_path}"]
 
 
-def test_an_open_session(before: leaks.State) -> None:
+def test_an_open_session_is_reported(before: leaks.State) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         assert before.left_since() == [f"open session {session}"]
 
@@ -110,6 +110,6 @@ assert not before.left_since()
 """
 
 
-def test_a_session_of_the_test_that_imports_tensorflow() -> None:
+def test_a_session_is_reported_of_the_test_that_first_imports_tensorflow() -> None:
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support")))
     subprocess.run([sys.executable, "-c", FIRST], env={**os.environ, "PYTHONPATH": paths}, check=True)

@@ -1,4 +1,4 @@
-"""The kernels of oneDNN, which TensorFlow takes by default and `make test` leaves out, give the same figures."""
+"""With the kernels of oneDNN, which TensorFlow uses by default, results are the same; `make test` switches them off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an option is stands in its declaration, so no list of names of options is kept by hand beside it."""
+"""The declaration of an option says all about it, so no list of names of options is kept by hand elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from yt8m.options import declared, fields_of, flag_of, short_name
 
 ROOT = pathlib.Path(yt8m.__file__).parents[1]
 
-# Lists that say nothing about the options: {(file, names): why they stand there}.
+# Lists that say nothing about options: {(file, items): what they are}.
 EXCEPTIONS = {
     ("yt8m/config/run_dir.py", "train,validate"): "the folders of event files",
     ("yt8m/datasets/sample_data/__init__.py", "train,validate,test"): "the splits, which are folders",
@@ -35,7 +35,7 @@ EXCEPTIONS = {
 
 
 def names_of_programs() -> Iterator[set[str]]:
-    """The names of the options, and of their flags, of each config, with its sections; and of each kind of class."""
+    """Yields the names of the options and flags of each config with its sections, of each model, loss, extractor."""
     for module in pkgutil.walk_packages(yt8m.__path__, "yt8m."):
         if "__main__" in module.name:
             continue
@@ -65,7 +65,7 @@ def texts_of(node: ast.AST) -> list[str]:
 
 
 def literals(tree: ast.AST) -> Iterator[list[str]]:
-    """The texts of each literal outside of declarations (calls of `option` and of `same_as`)."""
+    """Yields the texts of each literal below a node, except in declarations (calls of `option` and `same_as`)."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("option", "same_as"):
             continue

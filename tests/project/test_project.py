@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def tracked():
-    """The files that git knows; the test is skipped in a copy without git."""
+    """The paths of the files that git tracks; skips the test in a copy without git."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -31,7 +31,7 @@ def python_files():
 
 
 def lines_of(function):
-    """Lines of a function without its docstring."""
+    """The number of lines of a function, without its docstring."""
     docstring = ast.get_docstring(function, clean=False)
     told = function.body[0].end_lineno - function.body[0].lineno + 1 if docstring is not None else 0
     return function.end_lineno - function.lineno + 1 - told
@@ -93,7 +93,7 @@ SCENARIOS = {
 
 
 def test_tests_are_where_a_reader_looks_for_them():
-    """Those of yt8m/ROOM/MODULE.py are tests/ROOM/test_MODULE.py, or test_MODULE_ASPECT.py if there are several."""
+    """The tests of yt8m/ROOM/MODULE.py are in tests/ROOM/test_MODULE.py, or in several files test_MODULE_ASPECT.py."""
     tests = ROOT / "tests"
     files = [path.relative_to(tests) for path in tracked() if path.is_relative_to(tests) and path.match("test_*.py")]
     lost = []
@@ -107,7 +107,7 @@ def test_tests_are_where_a_reader_looks_for_them():
     assert lost == [], "name each after a module of its room, or add it to SCENARIOS"
 
 
-def test_what_is_mutated_and_its_tests_are_there():
+def test_the_targets_of_the_mutation_campaign_and_their_tests_exist():
     mutation_campaign.check_targets(mutation_campaign.TARGETS)
 
 
@@ -135,13 +135,13 @@ def test_no_two_files_and_no_two_classes_of_the_package_have_one_name():
 
 
 def floors():
-    """The names of the rooms on each floor, from the top."""
+    """The packages and modules in each layer of pyproject.toml, from the top."""
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     return [re.findall(r"yt8m\.(\w+)", floor) for floor in contract["layers"]]
 
 
 def test_each_room_of_the_package_stands_on_one_floor():
-    """import-linter accepts a folder that stands on several floors, so that imports may run up between them."""
+    """import-linter would accept a package that is in several layers, and then imports could go up between these."""
     rooms = [path.stem for path in (ROOT / "yt8m").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     assert sorted(itertools.chain(*floors())) == sorted(room for room in rooms if room not in ("__init__", "__main__"))
 
@@ -194,7 +194,7 @@ GOOGLE = {
 
 
 def imported_modules(path):
-    """The full names of all modules that a file imports from elsewhere."""
+    """Yields the full names of the modules that a file imports, without relative imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -203,7 +203,7 @@ def imported_modules(path):
 
 
 def test_every_imported_package_is_declared():
-    """What another package brings along today may be gone with its next version."""
+    """A package that only another package requires may be missing with the next version of that one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     declared = {re.split(r"[\[<>=]", requirement)[0] for group in groups for requirement in group}
@@ -238,7 +238,7 @@ for name in names:
 """
 
 
-def test_no_import_touches_tensorflow_but_of_what_derives_from_its_classes() -> None:
-    """Otherwise `--help` and refusals would take seconds."""
+def test_only_modules_that_derive_from_classes_of_tensorflow_import_it() -> None:
+    """With TensorFlow, `--help` and refusals of wrong flags would take seconds."""
     done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

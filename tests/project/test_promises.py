@@ -28,7 +28,7 @@ EXPECTED = {
 
 
 def rows() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(id, the tests that the row names) of each row of the page's tables."""
+    """(id of the promise, the tests that the row names) for each row of the tables of the page."""
     found = []
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
@@ -38,7 +38,7 @@ def rows() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def ids_of(decorated: ast.AST) -> set[str]:
-    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`; HEAVY too where marked so."""
+    """The promises in the marks of a test or a file; with `HEAVY` if the mark `heavy` is among the marks."""
     marked = decorated.elts if isinstance(decorated, ast.List) else [decorated]
     heavy = {HEAVY} if "pytest.mark.heavy" in map(ast.unparse, marked) else set()
     return heavy | {
@@ -51,7 +51,7 @@ def ids_of(decorated: ast.AST) -> set[str]:
 
 
 def marks() -> dict[str, dict[str, set[str]]]:
-    """The ids of each test, by file and name."""
+    """{file: {name of a test: the promises that it is marked with}}."""
     found: dict[str, dict[str, set[str]]] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
         body = ast.parse(path.read_text()).body
@@ -87,7 +87,7 @@ def test_each_promise_names_tests_that_bear_its_mark(promise: str) -> None:
 
 
 def test_each_row_has_a_quick_test() -> None:
-    """One that `make test` runs."""
+    """A quick test is one that `make test` runs."""
     names_of_slow_rows = [
         promise
         for promise, tests in rows()
@@ -107,13 +107,13 @@ def test_every_mark_is_a_promise_of_the_page() -> None:
 
 
 def seconds_of(pattern: str) -> tuple[float, ...]:
-    """The numbers that the page's only place with this pattern states."""
+    """The numbers in the one place of the page that matches the pattern."""
     (match,) = re.finditer(pattern, PAGE.read_text())
     return tuple(map(float, match.groups()))
 
 
-def test_the_times_of_the_page_are_those_of_the_code() -> None:
-    """A test cannot wait for each of them: the tests of these rows set shorter ones and see that they take effect."""
+def test_the_page_states_the_times_of_the_code() -> None:
+    """No test waits so long: the tests of these promises set shorter times, and check that those take effect."""
     grace, after_grace = seconds_of(r"within its grace period of (\d+) s plus (\d+) s")
     assert grace == runner.RunnerConfig(model_dir="a_run").stop_grace_seconds
     assert after_grace == signals._AFTER_CLOSE_SECONDS

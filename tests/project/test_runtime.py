@@ -1,4 +1,4 @@
-"""An environment without TensorFlow, as docs/users/deploy.md makes it: what works in it, and how large it is."""
+"""What works in an environment without TensorFlow, which docs/users/deploy.md describes, and how large it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from yt8m.command_line import cli
 from yt8m.records import shards
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The environment of the process, without what would put the checkout on the path of the new one.
+# The variables of this process, without those that would make the checkout importable in the new environment.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 LARGEST = 300e6  # bytes of the environment
 VIDEO, TABLES, BEAM = ("av", "soxr"), ("pyarrow",), ("apache-beam",)
@@ -55,7 +55,7 @@ class Runtime:
         return sum(path.stat().st_size for path in files if not path.relative_to(packages).parts[0].startswith("pip"))
 
     def run(self, *words: object, status: int = 0) -> str:
-        """What a program of the environment prints; fails if it does not end with this status."""
+        """Runs a program of the environment, which must end with `status`; returns its output, or errors if not 0."""
         command = [str(self.programs / str(words[0])), *map(str, words[1:])]
         ended = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=ENVIRONMENT)
         assert ended.returncode == status, ended.stdout + ended.stderr

@@ -18,7 +18,7 @@ from yt8m.datasets.sample_data import SampleConfig, generate
 
 
 def shown(*words: str) -> str:
-    """What train.py prints."""
+    """What train.py prints when it is run with these arguments, which make it print and exit."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), pytest.raises(SystemExit):
         train.main([*words])

@@ -1,4 +1,4 @@
-"""A real browser without a window: pages of a folder, each in a frame as wide as a phone, or one page that is used."""
+"""A real browser without a window: it measures pages in frames as wide as a phone, or a test uses a page in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 # A container has neither user namespaces nor a large /dev/shm; the pages are our own.
 _FLAGS = ["--headless=new", "--disable-gpu", "--no-first-run", "--window-size=1280,900", "--no-sandbox"]
 _FLAGS.append("--disable-dev-shm-usage")
-# The page under test has no script of its own: a page around it measures.
+# A page that shows the pages under test in frames and measures them. The pages under test have no script for that.
 _AROUND = """\
 <!doctype html><body>%s<pre id="found"></pre><script>
 const found = {};
@@ -45,7 +45,7 @@ function measure(frame) {
 }
 </script></body>
 """
-# The smallest ratio of contrast of any text to what is painted below it, with the text (WCAG 2.2, 1.4.3).
+# A script: the smallest contrast ratio of any text to the background below it (WCAG 2.2, 1.4.3), and that text.
 CONTRAST = """
 const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
 const parse = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -75,12 +75,12 @@ return least;
 
 
 class Seen(NamedTuple):
-    """What a browser made of pages.
+    """What a browser measured and loaded.
 
     Attributes:
-      pages: for each its width, scrollWidth, height, the natural widths of its pictures, ...
-      console: lines that were written to the console, errors of loading among them.
-      asked: paths that were asked of the server.
+      pages: {page: {width, scroll, height, pictures, outside, smallest}}, see `_AROUND`.
+      console: the lines that were written to the console, such as errors of loading.
+      asked: the paths that the browser requested.
     """
 
     pages: dict[str, Any]
@@ -89,7 +89,7 @@ class Seen(NamedTuple):
 
 
 def executable() -> str:
-    """The browser; skips the test where there is none."""
+    """The path of an installed browser; skips the test if there is none."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
         pytest.skip(f"no browser is installed here (looked for {', '.join(_NAMES)}); Debian: apt-get install chromium")
@@ -97,7 +97,7 @@ def executable() -> str:
 
 
 def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen:
-    """Opens pages of `folder` in frames as wide as a phone; the browser's own files go under `home`."""
+    """Opens pages of `folder` in frames as wide as a phone. The browser writes its own files below `home`."""
     frames = "".join(
         f'<iframe name="{html.escape(name)}" src="{html.escape(name)}" width="{PHONE}" height="800" '
         'style="border:0" onload="measure(this)"></iframe>'
@@ -114,7 +114,7 @@ def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen
 
 @contextlib.contextmanager
 def served(folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
-    """Serves the files of a folder; yields the address, and the list of paths that are asked for."""
+    """Serves the files of a folder; yields the address, and a list that gets the path of each request."""
     asked: list[str] = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -134,7 +134,7 @@ def _run(program: str, address: str, home: pathlib.Path) -> subprocess.Completed
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    """Files of a folder; what was asked is noted."""
+    """Serves the files of a folder, and appends the path of each request to `asked`."""
 
     timeout = 5  # seconds; a browser opens connections that it may never use
 
@@ -148,7 +148,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def driven(home: pathlib.Path) -> Iterator[Page]:
-    """A page that a test uses as a person would; skips the test where there is no chromedriver."""
+    """Starts a browser; yields a page that a test can use as a person would. Skips the test without chromedriver."""
     program = shutil.which("chromedriver")
     if program is None:
         pytest.skip("no chromedriver is installed here; Debian: apt-get install chromium-driver")
@@ -179,7 +179,7 @@ def driven(home: pathlib.Path) -> Iterator[Page]:
 
 
 class Page:
-    """One tab, driven by the WebDriver protocol (W3C), of which five commands are needed here."""
+    """A tab of the browser, controlled by commands of the WebDriver protocol (W3C)."""
 
     def __init__(self, address: str, wanted: dict[str, Any]) -> None:
         self._http = requests.Session()
@@ -201,29 +201,29 @@ class Page:
         self._send("/url", {"url": page if isinstance(page, str) else page.as_uri()})
 
     def run(self, script: str, *given: Any) -> Any:
-        """What a script returns; `given` are its `arguments`."""
+        """Runs a script; returns what it returns. In the script, `arguments` has the values of `given`."""
         return self._send("/execute/sync", {"script": script, "args": list(given)})
 
     def wait_for(self, condition: str, *given: Any) -> None:
-        """Waits until the script returns a true value."""
+        """Waits until the script `condition` returns a true value; `given` as for `run`."""
         end = time.monotonic() + _LONGEST_WAIT
         while not self.run(condition, *given):
             assert time.monotonic() < end, f"still untrue after {_LONGEST_WAIT} seconds: {condition}"
             time.sleep(0.05)
 
     def press(self, *keys: str) -> None:
-        """Presses keys one after another; `TAB` and its kin are constants of this module."""
+        """Presses keys one after another: characters, or the constants `TAB`, `ENTER` and `SPACE`."""
         steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": steps}]})
 
     def choose(self, selector: str, path: pathlib.Path) -> None:
-        """Chooses a file in the input of files that the selector finds."""
+        """Chooses a file in the `<input type="file">` that the CSS selector finds."""
         root = self.tell("DOM.getDocument", {})["root"]["nodeId"]
         node = self.tell("DOM.querySelector", {"nodeId": root, "selector": selector})["nodeId"]
         self.tell("DOM.setFileInputFiles", {"files": [str(path)], "nodeId": node})
 
     def tell(self, command: str, more: dict[str, Any]) -> Any:
-        """A command of Chromium's own protocol."""
+        """Sends a command of Chromium's DevTools protocol with its parameters `more`; returns the answer."""
         return self._send("/goog/cdp/execute", {"cmd": command, "params": more})
 
     def console(self) -> list[str]:

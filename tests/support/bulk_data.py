@@ -18,7 +18,7 @@ FRAME = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=6,3",
 
 
 def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) -> str:
-    """Shards of these sizes, with a vocabulary that has counts; returns their pattern."""
+    """Writes shards with these numbers of videos, and a vocabulary with counts; returns the pattern of the shards."""
     draw, folder = np.random.default_rng(seed), folder / f"video{seed}"
     folder.mkdir()
     for number, size in enumerate(sizes):
@@ -35,7 +35,10 @@ def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) ->
 
 
 def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...], is_rated: bool = False) -> str:
-    """Shards of frame records, rated ones with 1 to 3 ratings; returns their pattern. Frames repeat, so scores tie."""
+    """Writes shards with these numbers of frame-level records; returns their pattern.
+
+    If `is_rated`, a record has 1 to 3 ratings. The frames have few different values, so that some scores are equal.
+    """
     draw, folder = np.random.default_rng(3), folder / ("rated" if is_rated else "frame")
     folder.mkdir()
     for number, size in enumerate(sizes):
@@ -58,13 +61,13 @@ def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...], is_rated: bool = 
 
 
 def lines_of(output: pathlib.Path) -> list[str]:
-    """The rows of all prediction files, in the order of the shards, after one header."""
+    """The lines of all prediction files in a folder, in the order of the shards, after one header."""
     texts = [path.read_text().splitlines() for path in sorted(output.glob("part*.csv"))]
     return [texts[0][0], *(line for text in texts for line in text[1:])]
 
 
 def predictions(run: str, pattern: str, folder: pathlib.Path) -> list[str]:
-    """The lines of inference.py's file."""
+    """The lines of the file that inference.py writes into `folder`."""
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={folder}/whole.csv"]
     assert inference.main([*words, "--batch_size=4"]) == 0
     return (folder / "whole.csv").read_text().splitlines()
@@ -73,7 +76,7 @@ def predictions(run: str, pattern: str, folder: pathlib.Path) -> list[str]:
 def same_rows(found: list[str], expected: list[str]) -> bool:
     """Whether two prediction files have the same videos and classes in the same order, and the same scores.
 
-    The last digit of a score may differ: the place of a video in its batch decides how it is rounded.
+    The last digit of a score may differ, because its rounding depends on the position of the video in its batch.
     """
     return len(found) == len(expected) and all(itertools.starmap(_is_same_row, zip(found, expected, strict=True)))
 
@@ -89,7 +92,7 @@ def _is_same_row(found: str, expected: str) -> bool:
 
 
 def trained(folder: pathlib.Path, pattern: str, model: str, *features: str) -> str:
-    """The folder of a run of a few steps."""
+    """Trains a model for a few steps, with the flags `features`; returns the folder of the run."""
     run = str(folder / "run")
     words = [f"--train_data_pattern={pattern}", f"--train_dir={run}", f"--model={model}", "--max_steps=6"]
     assert train.main([*words, "--batch_size=8", "--base_learning_rate=0.3", *features]) == 0
@@ -97,6 +100,6 @@ def trained(folder: pathlib.Path, pattern: str, model: str, *features: str) -> s
 
 
 def trained_on_videos(folder: pathlib.Path, sizes: Sequence[int]) -> tuple[str, str]:
-    """A run of a MoeModel, and the pattern of its shards of so many videos."""
+    """Writes shards with these numbers of videos, and trains a MoeModel; returns (folder of the run, pattern)."""
     pattern = video_shards(folder, sizes)
     return trained(folder, pattern, "MoeModel", *VIDEO), pattern

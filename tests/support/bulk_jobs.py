@@ -20,19 +20,19 @@ def begin(name: str, *words: str) -> subprocess.Popen[str]:
 
 
 def start(name: str, run: str, pattern: str, output: pathlib.Path | str, *more: str) -> subprocess.Popen[str]:
-    """The same for a command that needs a model."""
+    """Starts `yt8m bulk NAME` with a model, input shards and an output."""
     return begin(name, f"--model={run}", f"--input={pattern}", f"--output={output}", *more)
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> str:
-    """The standard error of a job, which must end with this status."""
+    """Waits until a job ends, which must be with this status; returns its standard error."""
     errors = process.communicate(timeout=600)[1]
     assert process.returncode == status, errors
     return errors
 
 
 def is_worker(pid: int) -> bool:
-    """Whether this process is a worker of Beam, not the shell that started it, and still runs."""
+    """Whether a process is a running worker of Beam, rather than the shell that started a worker."""
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return status != "Z" and WORKER in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -41,7 +41,7 @@ def is_worker(pid: int) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """All processes that descend from this one."""
+    """The ids of all processes that descend from a process."""
     try:
         tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
         found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
@@ -51,7 +51,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """The worker processes of a job; waits until there is one."""
+    """Waits until a job has a worker process; returns the ids of its worker processes."""
     while process.poll() is None:
         if found := [pid for pid in children_of(process.pid) if is_worker(pid)]:
             return found

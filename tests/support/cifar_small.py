@@ -12,11 +12,11 @@ from examples.cifar10.records import Images
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
 
-RECORDS = 40  # in a file
+RECORDS = 40  # number of records in a file
 
 
 def small_set(folder: pathlib.Path) -> DataSet:
-    """A generated set of 40 records a file."""
+    """Writes a generated data set with `RECORDS` records in each file."""
     for index, name in enumerate([*TRAIN_FILES, TEST_FILE]):
         generated.make(str(folder / name), index, RECORDS)
     return DataSet(str(folder), RECORDS)
@@ -29,7 +29,7 @@ def stored(folder: pathlib.Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardised(pictures: np.ndarray) -> np.ndarray:
-    """float64, each picture of mean 0 and variance 1, as `tf.image.per_image_standardization` defines it."""
+    """The pictures as float64, each with mean 0 and variance 1, as `tf.image.per_image_standardization` defines it."""
     values = pictures.astype(np.float64)
     axes = (1, 2, 3)
     spread = np.maximum(values.std(axes, keepdims=True), 1 / np.sqrt(values[0].size))
@@ -52,6 +52,6 @@ class SameBatch(Inputter):
 
 
 def random_rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures [count, 24, 24, 3] as the network takes them, and labels."""
+    """Random pictures, float64 [count, 24, 24, 3], and labels [count]."""
     generator = np.random.default_rng(seed)
     return generator.normal(size=(count, 24, 24, 3)), generator.integers(0, 10, count)

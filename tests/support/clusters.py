@@ -1,4 +1,4 @@
-"""Clusters of real processes over loopback, whose output is waited for line by line."""
+"""Clusters of real processes on this machine. A test waits for the lines that the processes print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 240.0  # several processes that import TensorFlow on a busy machine
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses that nobody listens on."""
+    """Addresses of this machine on which no process listens."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -30,25 +30,25 @@ def free_addresses(count: int) -> list[str]:
 
 
 def environment_for(variables: dict[str, str]) -> dict[str, str]:
-    """The environment of a process that finds the project and its tests, and holds no line back."""
+    """The environment of a Python process that can import the project and its tests, and prints without a buffer."""
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support", ROOT / "tests/runner/cluster")))
     return {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", **variables}
 
 
 def opened(command: Sequence[str], variables: dict[str, str]) -> Any:
-    """A new process of Python."""
+    """Starts a Python process with these arguments and additional variables; `stdout` has both streams."""
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen([sys.executable, *command], env=environment_for(variables), **streams)
 
 
 class Process:
-    """One process, and the lines that it has printed on either stream.
+    """A process, and the lines that it has printed on either stream.
 
     Args:
-      name: how failures call it.
-      command: its words, without `python`.
-      variables: those of its environment, beside this process' own.
-      start: takes both and returns a Popen whose `stdout` has both streams.
+      name: the name of the process in messages of failures.
+      command: the arguments of `python`.
+      variables: variables of its environment, besides those of this process.
+      start: function from `command` and `variables` to a Popen whose `stdout` has both streams.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Process:
         self._queue.put(None)
 
     def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
-        """The next line that matches; fails where the process ends before, or takes too long."""
+        """Waits for the next line that matches; fails if the process ends before, or if `patience` seconds pass."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -85,13 +85,13 @@ class Process:
                 return found
 
     def wait_for_step(self, least: int) -> int:
-        """The first step printed that is at least `least`."""
+        """Waits until the process prints a step of at least `least`; returns the step."""
         while (step := int(self.wait_for(r"^step (\d+)")[1])) < least:
             pass
         return step
 
     def end(self, patience: float = PATIENCE) -> int:
-        """Waits for the end; the exit status."""
+        """Waits until the process has ended; returns the exit status."""
         try:
             status = self._popen.wait(patience)
         except subprocess.TimeoutExpired:
@@ -108,31 +108,31 @@ class Process:
         self._queue.put(None)
 
     def outcome(self) -> list[Any]:
-        """What the program printed last; the process has ended with status 0."""
+        """Waits until the process has ended with status 0; returns the last list that it printed as JSON."""
         status = self.end()
         assert status == 0, f"{self.name} ended with {status}:\n{self.log()}"
         return json.loads(next(line for line in reversed(self.lines) if line.startswith("[")))
 
     def kill(self) -> None:
-        """SIGKILL, and waits for it to take hold."""
+        """Sends SIGKILL, and waits until the process has ended."""
         self._popen.kill()
         self._popen.wait()
 
     def poll(self) -> int | None:
-        """The exit status, where it has ended."""
+        """The exit status; None if the process is still running."""
         return self._popen.poll()
 
     def has_printed(self) -> bool:
-        """Whether a line waits to be read."""
+        """Whether the process has printed a line that `wait_for` has not yet returned or skipped."""
         return not self._queue.empty()
 
     @property
     def pid(self) -> int:
-        """The process' id."""
+        """The id of the process."""
         return self._popen.pid
 
     def resident_bytes(self) -> int:
-        """How much memory it has; 0 where it has just ended."""
+        """The resident memory of the process in bytes; 0 if it has ended."""
         try:
             pages = int(pathlib.Path(f"/proc/{self._popen.pid}/statm").read_text().split()[1])
         except (OSError, IndexError):
@@ -140,26 +140,26 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def send_signal(self, number: int) -> None:
-        """A signal that it may answer."""
+        """Sends a signal to the process."""
         self._popen.send_signal(number)
 
     def steps(self) -> list[int]:
-        """All steps printed so far."""
+        """The steps in all lines that were read so far."""
         return [int(line.split()[1]) for line in self.lines if line.startswith("step ")]
 
     def close(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills the process if it still runs, and reads the rest of its lines."""
         self.kill()
         self._drain()
         self._popen.stdout.close()
 
     def whole_log(self) -> str:
-        """The last lines of a process that has ended."""
+        """Reads the rest of the lines of a process that has ended; returns the last 40 lines."""
         self._drain()
         return self.log()
 
     def log(self) -> str:
-        """The last lines read."""
+        """The last 40 lines that were read."""
         return "\n".join(self.lines[-40:])
 
 
@@ -174,7 +174,14 @@ class Cluster:
         self._started: list[Process] = []
 
     def start(self, role: str, index: int = 0, *words: str, **variables: str) -> Process:
-        """Starts one process; `words` are added to its command."""
+        """Starts a process of the cluster.
+
+        Args:
+          role: `chief`, `worker` or `ps`.
+          index: number of the process among those of its role.
+          words: further arguments of the command.
+          variables: further variables of its environment.
+        """
         spec = {
             "cluster": {job: tasks for job, tasks in self.jobs.items() if tasks},
             "task": {"type": role, "index": index},
@@ -185,14 +192,14 @@ class Cluster:
         return process
 
     def start_all(self, *words: str) -> dict[str, list[Process]]:
-        """Starts every process once."""
+        """Starts every process of the cluster once; returns {role: its processes}."""
         return {
             role: [self.start(role, index, *words) for index in range(len(tasks))]
             for role, tasks in reversed(self.jobs.items())
         }
 
     def close(self) -> None:
-        """Ends all of them."""
+        """Ends all processes, and prints their last lines, which pytest shows if the test fails."""
         for process in self._started:
             process.close()
-            print(f"--- {process.name}", *process.lines[-25:], sep="\n")  # pytest shows it of what fails
+            print(f"--- {process.name}", *process.lines[-25:], sep="\n")

@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def _is_up(url: str, process: subprocess.Popen[bytes]) -> bool:
-    """Waits until it answers; False if it ends instead, as it does if another process has taken its port."""
+    """Waits until the emulator answers; False if it ends instead, because another process has taken its port."""
     while process.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(url + "/storage/v1/b?project=p"):
             return True
@@ -38,7 +38,7 @@ def _is_up(url: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _started() -> tuple[str, subprocess.Popen[bytes]]:
-    """The address and the process of an emulator that answers."""
+    """Starts an emulator, and waits until it answers; returns its address and its process."""
     for _ in range(5):
         port = free_port()
         process = subprocess.Popen(
@@ -51,7 +51,7 @@ def _started() -> tuple[str, subprocess.Popen[bytes]]:
 
 @contextlib.contextmanager
 def running_emulator(lives_longer: bool = False) -> Iterator[str]:
-    """The emulator's address while the block runs; STORAGE_EMULATOR_HOST is the caller's to set."""
+    """Runs an emulator during the block; yields its address, which the caller puts into STORAGE_EMULATOR_HOST."""
     url, process = _started()
     if lives_longer:
         leaks.lives_longer(process.pid)
@@ -71,7 +71,7 @@ def emulator_address() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(emulator_address: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """`gs://<a new, empty bucket>`; gs:// means the emulator during the test, subprocesses included."""
+    """Makes an empty bucket in the emulator; returns gs://NAME. The test and its subprocesses use the emulator."""
     from google.cloud import storage as gcs
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", emulator_address)

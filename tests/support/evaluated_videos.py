@@ -1,4 +1,4 @@
-"""Evaluations made by hand: scores and labels drawn at random, kept as an evaluation keeps them."""
+"""Random scores and labels, and the objects in which an evaluation keeps them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from yt8m.eval_util.videos import Videos, VideoSample
 
 
 def drawn(seed: int, videos: int, classes: int, coarse: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(scores float32 [N, C], labels bool [N, C]); labels are likelier where scores are high."""
+    """Draws (scores float32 [N, C], labels bool [N, C]); a label is likelier if its score is high.
+
+    If `coarse`, scores have one decimal, so that many of them are equal.
+    """
     draw = np.random.default_rng(seed)
     scores = draw.random((videos, classes)).astype(np.float32)
     labels = draw.random((videos, classes)) < scores**4
@@ -21,7 +24,7 @@ def drawn(seed: int, videos: int, classes: int, coarse: bool = False) -> tuple[n
 
 
 def batch(scores: np.ndarray, labels: np.ndarray, top_k: int, first: int = 0) -> dict[str, np.ndarray]:
-    """The reports of a step; the videos are named v0, v1, ... from `first` on."""
+    """The reports of a step of an evaluation, for videos with the ids v0, v1, ... from the number `first` on."""
     classes = np.argsort(-scores, axis=1, kind="stable")
     hits = np.take_along_axis(labels, classes, axis=1)
     perr = [row[:n].sum() / n if (n := int(row.sum())) else 0.0 for row in hits]
@@ -39,7 +42,7 @@ def batch(scores: np.ndarray, labels: np.ndarray, top_k: int, first: int = 0) ->
 
 
 def kept_videos(scores: np.ndarray, labels: np.ndarray, top_k: int) -> Videos:
-    """All of them."""
+    """All the videos, as an evaluation keeps those of its sample."""
     sample = VideoSample()
     sample.add(batch(scores, labels, top_k))
     videos = sample.videos()
@@ -62,14 +65,14 @@ def corrected_ap(scores: np.ndarray, hits: np.ndarray) -> float:
 
 
 def add_rated(pairs: RatedPairs, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
-    """Adds dense scores [B, C]; those at -inf were not rated."""
+    """Adds scores [B, C] and hits [B, C] to the rated pairs; a score of -inf means that the pair is not rated."""
     values, positive = np.asarray(scores, np.float32), np.asarray(hits) > 0
     rows, classes = np.nonzero(~(values == -np.inf))
     pairs.accumulate(classes, values[rows, classes], positive[rows, classes])
 
 
 def by_metrics(scores: np.ndarray, labels: np.ndarray, top_k: int) -> dict[str, Any]:
-    """The figures of dense scores, under the names that the bootstrap has."""
+    """The metrics of scores [N, C] and labels [N, C], also under the names that the bootstrap gives them."""
     metrics = EvaluationMetrics(scores.shape[1], top_k)
     metrics.accumulate(scores, labels)
     figures = metrics.get()

@@ -1,4 +1,4 @@
-"""Small shards of the three formats, written without TensorFlow, and what a queue makes of damaged ones."""
+"""Small sound or damaged shards of the three levels, written without TensorFlow, and queues that read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVELS = ("video", "frame", "segment")
 
 
 def reader(level: str, **more: Any) -> Reader:
-    """For the shards below."""
+    """A reader of the records that this module makes at a level."""
     if level == "video":
         return YT8MAggregatedFeatureReader(CLASSES, SIZES, **more)
     is_segment = level == "segment"
@@ -25,7 +25,7 @@ def reader(level: str, **more: Any) -> Reader:
 
 
 def video(name: bytes = b"abcd", labels: Sequence[int] = (1, 9), **features: Any) -> bytes:
-    """An Example; a feature of None is left out."""
+    """A serialized Example of a video; a feature whose value is None is left out."""
     values: dict[str, Any] = {"mean_rgb": [0.5, -1.0, 2.0], "mean_audio": [1.0, 0.0], **features}
     floats = {key: shards.float_feature(value) for key, value in values.items() if value is not None}
     context = {"id": shards.bytes_feature(name), "labels": shards.int64_feature(labels)}
@@ -40,7 +40,7 @@ def frames(
     rated: bool = False,
     labels: Sequence[int] = (1, 9),
 ) -> bytes:
-    """A SequenceExample with so many frames; a feature of None is left out."""
+    """A serialized SequenceExample with so many frames of rgb and audio; a feature is left out if it is None."""
     context = {"id": shards.bytes_feature(name), "labels": shards.int64_feature(labels)}
     if rated:
         context["segment_start_times"] = shards.int64_feature([0, 1])
@@ -54,7 +54,7 @@ def frames(
 
 
 def cut_before_labels(name: bytes = b"cut") -> bytes:
-    """A video whose last entry, its labels, is cut away; everything before that is whole."""
+    """A serialized Example that was cut exactly before its last entry, the labels."""
     labels = {"labels": shards.int64_feature([1, 9])}
     floats = {"mean_rgb": shards.float_feature([0.5, -1.0, 2.0]), "mean_audio": shards.float_feature([1.0, 0.0])}
     features = {"id": shards.bytes_feature(name), **floats}
@@ -63,17 +63,17 @@ def cut_before_labels(name: bytes = b"cut") -> bytes:
 
 
 def record(level: str, name: bytes) -> bytes:
-    """A sound record."""
+    """A sound record of a level."""
     return video(name) if level == "video" else frames(name, rated=level == "segment")
 
 
 def shard(payloads: Sequence[bytes]) -> bytes:
-    """The bytes of a shard."""
+    """The bytes of a shard with these records."""
     return b"".join(map(shards.framed, payloads))
 
 
 def sound(level: str, count: int = 6, prefix: str = "v") -> list[bytes]:
-    """Records v0, v1, ..."""
+    """Sound records of a level with the ids v0, v1, ..."""
     return [record(level, f"{prefix}{number}".encode()) for number in range(count)]
 
 
@@ -84,27 +84,27 @@ def write(path: pathlib.Path, payloads: Sequence[bytes]) -> str:
 
 
 def queue(level: str, pattern: object, **more: Any) -> BatchQueue:
-    """A queue over files that match."""
+    """A queue that reads the shards of a level that match the pattern."""
     return BatchQueue(reader(level), str(pattern), more.pop("batch_size", 4), **more)
 
 
-def ids_read(given: BatchQueue) -> list[str]:
-    """The ids that come out of a queue, in order; raises what the graph raises."""
+def ids_read(batch_queue: BatchQueue) -> list[str]:
+    """Reads all batches of a queue in a session, and closes the queue; returns the ids in order."""
     try:
-        return _ids_read(given)
+        return _ids_read(batch_queue)
     finally:
-        given.close()
+        batch_queue.close()
 
 
-def _ids_read(given: BatchQueue) -> list[str]:
-    found: list[str] = []
+def _ids_read(batch_queue: BatchQueue) -> list[str]:
+    all_ids: list[str] = []
     with tf.Graph().as_default(), tf.Session() as session:
         files = tf.placeholder(tf.string, [None])
-        iterator = tf.data.make_initializable_iterator(given.dataset(files, given.batch_size))
+        iterator = tf.data.make_initializable_iterator(batch_queue.dataset(files, batch_queue.batch_size))
         ids = iterator.get_next().video_ids
-        session.run(iterator.initializer, {files: given.files()})
+        session.run(iterator.initializer, {files: batch_queue.files()})
         try:
             while True:
-                found += [name.decode() for name in session.run(ids)]
+                all_ids += [name.decode() for name in session.run(ids)]
         except tf.errors.OutOfRangeError:
-            return found
+            return all_ids

@@ -1,8 +1,13 @@
-"""Processes that start at once: forked from one that has imported TensorFlow but opened no session yet.
+"""Processes that start at once, because they are forked from a server process that has imported TensorFlow.
 
-`python fork_server.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
-runs `MODULE.main(TEXT)` in a new process and gives its id, that of another module where the request has `module`, with
-`environment` added to its own; `{"wait": ID}` waits for one and gives its exit status.
+`python fork_server.py MODULE` is the server. It reads requests from its standard input, one line of JSON for each:
+
+- `{"start": TEXT, "out": FIFO, "err": FIFO}` runs `MODULE.main(TEXT)` in a new process, whose streams are the two named
+  pipes, and prints the id of the process. With `module`, the `main` of that module runs instead; `environment` is added
+  to the variables of the process.
+- `{"wait": ID}` waits for the process, and prints its exit status.
+
+The server opens no session of TensorFlow, because a session does not survive a fork.
 """
 
 from __future__ import annotations
@@ -26,12 +31,12 @@ _POLL = 0.02
 
 
 class ForkServer:
-    """The parent of such processes, as a test sees it; a context.
+    """Starts the server process, and sends it requests. Use it in a `with` block.
 
     Args:
-      module: whose `main` takes a text and returns an exit status; its `warm_up` imports what that needs, and
-        starts no thread.
-      folders: where modules are found, beside the project and its tests.
+      module: name of the module whose `main` takes a text and returns an exit status. The server calls its `warm_up`
+        once; that imports what `main` needs, and starts no thread.
+      folders: folders in which modules are found, besides the project and its tests.
     """
 
     def __init__(self, module: str, *folders: pathlib.Path) -> None:
@@ -71,20 +76,20 @@ class ForkServer:
             return Forked(self, pid, *(open(pipe) for pipe in pipes.values()))
 
     def ask(self, **request: Any) -> int:
-        """The answer to one request."""
+        """Sends a request to the server, and returns its answer."""
         print(json.dumps(request), file=self._popen.stdin, flush=True)
         return int(self._popen.stdout.readline())
 
 
 class Forked:
-    """One process, used like a Popen; `stdout` and `stderr` are its streams."""
+    """A process that the server forked. It has the attributes and methods of a Popen that the tests use."""
 
     def __init__(self, fork_server: ForkServer, pid: int, stdout: Any, stderr: Any = None) -> None:
         self._server, self.pid, self.stdout, self.stderr = fork_server, pid, stdout, stderr
         self.returncode: int | None = None
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal, where the process was not waited for yet."""
+        """Sends a signal to the process, unless the process has ended."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -94,7 +99,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def has_ended(self) -> bool:
-        """Whether it has ended by itself, though nobody has waited for it yet."""
+        """Whether the process has ended, even if nobody has waited for it yet."""
         try:
             state = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
@@ -102,13 +107,13 @@ class Forked:
         return state == "Z"
 
     def poll(self) -> int | None:
-        """The exit status, where it has ended."""
+        """The exit status; None if the process is still running."""
         if self.returncode is None and self.has_ended():
             self.returncode = self._server.ask(wait=self.pid)
         return self.returncode
 
     def wait(self, timeout: float = math.inf) -> int:
-        """Waits for the end, whatever it prints; the exit status."""
+        """Waits until the process has ended; returns the exit status. Does not read the streams."""
         deadline = time.monotonic() + timeout
         while (status := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -117,10 +122,10 @@ class Forked:
         return status
 
     def communicate(self) -> tuple[str, str]:
-        """What is left on both streams; the process has ended then."""
+        """Reads both streams to their ends, and waits until the process has ended; returns what was read."""
         if self.returncode is not None:
             return "", ""
-        # What tests print fits into a pipe, so that one stream can wait for the other.
+        # The streams are read one after the other. This does not block, because what tests print fits into a pipe.
         output, log = self.stdout.read(), self.stderr.read()
         self.returncode = self._server.ask(wait=self.pid)
         self.stdout.close()
@@ -143,10 +148,10 @@ def _serve(main: Callable[[str], int]) -> None:
 
 
 def _run(main: Callable[[str], int], request: dict[str, str]) -> None:
-    """In the new process."""
+    """Runs `main` in the new process, with the pipes of the request as its streams, and ends the process."""
     status = 1
     try:
-        # A pipe of both streams is opened once: its name is gone as soon as it has been.
+        # If both streams have one pipe, it is opened once: the test removes its name as soon as it has been opened.
         pipes = {path: os.open(path, os.O_WRONLY) for path in dict.fromkeys((request["out"], request["err"]))}
         os.dup2(pipes[request["out"]], 1)
         os.dup2(pipes[request["err"]], 2)

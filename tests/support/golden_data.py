@@ -14,12 +14,12 @@ def golden(name: str) -> pathlib.Path:
 
 
 def published() -> pathlib.Path:
-    """The folder of vectors that published code made; YT8M_PUBLISHED_VECTORS names another of the same layout."""
+    """The folder of the vectors that published code computed; YT8M_PUBLISHED_VECTORS may name another folder."""
     return pathlib.Path(os.environ.get("YT8M_PUBLISHED_VECTORS", GOLDEN / "published"))
 
 
 def published_vector(name: str) -> pathlib.Path:
-    """The path of one file of these vectors."""
+    """The path of one file of the vectors that published code computed."""
     return published() / f"{name}.npz"
 
 

@@ -1,6 +1,7 @@
-"""A real HTTP server in front of the storage emulator: it injects faults and knows preconditions.
+"""An HTTP proxy in front of the storage emulator. It injects faults, and checks the precondition `ifGenerationMatch`.
 
-The emulator takes no notice of `ifGenerationMatch`; the storage itself answers 412, and so does this.
+Google's storage answers 412 if the object has another generation. The emulator ignores the precondition, so the proxy
+answers in its place.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ _KEPT = ("content-type", "content-length", "location", "x-goog-hash", "range", "
 
 @dataclass
 class Fault:
-    """What happens to requests.
+    """A fault that the proxy injects.
 
     Attributes:
-      method: of the requests.
-      part: what stands in their path, unquoted, or in the head of their body.
-      times: how often it happens; the requests after that are left alone.
-      status: answered in place of the emulator's; 0 for the emulator's own.
-      cut: half of the body is read, then the connection ends.
-      lose_answer: the emulator does as asked, but the status above is answered.
-      flip: one bit of the answer's body is another.
-      before: called before the request goes on.
+      method: the HTTP method of the requests to which the fault happens.
+      part: a text that their unquoted path or the beginning of their body contains.
+      times: number of requests to which the fault happens; later ones are forwarded as usual.
+      status: status to answer in place of the emulator's; 0 for the emulator's.
+      cut: whether the proxy reads half of the body, and then ends the connection.
+      lose_answer: whether the request is forwarded although `status` is answered.
+      flip: whether one bit of the body of the emulator's answer is flipped.
+      before: function to call before the request is forwarded.
     """
 
     method: str
@@ -49,10 +50,10 @@ class Proxy:
     """A running proxy.
 
     Attributes:
-      address: what STORAGE_EMULATOR_HOST is to be.
-      faults: in force; the first that fits a request happens to it.
-      requests: `METHOD path` of each that came.
-      connections: of the clients.
+      address: the address of the proxy, for STORAGE_EMULATOR_HOST.
+      faults: the faults to inject; of those that fit a request, the first one happens to it.
+      requests: `METHOD path` of each request so far.
+      connections: the sockets of the clients.
     """
 
     address: str
@@ -71,11 +72,11 @@ class Proxy:
 
 
 class _Server(ThreadingHTTPServer):
-    """The socket; what its handlers need to know.
+    """The HTTP server of a proxy.
 
     Attributes:
-      proxy: whose it is.
-      emulator: host and port behind it.
+      proxy: the proxy.
+      emulator: `host:port` of the emulator.
     """
 
     daemon_threads = True
@@ -123,20 +124,20 @@ class _Handler(BaseHTTPRequestHandler):
         if wanted and self.command != "PUT" and int(wanted[1]) != self._generation(path, body):
             return 412, {}, _error(412)
         status, headers, content = _ask(self.server.emulator, self.command, self.path, body, dict(self.headers))
-        if b'"mediaLink"' in content:  # which names the addresses of objects
+        if b'"mediaLink"' in content:  # a link to the object at the emulator, which clients follow
             content = content.replace(
                 self.server.emulator.encode(), self.server.proxy.address.removeprefix("http://").encode()
             )
         return status, headers, content
 
     def _generation(self, path: str, body: bytes) -> int:
-        """Of the object that a request is for; 0 for none."""
+        """The generation of the object that a request names in its path or its body; 0 if there is no such object."""
         bucket = re.search(r"/b/([^/?]+)", path)
-        name = re.search(r"/o/([^?]+)", path)
-        told = re.search(rb'"name":\s*"([^"]+)"', body[:4000])
+        name_in_path = re.search(r"/o/([^?]+)", path)
+        name_in_body = re.search(rb'"name":\s*"([^"]+)"', body[:4000])
         assert bucket, path
-        which = name[1] if name else told[1].decode()
-        quoted = urllib.parse.quote(which, safe="")
+        name = name_in_path[1] if name_in_path else name_in_body[1].decode()
+        quoted = urllib.parse.quote(name, safe="")
         status, _, content = _ask(self.server.emulator, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {})
         return int(json.loads(content)["generation"]) if status == 200 else 0
 
@@ -184,7 +185,7 @@ def running_proxy(emulator: str) -> Iterator[Proxy]:
         yield proxy
     finally:
         server.shutdown()
-        for connection in proxy.connections:  # which clients keep open
+        for connection in proxy.connections:  # clients keep their connections open for further requests
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         server.server_close()

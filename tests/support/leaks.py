@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-_PATIENCE = 30.0  # for a thread or a process that is just ending
+_PATIENCE = 30.0  # seconds to wait for threads and processes that are just ending
 _POLL = 0.02
 
 # The first is pytest's own; the others are set by TensorFlow and torch, once.
@@ -32,7 +32,7 @@ _NOT_OURS = {
     "TORCHINDUCTOR_CACHE_DIR",
 }
 
-# What TensorFlow, multiprocessing, onnxruntime and torch make once for the whole process, AutoGraph with its bytecode.
+# Files and processes that TensorFlow (AutoGraph), multiprocessing, onnxruntime and torch make once for a whole process.
 _FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__", ".ses", "torchinductor_")
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -43,12 +43,12 @@ _long_lived: set[int] = set()
 
 
 def lives_longer(pid: int) -> None:
-    """Says that a process is a fixture's of the module or the session, though a test asked for it first."""
+    """Says that a process outlives the test that starts it, because it belongs to a fixture of a module or session."""
     _long_lived.add(pid)
 
 
 class State:
-    """This process as it is now; `left_since` says what a later moment has more."""
+    """What this process has now: threads, child processes, signal handlers and so on; see `left_since`."""
 
     def __init__(self) -> None:
         self._threads, self._children = _threads(), _children()
@@ -57,7 +57,7 @@ class State:
         self._sessions = set(map(id, _open_sessions()))
 
     def left_since(self) -> list[str]:
-        """What has been left since; a sentence each."""
+        """Describes each thing that this process has now, but did not have when the state was taken."""
         found = [f"thread {thread.name}" for thread in _later(_threads, self._threads)]
         found += [f"process {_command(pid)}" for pid in _later(_children, self._children)]
         found += _changes("signal handler", self._handlers, _handlers())
@@ -70,7 +70,7 @@ class State:
 
 
 def _later(look: Callable[[], set[Any]], before: set[Any]) -> set[Any]:
-    """What is there that was not before, once what is about to end has ended."""
+    """Returns what `look` finds and `before` lacks; waits some time for things that are about to end."""
     deadline = time.monotonic() + _PATIENCE
     while (found := look() - before) and time.monotonic() < deadline:
         time.sleep(_POLL)
@@ -82,7 +82,7 @@ def _threads() -> set[threading.Thread]:
 
 
 def _children() -> set[int]:
-    """Processes started here that were not waited for, ended or not."""
+    """The child processes that nobody has waited for, whether they still run or not."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -91,7 +91,7 @@ def _children() -> set[int]:
 
 
 def _all_children() -> set[int]:
-    """Of each thread, as Linux lists them; a look at every process of the machine takes fifty times as long."""
+    """The child processes of all threads, from Linux's lists. Looking at all processes would be fifty times as slow."""
     found: set[int] = set()
     for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         with contextlib.suppress(OSError):  # a thread that has ended
@@ -117,7 +117,7 @@ def _handlers() -> dict[str, Any]:
     return {**found, "wakeup": wakeup}
 
 
-# SIGALRM is that of the time limit.
+# pytest-timeout uses SIGALRM for the time limit of a test.
 _NAMED = set(signal.Signals) - {signal.SIGALRM}
 
 
@@ -136,21 +136,21 @@ def _temporary_files() -> set[str]:
 
 
 def _open_sessions() -> list[Any]:
-    _watch_sessions()  # TensorFlow may have been imported meanwhile
+    _watch_sessions()  # called each time, because the test may have imported TensorFlow
     return [session for session in _sessions if not session._closed]
 
 
 def _watch_sessions() -> None:
-    """Notes the sessions there are and each that is opened from now on; TensorFlow has no list of them."""
+    """Keeps a list of the open sessions and of each that is opened later, because TensorFlow has no such list."""
     module = sys.modules.get("tensorflow.python.client.session")
     if module is None or hasattr(module.BaseSession, "is_watched"):
         return
     make = module.BaseSession.__init__
 
-    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
+    def make_and_note(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         _sessions.add(self)
 
-    module.BaseSession.__init__, module.BaseSession.is_watched = noted, True
-    # By type: to ask an object for its class can make a lazy one import something.
+    module.BaseSession.__init__, module.BaseSession.is_watched = make_and_note, True
+    # Uses `type`, not `isinstance`, which reads `__class__`: a lazy module would then import the real one.
     _sessions.update(found for found in gc.get_objects() if issubclass(type(found), module.BaseSession))

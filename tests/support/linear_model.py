@@ -17,13 +17,13 @@ PENALTY = 0.1
 
 
 def cuts(rows, clones):
-    """Where each clone's rows begin and end: the larger parts first."""
+    """Divides rows among clones: (first row, row after the last) of each clone; the first clones get more rows."""
     edges = [-(-rows * i // clones) for i in range(clones + 1)]
     return list(itertools.pairwise(edges))
 
 
 def objective(inputs, labels, closed_form=False):
-    """Mean cross entropy of a linear model, L2, and a counter moved by an update op."""
+    """The mean cross entropy and the L2 penalty of a linear model, which also has an update op that counts."""
     weights = tf.get_variable("w", initializer=WEIGHTS)
     moved = tf.get_variable("moved", [], trainable=False, initializer=tf.zeros_initializer())
     logits = tf.matmul(inputs, weights)
@@ -39,7 +39,10 @@ def objective(inputs, labels, closed_form=False):
 
 
 def optimized(rows, clones, optimizer, *, weights=None, closed_form=False, as_tensors=True, **kwargs):
-    """(config, total loss, pairs) over the first `rows` rows; a clone without a row borrows the last."""
+    """Builds clones over the first `rows` rows; returns (config, total loss, pairs of gradient and variable).
+
+    A clone that gets no row is built over the last row.
+    """
     config, _ = local(clones, 0)
     parts = cuts(rows, clones)
     taken = iter([slice(lo, hi) if hi > lo else slice(rows - 1, rows) for lo, hi in parts])
@@ -56,7 +59,7 @@ def optimized(rows, clones, optimizer, *, weights=None, closed_form=False, as_te
 
 
 def reference(rows, weights=WEIGHTS):
-    """(loss, gradient) of the whole in float64 NumPy."""
+    """(loss, gradient) of the model over the first `rows` rows, computed by NumPy in float64."""
     x, y, w = (a.astype(np.float64) for a in (INPUTS[:rows], LABELS[:rows], weights))
     z = x @ w
     loss = np.sum(np.logaddexp(0, z) - y * z) / rows + PENALTY * np.sum(w * w) / 2

@@ -1,4 +1,4 @@
-"""What records that were made in a test hold."""
+"""Reads the labels from records that a test made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from yt8m.records.batches import read_records
 
 
 def labels_of(made: pathlib.Path) -> dict[str, set[str]]:
-    """{video: the names of its labels} of all splits in a folder of records."""
+    """{id of a video: the names of its labels}, from all splits in a folder of records."""
     names = vocabulary.read(str(made.parent / vocabulary.NAME)).names
     return {
         video: {names[number] for number in row.nonzero()[0]}

@@ -30,10 +30,10 @@ CODECS = {
 SOUND_CODECS = {"mp3": "mp3", "m4a": "aac", "wav": "pcm_s16le", "flac": "flac", "ogg": "flac", "opus": "libopus"}
 _REALTIME = {"deadline": "realtime", "cpu-used": "8"}
 _QUICK = {"libx264": {"preset": "ultrafast"}, "libvpx-vp9": _REALTIME, "libvpx": _REALTIME}
-_OF_FIXED_RATES = {"mpeg2video": 25, "mpeg1video": 25}  # codecs that take few frame rates
+_OF_FIXED_RATES = {"mpeg2video": 25, "mpeg1video": 25}  # {codec that takes few frame rates: one that it takes}
 
-Picture = Callable[[float], np.ndarray]  # a picture uint8 [H, W, 3] at a second
-Tone = Callable[[np.ndarray], np.ndarray]  # samples from -1 to 1 at these seconds
+Picture = Callable[[float], np.ndarray]  # from a time in seconds to the picture at that time, uint8 [H, W, 3]
+Tone = Callable[[np.ndarray], np.ndarray]  # from times in seconds to the samples at these times, from -1 to 1
 
 
 def shape(kind: str, height: int = 48, width: int = 64, seed: int = 0) -> Picture:
@@ -57,13 +57,13 @@ def shape(kind: str, height: int = 48, width: int = 64, seed: int = 0) -> Pictur
 
 
 def tone(kind: str, seed: int = 0) -> Tone:
-    """The tone of a kind, a little out of tune."""
+    """The tone of a kind; its frequency differs a little from one seed to another."""
     hertz = _TONES[kind] * np.random.default_rng(seed).uniform(0.95, 1.05)
     return lambda seconds: 0.4 * np.sin(2 * np.pi * hertz * seconds)
 
 
 def grey(second: float) -> np.ndarray:
-    """A plain picture whose brightness tells the second: 8 levels a second up to 30 s."""
+    """A plain picture whose brightness grows by 8 a second, until 32 seconds."""
     return np.full((32, 32, 3), min(255, round(second * 8)), np.uint8)
 
 
@@ -85,16 +85,16 @@ def write(
     """Writes a video and returns its path.
 
     Args:
-      path: its ending tells the container.
-      picture, sound: what it shows and plays; None for no such stream.
-      seconds: its length.
-      fps: frames a second.
-      times: when each frame is shown, for a variable frame rate.
-      rate, channels: of the sound; each channel has the same sound.
-      codecs: of pictures and sound, if not the usual ones of the container.
-      pixels: the pixel format.
+      path: path of the file; its ending determines the container.
+      picture, sound: what the video shows and plays; None for no such stream.
+      seconds: length of the video.
+      fps: frames per second.
+      times: the second at which each frame is shown, for a variable frame rate; None for the constant rate `fps`.
+      rate, channels: sample rate and number of channels of the sound; all channels have the same sound.
+      codecs: (codec of the pictures, codec of the sound); None for the usual ones of the container.
+      pixels: the pixel format; empty for the usual one of the codec.
       options: further options of the encoder of the pictures, such as `g`, the number of frames between keyframes.
-      more: called with the container before its streams are written.
+      more: function that is called with the container before its streams are written.
     """
     import av
 
@@ -135,7 +135,7 @@ def turn(path: str) -> str:
 
 
 def write_kinds(folder: pathlib.Path, count: int) -> None:
-    """Writes `count` videos in folders of their kinds; every fourth is larger, so that batches are of two sizes."""
+    """Writes `count` videos into a folder for each kind. Every fourth is larger, so that batches have two shapes."""
     for number in range(count):
         kind = KINDS[number % 3]
         (folder / kind).mkdir(exist_ok=True)
@@ -146,7 +146,7 @@ def write_kinds(folder: pathlib.Path, count: int) -> None:
 def _encoded_pictures(
     stream: Any, picture: Picture, seconds: float, fps: Fraction, times: Sequence[float] | None
 ) -> Iterator[tuple[float, Any]]:
-    """Yields (second, packets), so that the streams can be interleaved by time."""
+    """Yields (time in seconds, packets) of the pictures, so that the streams can be interleaved by time."""
     import av
 
     shown = [number / float(fps) for number in range(round(seconds * fps))] if times is None else times
@@ -161,7 +161,7 @@ def _encoded_pictures(
 
 
 def _encoded_sound(stream: Any, sound: Tone, seconds: float, channels: int) -> Iterator[tuple[float, Any]]:
-    """Yields (second, packets)."""
+    """Yields (time in seconds, packets) of the sound."""
     import av
 
     rate, size = stream.rate, 1152 if stream.name in ("mp2", "mp3", "libmp3lame") else 1024

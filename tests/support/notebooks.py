@@ -20,7 +20,7 @@ def has_outputs(name: str) -> bool:
 
 
 def run(name: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, timeout: int) -> list[Any]:
-    """The outputs of all cells, each of which may take `timeout` seconds."""
+    """Runs a notebook in `folder`; returns the outputs of all cells. Each cell may take `timeout` seconds."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]))
     for variable in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(variable, str(folder / variable))

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def install(folder: pathlib.Path) -> str:
-    """The folder of the package: in the checkout, or else installed below `folder`; skips the test if it cannot be."""
+    """The folder of the package in the checkout, or else installed below `folder`; skips the test if npm fails."""
     program = shutil.which("npm")
     if not _package(ROOT).is_dir() and program:
         words = ["install", "--no-save", "--ignore-scripts", "--silent", f"onnxruntime-web@{web_page.VERSION}"]

@@ -1,4 +1,4 @@
-"""Generated videos of three classes, with one array each; tables of them, and a look into what is made of them."""
+"""Generated videos of three classes, an array of features for each; tables of them, and readers of their records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_table(path: pathlib.Path, rows: Sequence[Sequence[Any]], header: str =
 
 
 def frames_of(number: int) -> np.ndarray:
-    """float32 [T, 16] of video `number`, T from 3 to 8; the class shows in one of the 16 values."""
+    """The frames of video `number`, float32 [T, 16] with T from 3 to 8. One of the 16 values shows the class."""
     stream = np.random.default_rng(number)
     frames = stream.normal(size=(int(stream.integers(3, 9)), 16)).astype(np.float32)
     frames[:, number % 3] += 3
@@ -32,13 +32,13 @@ def frames_of(number: int) -> np.ndarray:
 
 
 def labels_of(number: int) -> list[str]:
-    """Every tenth video is of two classes."""
+    """The labels of video `number`: one class, and for every tenth video also the class `cat`."""
     own = NAMES[number % 3]
     return [own] if number % 10 else sorted({own, "cat"})
 
 
 def write_clips(folder: pathlib.Path) -> str:
-    """clips.csv and features/*.npy of 300 videos; returns the path of the table."""
+    """Writes clips.csv and features/*.npy of 300 videos; returns the path of the table."""
     (folder / "features").mkdir()
     for number in range(300):
         np.save(folder / "features" / f"{number}.npy", frames_of(number))
@@ -47,7 +47,7 @@ def write_clips(folder: pathlib.Path) -> str:
 
 
 def read(folder: pathlib.Path) -> Made:
-    """{id: (split, record)}."""
+    """Reads {id: (split, record)} from the shards of all splits in a folder."""
     found = {}
     for path in sorted(folder.glob("*/*.tfrecord")):
         for payload in shards.read_shard(str(path)):
@@ -62,6 +62,6 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def split_of(text: str) -> str:
-    """The split as the documentation defines it."""
+    """The split of a video with this id, computed as the documentation defines it."""
     share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest()[:8], "big") / 2**64
     return "train" if share < 0.8 else "validate" if share < 0.9 else "test"

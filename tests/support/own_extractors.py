@@ -48,7 +48,7 @@ class Thumbnails(Extractor):
 
 @dataclass(frozen=True)
 class Bands(Extractor):
-    """How loud each of eight bands of a window is."""
+    """The loudness of each of eight bands of frequencies in a window."""
 
     feature: ClassVar[str] = "bands"
     takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"

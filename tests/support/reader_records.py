@@ -1,4 +1,4 @@
-"""Records written by TensorFlow's own protos, and readers run on them."""
+"""Records encoded by TensorFlow's own protos, and readers that parse them in a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yt8m.readers import Reader
 
 
 def feature(values: Any) -> Any:
-    """A Feature from a list of bytes, ints or floats (an array counts as floats unless of ints)."""
+    """A Feature from bytes, integers or floats; the type of the first value decides."""
     values = list(values)
     if not values:
         return tf.train.Feature()
@@ -29,13 +29,13 @@ def _features(values: Mapping[str, Any]) -> Any:
 
 
 def video_record(**values: Any) -> bytes:
-    """A serialised Example; a field of None is left out."""
-    there = {name: value for name, value in values.items() if value is not None}
-    return tf.train.Example(features=_features(there)).SerializeToString()
+    """A serialised Example; a feature whose value is None is left out."""
+    given_values = {name: value for name, value in values.items() if value is not None}
+    return tf.train.Example(features=_features(given_values)).SerializeToString()
 
 
 def frame_record(context: Mapping[str, Any], frames: Mapping[str, Sequence[Any]]) -> bytes:
-    """A serialised SequenceExample; uint8 arrays become one bytes value a frame, others float lists."""
+    """A serialised SequenceExample; a frame that is a uint8 array becomes one bytes value, any other a list."""
     lists = {}
     for name, rows in frames.items():
         steps = [[row.tobytes()] if getattr(row, "dtype", None) == np.uint8 else row for row in rows]
@@ -60,7 +60,7 @@ def read_shard(path: pathlib.Path) -> list[bytes]:
 
 
 class Parsed:
-    """A reader in a session of its own, to be fed with one list of records after another."""
+    """A reader in a session. A call with serialised records returns {name: value} of the parsed batch."""
 
     def __init__(self, reader: Reader) -> None:
         self._graph = tf.Graph()
@@ -85,7 +85,7 @@ class Parsed:
 
 
 def error_of(reader: Reader, records: Sequence[bytes]) -> str:
-    """What parsing says against the records."""
+    """The message of the error that a reader raises for the records; fails if it accepts them."""
     try:
         with Parsed(reader) as parsed:
             parsed(records)

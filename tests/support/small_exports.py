@@ -22,7 +22,7 @@ SIZES, CLASSES = (6, 2), 30
 
 
 def frame_records(count: int, longest: int = 7) -> list[bytes]:
-    """Videos v00, v01, ... of 1 to `longest` frames."""
+    """Frame-level records of the videos v00, v01, ..., with 1 to `longest` frames."""
     draw = np.random.default_rng(0)
     made = []
     for row in range(count):
@@ -36,7 +36,7 @@ def frame_records(count: int, longest: int = 7) -> list[bytes]:
 
 
 def video_records(count: int) -> list[bytes]:
-    """Videos v00, v01, ... with the means of their frames."""
+    """Video-level records of the videos v00, v01, ..."""
     draw = np.random.default_rng(0)
     return [
         video_record(
@@ -50,7 +50,7 @@ def video_records(count: int) -> list[bytes]:
 
 
 class Predictions(NamedTuple):
-    """The texts of ids [B], the best classes [B, k], and their scores [B, k]."""
+    """The ids of B videos, their best classes [B, k], and the scores of these classes [B, k]."""
 
     video_ids: list[str]
     classes: np.ndarray
@@ -58,7 +58,7 @@ class Predictions(NamedTuple):
 
 
 def predictions(folder: str, records: Sequence[bytes]) -> Predictions:
-    """What the exported model in a folder says of records: the 20 best classes."""
+    """The 20 best classes that the exported model in a folder predicts for each record."""
     with scoring.open(folder) as scorer:
         ids, scores = scorer.scores([(record, "records", number) for number, record in enumerate(records)])
     best = top_k(scores, 20)
@@ -68,7 +68,10 @@ def predictions(folder: str, records: Sequence[bytes]) -> Predictions:
 def checkpoint(
     folder: pathlib.Path, model: str, num_classes: int = CLASSES, **hyper_parameters: Any
 ) -> tuple[DataConfig, Workload, str]:
-    """Random weights of a model of videos or, by its name, of frames: its data, its parts, and the path."""
+    """Saves random weights of a model; returns (data config, workload, path of the checkpoint).
+
+    The name of the model decides whether its records have frames or are at video level.
+    """
     has_frames = not model.startswith(("Logistic", "Moe"))
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
     data = DataConfig(feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes)
@@ -76,7 +79,7 @@ def checkpoint(
 
 
 def random_weights(folder: pathlib.Path, data: DataConfig, model: ModelConfig) -> tuple[Workload, str]:
-    """A checkpoint with random weights: the parts of the model, and the path."""
+    """Saves random weights of a model; returns (workload, path of the checkpoint)."""
     parts = workload.create(data, model, "infer")
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
@@ -90,13 +93,13 @@ def random_weights(folder: pathlib.Path, data: DataConfig, model: ModelConfig) -
 
 
 def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
-    """Writes the SavedModel of a model of videos or of frames; returns its folder."""
+    """Writes a SavedModel with random weights; returns its folder. See `checkpoint` for the model."""
     _, parts, path = checkpoint(folder, model, num_classes)
     return export_saved_model(str(folder / "saved_model"), path, parts.reader, parts.modeler)
 
 
 def export_file(folder: pathlib.Path, model: str, **hyper_parameters: Any) -> str:
-    """Writes model.onnx of a model of videos or of frames; returns its path."""
+    """Writes model.onnx with random weights; returns its path. See `checkpoint` for the model."""
     data, parts, path = checkpoint(folder, model, **hyper_parameters)
     export_onnx(str(folder / "model.onnx"), path, data, parts.modeler)
     return str(folder / "model.onnx")

@@ -1,4 +1,4 @@
-"""A small video-level run on golden records, for the tests of what comes after training."""
+"""A small video-level run on recorded data, for tests of commands that need a trained run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEATURES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--nu
 
 
 def train_words(folder: pathlib.Path, *more: str) -> list[str]:
-    """A command line; later words win."""
+    """The arguments of train.py for a small run in `folder`; `more` replaces arguments with the same flag."""
     usual = [
         f"--train_data_pattern={golden('checkpoint_logistic/train.tfrecord')}",
         f"--train_dir={folder}",
@@ -40,7 +40,7 @@ def run(folder: pathlib.Path, *more: str) -> int:
 
 
 def kill_in_the_middle(words: list[str], line: str) -> None:
-    """Runs train.py until it has logged `line`, and kills it with SIGKILL."""
+    """Starts train.py with the arguments `words`, and kills it by SIGKILL as soon as it has logged `line`."""
     process = subprocess.Popen([sys.executable, "train.py", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert any(line in said for said in process.stderr)
@@ -51,7 +51,7 @@ def kill_in_the_middle(words: list[str], line: str) -> None:
 
 
 def evaluate(folder: pathlib.Path, *more: str) -> dict:
-    """The report of an evaluation."""
+    """Evaluates the run in `folder`; returns the content of report.json."""
     data = golden("checkpoint_logistic/test.tfrecord")
     words = [f"--train_dir={folder}", f"--eval_data_pattern={data}", "--run_once", *more]
     assert evaluation.main(words) == 0

@@ -1,6 +1,6 @@
 """Small stand-ins for the published weights of extractors, with the published names of nodes, files and arrays.
 
-The real ones cannot be fetched by a test. The code that loads these is the code that loads the real ones.
+A test cannot fetch the published weights. The stand-ins are loaded by the code that loads the published weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHANNELS = {"conv1": 2, "conv2": 3, "conv3/conv3_1": 4, "conv3/conv3_2": 2, "con
 
 
 def inception_graph() -> bytes:
-    """A frozen graph that takes one JPEG or a batch of pictures, as the published one of 2015-12-05 does."""
+    """A frozen graph that takes one JPEG or a batch of pictures, as the graph published on 2015-12-05 does."""
     draw = np.random.default_rng(1)
     with tf.Graph().as_default() as graph:
         contents = tf.placeholder(tf.string, [], name="DecodeJpeg/contents")
@@ -37,7 +37,10 @@ def inception_graph() -> bytes:
 
 
 def picture_pca() -> dict[str, np.ndarray]:
-    """mean, eigenvals and eigenvecs of a PCA of 2048 values; the vectors are orthonormal (a Householder matrix)."""
+    """The arrays mean, eigenvals and eigenvecs of a PCA of 2048 values.
+
+    The eigenvectors are the rows of a Householder matrix, so they are orthonormal.
+    """
     draw = np.random.default_rng(2)
     axis = draw.normal(size=(POOLED, 1))
     vectors = np.eye(POOLED) - 2 * axis @ axis.T / (axis**2).sum()
@@ -65,7 +68,7 @@ def as_npy(array: np.ndarray) -> bytes:
 
 
 def write_inception(folder: pathlib.Path) -> dict[str, str]:
-    """The published archive of the graph and, as .npz since that is quicker, the PCA; {field: path}."""
+    """Writes an archive with the graph, and the PCA as .npz, which is written faster; returns {field: path}."""
     graph = write_archive(
         folder / "inception-2015-12-05.tgz", {"classify_image_graph_def.pb": inception_graph(), "LICENSE": b"none"}
     )
@@ -75,7 +78,7 @@ def write_inception(folder: pathlib.Path) -> dict[str, str]:
 
 
 def vggish_variables() -> dict[str, np.ndarray]:
-    """The variables of VGGish with few channels."""
+    """The variables of VGGish, but with few channels, and random values."""
     draw, depth, made = np.random.default_rng(3), 1, {}
     for layer, channels in CHANNELS.items():
         made[f"vggish/{layer}/weights"] = draw.normal(size=(3, 3, depth, channels)) * 0.3
@@ -90,7 +93,7 @@ def vggish_variables() -> dict[str, np.ndarray]:
 
 
 def write_vggish_checkpoint(folder: pathlib.Path) -> str:
-    """A checkpoint in one file, which is the format of the published one."""
+    """Writes a checkpoint of version 1, which is one file, as the published checkpoint; returns its path."""
     with tf.Graph().as_default(), tf.Session() as session:
         variables = [tf.get_variable(name, initializer=value) for name, value in vggish_variables().items()]
         session.run(tf.global_variables_initializer())
@@ -99,7 +102,7 @@ def write_vggish_checkpoint(folder: pathlib.Path) -> str:
 
 
 def write_vggish(folder: pathlib.Path) -> dict[str, str]:
-    """The checkpoint and a PCA; {field: path}."""
+    """Writes the checkpoint and a PCA; returns {field: path}."""
     draw, pca = np.random.default_rng(4), str(folder / "vggish_pca_params.npz")
     vectors, _ = np.linalg.qr(draw.normal(size=(128, 128)))
     np.savez(pca, pca_means=draw.normal(size=(128, 1)), pca_eigen_vectors=vectors)
@@ -112,14 +115,17 @@ PROJECTION = np.random.default_rng(5).normal(size=(3, 6)).astype(np.float32)
 def write_onnx(
     path: pathlib.Path, batch: int = 0, kind: int = 1, weights: str = "", axes: Sequence[Any] = (3, "H", "W")
 ) -> str:
-    """An ONNX model: the mean colour of pictures [N, 3, H, W] or of clips, times PROJECTION.
+    """Writes an ONNX model that computes the mean colour of pictures [N, 3, H, W] or of clips, times PROJECTION.
 
     Args:
-      path: the file.
-      batch: the only N that it takes; 0 for any.
-      kind: ONNX's number of the type of its input; 1 for float32.
-      weights: name of a file beside it that gets PROJECTION ("external data"); by default it is in the model.
-      axes: those of the input after N; the size 3 is that of the colours.
+      path: the file to write.
+      batch: the only N that the model takes; 0 for any N.
+      kind: ONNX's number of the type of the input; 1 for float32.
+      weights: name of a file in the same folder that gets PROJECTION ("external data"); by default the model has it.
+      axes: the sizes of the axes of the input after N; the axis of size 3 is that of the colours.
+
+    Returns:
+      `path` as text.
     """
     place = list(axes).index(3) + 1
     order = [0, place, *(axis for axis in range(1, len(axes) + 1) if axis != place)]
@@ -168,7 +174,7 @@ def _value(name: str, sizes: Sequence[Any], kind: int) -> bytes:
 
 
 def write_saved_model(folder: pathlib.Path, dtype: Any = None, axes: Sequence[Any] = (None, None)) -> str:
-    """A SavedModel: the mean colour of pictures uint8 [N, H, W, 3], or of clips, times PROJECTION."""
+    """Writes a SavedModel that computes the mean colour of pictures, uint8 [N, H, W, 3], or clips, times PROJECTION."""
     with tf.Graph().as_default(), tf.Session() as session:
         pictures = tf.placeholder(dtype or tf.uint8, [None, *axes, 3])
         mean = tf.reduce_mean(tf.cast(pictures, tf.float32), axis=list(range(1, len(axes) + 1)))

@@ -1,4 +1,4 @@
-"""A terminal for a process, and what it shows there."""
+"""Runs a process in a terminal, and reads what it shows there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def on_a_terminal(words: Sequence[str]) -> str:
-    """What a process that ends well writes to a terminal of 160 columns that is its error stream."""
+    """Runs a process whose standard error is a terminal of 160 columns; returns what it writes to the terminal.
+
+    The process must end with status 0. Control sequences are left out.
+    """
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
     process = subprocess.Popen(words, stderr=theirs, stdout=subprocess.DEVNULL, cwd=_ROOT, env=environment)

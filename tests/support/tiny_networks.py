@@ -37,7 +37,7 @@ def _with_text(t: Any, family: str) -> list[Any]:
 
 
 def tokenizer(t: Any) -> Any:
-    """A word is a token; an end of text follows the last one, as the text encoder of CLIP expects."""
+    """A tokenizer whose tokens are the words; it appends an end of text, as the text encoder of CLIP expects."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     words = {word: number for number, word in enumerate(("<pad>", "<bos>", "<eos>", "<unk>", *WORDS))}

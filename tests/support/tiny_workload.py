@@ -17,7 +17,7 @@ FEATURES, CLASSES = 6, 3
 
 
 def write_rows(path: pathlib.Path, rows: int = 40, seed: int = 0, poison: int | None = None) -> str:
-    """A TFRecord file of float32 rows with the label as last number; row `poison` holds NaN."""
+    """Writes a TFRecord file of float32 rows whose last number is the label; the row `poison` has NaN as features."""
     generator = np.random.default_rng(seed)
     values = generator.normal(size=(rows, FEATURES)).astype(np.float32)
     labels = values[:, :CLASSES].argmax(axis=1).astype(np.float32)
@@ -30,7 +30,7 @@ def write_rows(path: pathlib.Path, rows: int = 40, seed: int = 0, poison: int | 
 
 
 class TinyInputter(Inputter):
-    """Shuffled, seeded batches of such a file."""
+    """Yields batches of a file of `write_rows`, shuffled with a fixed seed."""
 
     def __init__(self, path: str, batch_size: int = 8, epochs: int | None = None, shuffle: int = 16) -> None:
         self.path, self.batch_size, self.epochs, self.shuffle = path, batch_size, epochs, shuffle
@@ -51,7 +51,7 @@ def _parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class TinyModeler(Modeler):
-    """Softmax regression; `noise` adds random numbers in training, `blocks` waits for ever."""
+    """Softmax regression. In training, `noise` adds random numbers, and `blocks` makes each step wait forever."""
 
     def __init__(self, noise: float = 0.0, blocks: bool = False) -> None:
         self.noise, self.blocks = noise, blocks
@@ -76,7 +76,7 @@ class TinyModeler(Modeler):
 
 
 class Accuracy:
-    """The part of rows whose guess is right, under the names that YouTube-8M prints."""
+    """The share of the rows that are classified correctly, under the names of metrics that training prints."""
 
     def __init__(self) -> None:
         self.clear()

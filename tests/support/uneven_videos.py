@@ -1,4 +1,4 @@
-"""Videos in batches of uneven sizes, for comparisons of towers and replicas with one tower."""
+"""Videos in batches of different sizes, for tests that compare several towers or replicas with one tower."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yt8m.types import Batch
 
 
 class Videos(graph.Inputter):
-    """An inputter over one batch for each of `sizes`, `epochs` times; some videos have no frame."""
+    """An inputter that yields a batch of each of the sizes, `epochs` times; some videos have no frame."""
 
     def __init__(self, sizes: list[int], is_frames: bool, towers: int, epochs: int | None = None) -> None:
         self.epochs = epochs
@@ -26,7 +26,7 @@ class Videos(graph.Inputter):
         shape = (size, T) if is_frames else (size,)
         counts = generator.integers(0, T + 1, size).astype(np.int32)
         counts[0] = T
-        # Rows differ in scale and place, so that the statistics of two halves differ too.
+        # Each row has its own mean, so that the statistics of two halves of a batch differ.
         place = 3 * generator.normal(size=(size,) + (1,) * len(shape))
         features = tuple((generator.normal(size=(*shape, n)) + place).astype(np.float32) for n in SIZES)
         if is_frames:
@@ -39,7 +39,7 @@ class Videos(graph.Inputter):
         return ["videos"]
 
     def share(self, index: int, count: int) -> Videos:
-        """The rows of each batch that tower `index` of `count` gets; at the end a replica may have no batch."""
+        """An inputter over the rows of each batch that tower `index` of `count` gets; leaves out empty batches."""
         cut = [[-(-len(batch.labels) * place // count) for place in (index, index + 1)] for batch in self.batches]
         mine = copy.copy(self)
         mine.batches = [
@@ -58,7 +58,7 @@ class Videos(graph.Inputter):
 
 
 def quick(deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
-    """A session that runs a few times only: optimising the graph costs more than it saves."""
+    """A config of sessions that run only a few times, so that optimising the graph takes longer than it saves."""
     config = deployment.session_config()
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     config.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -1,4 +1,4 @@
-"""Rows of clips in records and features, beside those of pictures and sound; each video is decoded once."""
+"""Features that are computed from clips, together with those from pictures and sound; a video is decoded once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = [f"own_extractors:{name}" for name in ("Colours", "Motion", "Bands")]
 
 
 def motion(path: pathlib.Path, per_second: float = 1.0) -> np.ndarray:
-    """The feature of each row, by the pictures of the whole video at 10 a second."""
+    """The expected feature `motion` of each row, computed from the pictures of the whole video at 10 per second."""
     messages = [one for one in decode(Request(str(path), 10.0, 3000, pictures=(None,))) if one.values is not None]
     pictures = np.stack([one.values for one in messages])  # type: ignore[misc]
     rows = [one for one in decode(Request(str(path), per_second, pictures=(None,))) if one.values is not None]
@@ -33,7 +33,7 @@ def motion(path: pathlib.Path, per_second: float = 1.0) -> np.ndarray:
     return own_extractors.compute(own_extractors.Motion(), pictures[np.array(places)])
 
 
-def test_rows_of_clips_stand_beside_those_of_pictures_and_sound(
+def test_a_record_has_features_of_clips_pictures_and_sound(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, requests = decoder_pool._Child.begin, list[Request]()
@@ -54,7 +54,7 @@ def test_rows_of_clips_stand_beside_those_of_pictures_and_sound(
         assert len(lists["colours"]) == len(lists["bands"]) == len(expected) >= 3
 
 
-def test_rows_of_other_rates_get_the_clip_that_is_nearest(tmp_path: pathlib.Path) -> None:
+def test_each_frame_gets_the_nearest_clip_at_other_rates(tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "clip.mp4", made_videos.shape("disc"), None, 3.4)
     values = yt8m.extract(path, extractors=NAMES[1:2], frames_per_second=2.5)["motion"]
     np.testing.assert_allclose(values, motion(pathlib.Path(path), 2.5), rtol=1e-5, atol=1e-6)
@@ -67,7 +67,7 @@ def test_a_video_without_pictures_has_zeros(tmp_path: pathlib.Path) -> None:
     assert not features["motion"].any()
 
 
-def test_an_onnx_file_of_clips(tmp_path: pathlib.Path) -> None:
+def test_an_onnx_model_that_takes_clips(tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, None, 4.0)
     model = stand_ins.write_onnx(tmp_path / "video.onnx", axes=(4, 3, 8, 8))
     settings = {"picture_size": 8, "clip_rate": 5.0, "mean": (0.0,) * 3, "deviation": (1.0,) * 3}

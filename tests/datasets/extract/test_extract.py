@@ -38,7 +38,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Twelve videos in folders of their kinds; every fourth is larger, so that batches are of two sizes."""
+    """Twelve videos in a folder for each kind. Every fourth is larger, so that batches have two shapes."""
     folder = tmp_path_factory.mktemp("clips")
     made_videos.write_kinds(folder, 12)
     return folder
@@ -50,7 +50,7 @@ def run(clips: pathlib.Path, out: pathlib.Path | str, *words: str, jobs: int = 2
 
 
 def records(pattern: str) -> dict[str, Any]:
-    """{id: record} of the shards."""
+    """{id: record} of the shards that match the pattern."""
     return {
         one.id().decode(): one for path in storage.glob(pattern) for one in map(shards.parse, shards.read_shard(path))
     }
@@ -144,7 +144,7 @@ def test_a_second_start_does_nothing_and_other_flags_are_refused(
 
 
 @pytest.mark.promise("O4")
-def test_the_journal_of_a_start_that_was_killed_at_its_end_goes_at_the_next(
+def test_the_next_start_removes_the_journal_that_a_kill_left(
     clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "data"
@@ -155,7 +155,7 @@ def test_the_journal_of_a_start_that_was_killed_at_its_end_goes_at_the_next(
     journal = Journal(str(out), "inputs", [])
     (out / ".frame.making").mkdir()
     journal.remove()
-    assert (out / ".extract").exists()  # its shards are not in their place yet
+    assert (out / ".extract").exists()  # because a level is not in its final folder yet
     (out / ".frame.making").rmdir()
     assert run(clips, out, jobs=1) == 0
     assert contents(out) == contents(data)
@@ -290,7 +290,7 @@ def test_videos_in_a_bucket_give_the_same_records(
     assert (told["path"], told["state"]) == (gone, "left out")
 
 
-def test_a_bar_on_a_terminal_and_lines_elsewhere(
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     clips: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patch:
@@ -347,7 +347,7 @@ def test_a_table_with_parts_labels_splits_and_bad_files(
     found = records(f"{tmp_path}/data/frame/*/*.tfrecord")
     assert found.keys() == {"whole", "part", "silent", "blind"}
     seconds = {name: _bytes(record)[:, 0].astype(float) for name, record in found.items()}
-    grey = 255 * (seconds["part"] * 2 / 255 + 1 / 256 - 1) / 8  # the second that the grey tells
+    grey = 255 * (seconds["part"] * 2 / 255 + 1 / 256 - 1) / 8  # the brightness of a picture says its second
     np.testing.assert_allclose(grey, [2, 3, 4], atol=0.3)
     assert [len(seconds[name]) for name in ("whole", "silent", "blind")] == [6, 4, 3]
     assert (abs(_bytes(found["blind"]).astype(float) - 127.5) <= 1).all()  # no pictures: zeros, in the middle of -1..1
@@ -379,7 +379,7 @@ def _bytes(record: Any) -> np.ndarray:
     return np.array([np.frombuffer(next(iter(one.values())), np.uint8) for one in record.lists["colours"]])
 
 
-def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_records_have_the_requested_frames_per_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "a.mp4", made_videos.grey, made_videos.tone("disc"), 4.0)
     table = write_table(tmp_path / "clips.csv", "path,labels", [(path, "x")])
     words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--frames_per_second=2", "--level=frame"]
@@ -404,7 +404,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (["--labels=column"], "no video has a label, so there are no classes"),
     ],
 )
-def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:
+def test_wrong_flags_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:
     given = {"--videos": str(clips), "--labels": "folder", "--out": str(tmp_path / "data")}
     given |= dict(word.replace("{clips}", str(clips)).split("=", 1) for word in words)
     with pytest.raises(UsageError, match=told):
@@ -412,7 +412,7 @@ def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[st
     assert not (tmp_path / "data").exists()
 
 
-def test_the_extractor_is_looked_at_before_the_labels(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_missing_extractor_is_reported_before_missing_labels(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     words = [f"--videos={clips}", f"--out={tmp_path / 'data'}", "--extractors=onnx:missing.onnx"]
     with pytest.raises(
         UsageError, match=r"extractor onnx:missing.onnx, --onnx_file=missing.onnx: there is no such file"
@@ -442,7 +442,7 @@ def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...]
         cli.call("extract", [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])
 
 
-def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
+def test_a_corrected_video_is_extracted_and_the_finished_shards_are_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abcd":
@@ -476,7 +476,7 @@ def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
 
 
 @pytest.mark.promise("X7")
-def test_odd_files_in_a_folder_are_left_out_and_passed_over_ones_counted(
+def test_unusable_files_in_a_folder_are_left_out_and_skipped_ones_counted(
     clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "clips" / "disc"

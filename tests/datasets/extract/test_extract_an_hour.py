@@ -23,7 +23,7 @@ print(json.dumps({"own": own / 1024, "children": resource.getrusage(resource.RUS
 
 
 def most_megabytes(folder: pathlib.Path, seconds: int) -> dict[str, float]:
-    """The peaks of an extraction of one video and of its decoder; a picture takes 0.13 MB."""
+    """The largest memory in MB of the extraction of one video, and of its decoder. A picture takes 0.13 MB."""
     picture = made_videos.shape("stripes", 180, 240)
     path = folder / "long" / f"{seconds}.mp4"
     path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The weights of extractors: given by path, or fetched once, checked and pinned."""
+"""The weights of extractors: at a path of the user, or fetched once, checked, and later compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENT = np.random.default_rng(0).bytes(700_000)
 
 
 class Files(http.server.ThreadingHTTPServer):
-    """Serves CONTENT under every name; `asked` are the paths of all requests."""
+    """Serves CONTENT under every name; `asked` has the path of each request."""
 
     asked: list[str]
 
@@ -59,7 +59,7 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     return tmp_path / "cache" / "yt8m" / "weights"
 
 
-def of_source(source: PublishedFile | None, path: str = "") -> Extractor:
+def extractor_of_source(source: PublishedFile | None, path: str = "") -> Extractor:
     @dataclass(frozen=True)
     class OfSource(Extractor):
         feature: ClassVar[str] = "thing"
@@ -75,8 +75,10 @@ def source_at(files: Files, md5: str = "", sha256: str = "") -> PublishedFile:
     return PublishedFile("thing.bin", f"http://127.0.0.1:{files.server_port}/models/thing.bin", md5, sha256)
 
 
-def test_fetched_once_and_pinned(files: Files, cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    extractor = of_source(source_at(files, hashlib.md5(CONTENT).hexdigest()))
+def test_a_file_is_fetched_once_and_its_sha256_is_recorded(
+    files: Files, cache: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extractor = extractor_of_source(source_at(files, hashlib.md5(CONTENT).hexdigest()))
     first = weights.find(extractor, "thing")
     assert first.paths == {"thing_file": str(cache / "thing.bin")}
     assert first.sha256 == {"thing_file": hashlib.sha256(CONTENT).hexdigest()}
@@ -89,7 +91,7 @@ def test_fetched_once_and_pinned(files: Files, cache: pathlib.Path, capsys: pyte
 
 
 def test_a_file_that_changed_after_its_first_use_is_refused(files: Files, cache: pathlib.Path) -> None:
-    extractor = of_source(source_at(files))
+    extractor = extractor_of_source(source_at(files))
     weights.find(extractor, "thing")
     (cache / "thing.bin").write_bytes(b"other")
     with pytest.raises(RunError, match=f"has the sha256 {hashlib.sha256(b'other').hexdigest()}; expected"):
@@ -99,10 +101,10 @@ def test_a_file_that_changed_after_its_first_use_is_refused(files: Files, cache:
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha256"])
-def test_the_published_digest_of_a_file_that_was_put_there_is_checked(
+def test_a_file_that_the_user_put_into_the_cache_must_have_the_published_digest(
     files: Files, cache: pathlib.Path, kind: str
 ) -> None:
-    extractor = of_source(source_at(files, **{kind: hashlib.new(kind, CONTENT).hexdigest()}))
+    extractor = extractor_of_source(source_at(files, **{kind: hashlib.new(kind, CONTENT).hexdigest()}))
     cache.mkdir(parents=True)
     (cache / "thing.bin").write_bytes(b"other")
     with pytest.raises(
@@ -114,13 +116,13 @@ def test_the_published_digest_of_a_file_that_was_put_there_is_checked(
     assert files.asked == []
 
 
-def test_without_network_and_file_one_error_says_what_to_do(
+def test_an_error_says_what_to_do_if_a_file_cannot_be_fetched(
     cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "_BACKOFF_SECONDS", 0.01)
     address = "http://127.0.0.1:9/thing.bin"  # nobody listens there
     with pytest.raises(RunError) as error:
-        weights.find(of_source(PublishedFile("thing.bin", address)), "thing")
+        weights.find(extractor_of_source(PublishedFile("thing.bin", address)), "thing")
     told = str(error.value)
     assert told.startswith("extractor thing needs thing.bin, which could not be fetched: ")
     assert f"Fetch it from {address} on another machine, and put it at {cache / 'thing.bin'}" in told
@@ -128,19 +130,19 @@ def test_without_network_and_file_one_error_says_what_to_do(
     assert [path.name for path in cache.iterdir() if path.name.endswith(("bin", "sha256"))] == []
 
 
-def test_given_paths(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
+def test_weights_at_a_path_of_the_user(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
     path = tmp_path / "mine.bin"
     path.write_bytes(b"mine")
-    found = weights.find(of_source(None, str(path)), "thing")
+    found = weights.find(extractor_of_source(None, str(path)), "thing")
     assert found == ({"thing_file": str(path)}, {"thing_file": hashlib.sha256(b"mine").hexdigest()}, {})
     assert not cache.exists()
     with pytest.raises(UsageError, match=r"--thing_file=.*missing: there is no such file"):
-        weights.find(of_source(None, str(tmp_path / "missing")), "thing")
+        weights.find(extractor_of_source(None, str(tmp_path / "missing")), "thing")
     with pytest.raises(UsageError, match="give the path of its file by --thing_file=PATH"):
-        weights.find(of_source(None), "thing")
+        weights.find(extractor_of_source(None), "thing")
 
 
-def test_the_sum_of_a_folder_depends_on_names_and_contents(tmp_path: pathlib.Path) -> None:
+def test_the_sha256_of_a_folder_depends_on_names_and_contents(tmp_path: pathlib.Path) -> None:
     def folder(name: str, **files: str) -> str:
         for file, content in files.items():
             path = tmp_path / name / file.replace("__", "/")
@@ -171,7 +173,7 @@ def test_the_command_fetches_and_names_the_weights(tmp_path: pathlib.Path, capsy
         (["--extractors=onnx:x.onnx", "--mean=a,b,c"], "expected numbers with commas between"),
     ],
 )
-def test_wrong_usage(words: list[str], told: str) -> None:
+def test_wrong_extractors_and_settings_are_refused(words: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         cli.call("extract", [*words, "--fetch_weights"])
 
@@ -185,7 +187,7 @@ def test_help_lists_the_settings_of_all_extractors(capsys: pytest.CaptureFixture
     assert "saved_model: 0" not in told.replace("\n", " ") or "onnx: 224" in told
 
 
-def test_all_files_of_an_onnx_model_are_its_fingerprint(tmp_path: pathlib.Path) -> None:
+def test_the_sha256_of_an_onnx_model_covers_all_its_files(tmp_path: pathlib.Path) -> None:
     path = stand_ins.write_onnx(tmp_path / "clip.onnx", weights="clip.onnx.data")
     extractor = extractors.create(f"onnx:{path}", {"picture_size": 8})
     assert extractor.files_of(path) == [path, f"{path}.data"]

@@ -1,4 +1,4 @@
-"""A folder with a table of generated videos."""
+"""Fixtures: a folder with a table of generated videos, and a function that makes records of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def run(clips: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., pathlib.Path]:
-    """`make` with some flags, into a new folder unless `out` is given; returns the folder of the level."""
+    """A function that makes records with these flags, by default in a new folder; returns the folder of the level."""
 
     def call(**given: Any) -> pathlib.Path:
         config = RecordsConfig(**{"table": str(clips / "clips.csv"), "out": str(tmp_path / "out"), **given})

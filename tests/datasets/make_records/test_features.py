@@ -1,4 +1,4 @@
-"""Names of features: those that records cannot hold, those of YouTube-8M; and the range of each feature."""
+"""Features of records: names that are refused, names of YouTube-8M, ranges, and files that are refused."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from yt8m.records import manifest, shards
 
 
 @pytest.mark.parametrize("name", ["labels", "id", "segment_labels", "a\nb", " a", ""])
-def test_names_that_records_cannot_hold(tmp_path: pathlib.Path, name: str) -> None:
+def test_names_that_records_cannot_hold_are_refused(tmp_path: pathlib.Path, name: str) -> None:
     np.savez(tmp_path / "0.npz", **{name: np.ones((3, 4), np.float32)})
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
     with pytest.raises(UsageError, match=r"the feature name .* (is reserved|is empty)"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out")))
 
 
-def test_the_command_that_is_shown_trains(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Features named like YouTube-8M's have to be described: then the published defaults hold."""
+def test_the_printed_command_trains_on_the_records(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command must give the sizes of features that have names of YouTube-8M's features, but other sizes."""
     np.savez(tmp_path / "0.npz", rgb=np.ones((3, 4), np.float32), other=np.ones((3, 2), np.float32))
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
     out = str(tmp_path / "my data's")
@@ -38,7 +38,7 @@ def test_the_command_that_is_shown_trains(tmp_path: pathlib.Path, capsys: pytest
     assert config.data.frame_features
 
 
-def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
+def test_a_feature_that_is_named_twice_is_refused(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "0.npz", clip=np.ones((3, 4), np.float32))
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
     with pytest.raises(UsageError, match="'clip' is given twice"):
@@ -69,7 +69,7 @@ def write_bomb(path: pathlib.Path) -> None:
             file.write(bytes(1 << 20))
 
 
-def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
+def test_videos_whose_file_is_a_pipe_or_a_zip_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "good.npy", np.ones(4, np.float32))
     os.mkfifo(tmp_path / "pipe.npy")
     write_bomb(tmp_path / "bomb.npz")
@@ -84,7 +84,7 @@ def test_a_pipe_and_a_bomb_are_left_out(tmp_path: pathlib.Path) -> None:
     assert "Too many levels of symbolic links" in reasons["4"]
 
 
-def test_a_table_or_an_array_that_is_a_pipe_or_a_bomb_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(tmp_path: pathlib.Path) -> None:
     table = write_table(tmp_path / "table.csv", [("a", "a.npy", "cat")])
     write_bomb(tmp_path / "bomb.npz")
     os.mkfifo(tmp_path / "pipe.csv")

@@ -1,4 +1,4 @@
-"""Labels from Label Studio: the majority of several people, and what they disagree on."""
+"""Labels from Label Studio: the majority of several people decides, and their disagreement is computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., pathlib.Path]
 
 
 def task(video: str, *choices: Any, skipped: int = 0) -> dict[str, Any]:
-    """A task of an export, with the answers of some people, and of others who skipped it."""
+    """A task of an export: each of `choices` is the answer of a person; `skipped` further people skipped the task."""
     results = [[{"type": "choices", "from_name": "classes", "value": {"choices": labels}}] for labels in choices]
     annotations: list[dict[str, Any]] = [{"id": 1, "was_cancelled": False, "result": result} for result in results]
     annotations += [{"was_cancelled": True, "result": []}] * skipped
@@ -41,7 +41,7 @@ def test_the_majority_decides_each_class(choices: list[frozenset[str]]) -> None:
     assert answer.disagreement == pytest.approx(sum(set(each) != set(expected) for each in choices) / len(choices))
 
 
-def test_records_have_the_answers_in_place_of_the_labels_of_the_table(run: Run, tmp_path: pathlib.Path) -> None:
+def test_answers_replace_the_labels_of_the_table(run: Run, tmp_path: pathlib.Path) -> None:
     before = labels_of(run())
     answers = export(
         tmp_path,
@@ -70,7 +70,7 @@ def test_the_last_annotation_of_a_person_counts(tmp_path: pathlib.Path) -> None:
     assert answer == (("dog",), 3, pytest.approx(1 / 3))
 
 
-def test_the_annotation_that_was_changed_last_counts_wherever_it_stands(tmp_path: pathlib.Path) -> None:
+def test_the_annotation_that_was_changed_last_counts_in_any_order(tmp_path: pathlib.Path) -> None:
     several = task("clip 001", ["dog"], ["cat"])
     times = [{"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-03-01T00:00:00Z"}]
     times.append({"created_at": "2026-02-01T00:00:00Z"})
@@ -79,8 +79,8 @@ def test_the_annotation_that_was_changed_last_counts_wherever_it_stands(tmp_path
     assert read_answers(export(tmp_path, several)) == {"clip 001": (("dog",), 1, 0.0)}
 
 
-def test_marks_without_a_control_are_no_classes(tmp_path: pathlib.Path) -> None:
-    """Relations between regions; and a byte order mark before the list."""
+def test_relations_between_regions_are_no_classes(tmp_path: pathlib.Path) -> None:
+    """The file also begins with a byte order mark."""
     related = task("clip 001", [" cat "])
     related["annotations"][0]["result"].append({"from_id": "a", "to_id": "b", "direction": "right"})
     path = pathlib.Path(export(tmp_path, related))
@@ -105,7 +105,7 @@ def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> Non
         read_answers(export(tmp_path, alone))
 
 
-def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="there is no such file"):
         read_answers(str(tmp_path / "none.json"))
     with pytest.raises(RunError, match="task 2: expected data with an id, and annotations"):
@@ -132,7 +132,7 @@ def test_what_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
         read_answers(str(tmp_path / "label-studio.json"))
 
 
-def test_answers_on_videos_that_the_table_lacks_are_told(
+def test_answers_on_videos_that_the_table_lacks_are_warned_of(
     run: Run, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(labels=export(tmp_path, task("clip 001", ["cat"]), task("x", ["cat"])))

@@ -1,4 +1,4 @@
-"""Decisions on labels: what is removed and added, and which tables are refused."""
+"""Decisions on labels: the labels that they remove and add, and the tables that are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LABELS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 2)))
 def test_labels_are_changed_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, labels: set[tuple[int, int]], decided: dict[Any, Any]
 ) -> None:
-    """Against sets of labels, from which each decision removes one, or to which it adds one."""
+    """The result is that of sets of labels, to which each decision adds a label, or from which it removes one."""
     ids = [" a", "b ", "line\\x0abreak", "'quoted", "'=sum", "f"]
     shown = ["'=bird" if name == "=bird" else name for name in NAMES]
     rows = [
@@ -127,7 +127,7 @@ def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pa
         (("wrong", "yes"), ("wrong", "no"), False),
     ],
 )
-def test_decisions_on_a_class_may_be_several_if_they_agree(
+def test_several_decisions_on_a_class_must_agree(
     first: tuple[str, str], second: tuple[str, str], agree: bool, tmp_path: pathlib.Path
 ) -> None:
     path = table(tmp_path, *(f"1,a,cat,{kind},0.9,{answer}" for kind, answer in (first, second)))
@@ -147,7 +147,7 @@ def test_decisions_by_name_and_by_number_contradict(run: Run, tmp_path: pathlib.
 
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_a_table_that_a_spreadsheet_wrote_is_read(separator: str, tmp_path: pathlib.Path) -> None:
-    """With a byte order mark, other separators and line ends, columns in another order and more of them."""
+    """The table has a byte order mark, other separators and line ends, and further columns in another order."""
     rows = [["decision", "note", "kind", "class", "video"], ["Yes", "a, b", "wrong", "cat", "a"], ["", "", *"?", *"bc"]]
     rows[2][2] = "missing"
     path = tmp_path / "decisions.csv"
@@ -155,7 +155,7 @@ def test_a_table_that_a_spreadsheet_wrote_is_read(separator: str, tmp_path: path
     assert read_decisions(str(path)) == [(2, b"a", "cat", "wrong", True), (3, b"c", "b", "missing", None)]
 
 
-def test_decisions_on_videos_that_the_table_lacks_are_told(
+def test_decisions_on_videos_that_the_table_lacks_are_warned_of(
     run: Run, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = ("1,clip 000,cat,missing,0.9,yes", "2,x,cat,wrong,0.9,yes", "3,b,cat,wrong,0.9,yes", "4,c,cat,wrong,0.9,no")
@@ -165,7 +165,7 @@ def test_decisions_on_videos_that_the_table_lacks_are_told(
     assert warning.endswith("such as 'b'.")
 
 
-def test_what_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="there is no such file"):
         run(corrections=str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("video,class\n")

@@ -1,4 +1,4 @@
-"""Records of one's own videos: what stands in them, where they lie, what is refused, and how a killed start goes on."""
+"""`yt8m make-records`: the content and the folders of records, what is refused, and the start after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from yt8m.records.data_format import FeatureFormat
 
 @pytest.fixture(scope="module")
 def made(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Both levels, of the same table."""
+    """A folder with the records of one table at both levels."""
     out = tmp_path_factory.mktemp("made")
     table = f"--table={clips}/clips.csv"
     assert cli.call("make-records", [table, f"--out={out}", "--feature_names=clip"]) == 0
@@ -94,8 +94,8 @@ def test_vocabulary_manifest_and_summary(made: pathlib.Path) -> None:
     assert sorted(path.name for path in made.iterdir()) == ["frame", "video", "vocabulary.csv"]
 
 
-def test_shards_hold_stretches_of_the_table(made: pathlib.Path) -> None:
-    """So that a table sorted by class is read from several places at once."""
+def test_each_shard_holds_consecutive_rows_of_the_table(made: pathlib.Path) -> None:
+    """If a table is sorted by class, a training that mixes several shards then reads several classes at once."""
     shards_of_split = sorted((made / "video" / "train").glob("*.tfrecord"))
     last = b""
     for path in shards_of_split:
@@ -107,7 +107,7 @@ def test_shards_hold_stretches_of_the_table(made: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["video", "frame"])
-def test_a_killed_start_goes_on(
+def test_the_start_after_an_interruption_continues(
     run: Callable[..., pathlib.Path], level: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
@@ -136,7 +136,7 @@ def test_a_killed_start_goes_on(
     }
 
 
-def test_made_once_is_not_made_again(
+def test_complete_records_are_not_made_again(
     run: Callable[..., pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run()
@@ -231,7 +231,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ],
     ids=lambda given: "+".join(given.values()),
 )
-def test_every_form_gives_the_same_records(
+def test_every_form_of_table_gives_the_same_records(
     forms: pathlib.Path, given: dict[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 8)
@@ -277,7 +277,7 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
     ],
     ids=lambda given: "+".join(given.values()),
 )
-def test_tables_and_arrays_in_a_bucket(
+def test_tables_and_arrays_in_a_bucket_give_the_same_records(
     forms: pathlib.Path, given: dict[str, str], tmp_path: pathlib.Path, bucket: str
 ) -> None:
     for path in [*forms.glob("*.*"), *forms.glob("files/*")]:
@@ -291,7 +291,7 @@ def test_tables_and_arrays_in_a_bucket(
     }
 
 
-def test_paths_in_a_bucket(tmp_path: pathlib.Path, bucket: str) -> None:
+def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: pathlib.Path, bucket: str) -> None:
     np.save(tmp_path / "good.npy", np.ones(4, np.float32))
     with storage.write_atomic(f"{bucket}/data/good.npy") as file:
         file.write((tmp_path / "good.npy").read_bytes())
@@ -424,7 +424,7 @@ def test_a_bad_row_is_refused_or_left_out(
     assert re.search(what, left_out["3"])
 
 
-def test_frames_need_frames(tmp_path: pathlib.Path) -> None:
+def test_vectors_are_refused_at_frame_level(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     table = write_table(tmp_path / "t.csv", GOOD)
     with pytest.raises(
@@ -468,7 +468,7 @@ def test_a_table_with_other_separators_is_refused(tmp_path: pathlib.Path) -> Non
         make(RecordsConfig(table=str(table), out=str(tmp_path / "out")))
 
 
-def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
+def test_another_process_that_makes_records_is_named(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))
     storage.makedirs(config.out)

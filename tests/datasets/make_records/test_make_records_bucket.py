@@ -1,4 +1,4 @@
-"""Records for a bucket: made on this machine, sent when they are complete, gone on with after trouble at any moment."""
+"""Records for a bucket: made on this machine, sent when they are complete, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Make = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress is saved after every 20 rows. The order of the records in a shard depends on the batches."""
+    """Makes batches of 20 rows, after each of which progress is saved. The order of the records depends on them."""
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
     monkeypatch.setattr(output, "_SAVE_INTERVAL", -1.0)
 
@@ -39,7 +39,7 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 
 @pytest.fixture
 def make(clips: pathlib.Path) -> Make:
-    """`make-records` of the generated videos."""
+    """A function that makes records of the generated videos in the folder `out`."""
 
     def call(out: str, **given: Any) -> None:
         make_records.make(RecordsConfig(**{"table": str(clips / "clips.csv"), "out": out, "shards": 3, **given}))
@@ -49,7 +49,7 @@ def make(clips: pathlib.Path) -> Make:
 
 @pytest.fixture
 def whole(make: Make, tmp_path: pathlib.Path) -> dict[str, bytes]:
-    """The records that a local folder gets."""
+    """The content of the files that the same command writes into a local folder."""
     make(str(tmp_path / "whole"))
     return contents(str(tmp_path / "whole"))
 
@@ -62,7 +62,7 @@ def proxy(bucket: str, emulator_address: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def contents(out: str) -> dict[str, bytes]:
-    """{path in the folder: content} of all files that do not say when something was made."""
+    """{path in the folder: content} of all files, without the progress, which has times."""
     if not storage.exists(out):
         return {}
     paths = {
@@ -101,7 +101,7 @@ def test_a_shard_that_changed_in_the_bucket_is_noticed(make: Make, bucket: str) 
         make(out)
 
 
-def test_after_a_kill_the_next_start_goes_on_with_the_rows(
+def test_the_start_after_a_kill_continues_with_the_next_row(
     make: Make,
     whole: dict[str, bytes],
     bucket: str,
@@ -132,7 +132,7 @@ def test_after_a_kill_the_next_start_goes_on_with_the_rows(
     assert contents(out) == whole
 
 
-def test_a_lost_network_keeps_what_was_sent(
+def test_after_a_lost_network_only_the_missing_files_are_sent(
     make: Make, whole: dict[str, bytes], bucket: str, proxy: Proxy, cache: pathlib.Path
 ) -> None:
     out = f"{bucket}/data"
@@ -151,7 +151,7 @@ def test_a_lost_network_keeps_what_was_sent(
     assert not [request for request in proxy.requests if "upload" in request and "train0000" in request]
 
 
-def test_a_kill_among_the_renames_is_made_good(make: Make, whole: dict[str, bytes], bucket: str) -> None:
+def test_the_start_after_a_kill_finishes_the_renaming(make: Make, whole: dict[str, bytes], bucket: str) -> None:
     out = f"{bucket}/data"
     make(out)
     storage.rename(f"{out}/video/train", f"{out}/.video.making/train")
@@ -159,7 +159,7 @@ def test_a_kill_among_the_renames_is_made_good(make: Make, whole: dict[str, byte
     assert contents(out) == whole
 
 
-def test_records_that_were_begun_for_others_do_not_take_their_place(
+def test_begun_records_of_other_inputs_do_not_replace_complete_ones(
     make: Make, whole: dict[str, bytes], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -181,7 +181,7 @@ def test_one_process_at_a_time_makes_records(make: Make, bucket: str, cache: pat
     assert list(gcs.contents(out)) == []
 
 
-def test_a_full_disk_keeps_what_was_made(
+def test_the_start_after_a_full_disk_continues(
     make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, write, parts = f"{bucket}/data", local.LocalStore.write_at, 0

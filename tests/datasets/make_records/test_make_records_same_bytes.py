@@ -1,4 +1,4 @@
-"""The same table gives the same bytes in every version: an interrupted start goes on, checksums stay true."""
+"""The same table gives the same bytes in every version, so that a later version can continue an interrupted start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXPECTED = {
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Tables whose ids and labels have many lengths and kinds, and arrays beside them."""
+    """A folder with tables whose ids and labels have many lengths and kinds, and with arrays of features."""
     folder = tmp_path_factory.mktemp("tables")
     draw = np.random.default_rng(5)
     ids = [f"vidéo {n}" if n % 11 == 0 else "v" * (n % 7) + str(n) for n in range(_VIDEOS)]
@@ -62,7 +62,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("two features", {"table": "all.npz", "max_bad_rows": 2, "splits": ("train:0.5", "test:0.5")}),
     ],
 )
-def test_bytes(
+def test_a_table_gives_the_recorded_bytes(
     tables: pathlib.Path, case: str, given: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 150)

@@ -1,4 +1,4 @@
-"""A start that is killed, interrupted or out of room leaves nothing half written, and the next one goes on."""
+"""If a start is killed, interrupted or runs out of disk space, no unfinished records appear, and the next continues."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: "),
     ],
 )
-def test_trouble_leaves_nothing_half_written(
+def test_after_trouble_no_unfinished_records_appear_and_the_next_start_continues(
     table: pathlib.Path, trouble: str, status: int, message: str, tmp_path: pathlib.Path
 ) -> None:
     ended = _run(table, tmp_path / "out", trouble)

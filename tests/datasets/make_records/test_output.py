@@ -1,4 +1,4 @@
-"""The folder of records after a power cut: shards that lack what the progress says."""
+"""The folder of records after a power cut: shards may lack bytes that the saved progress counts as written."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.promise("C11")
-def test_an_interrupted_start_over_lost_bytes_begins_again(
+def test_after_lost_bytes_all_records_are_made_again(
     run: Run, making: pathlib.Path, tmp_path: pathlib.Path, loss: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shard = max(making.glob("train/*.tfrecord"), key=lambda path: path.stat().st_size)
@@ -70,7 +70,7 @@ def test_an_interrupted_start_over_lost_bytes_begins_again(
     assert records(made) == records(run(level="frame", out=str(tmp_path / "whole")))
 
 
-def test_an_interrupted_start_over_whole_shards_goes_on(
+def test_after_an_interruption_whole_shards_are_continued(
     run: Run, making: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open(max(making.glob("train/*.tfrecord")), "ab") as shard:
@@ -82,7 +82,7 @@ def test_an_interrupted_start_over_whole_shards_goes_on(
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.promise("C11")
-def test_finished_records_that_lack_bytes_are_not_there_already(run: Run, tmp_path: pathlib.Path, loss: str) -> None:
+def test_finished_records_that_lack_bytes_are_refused(run: Run, tmp_path: pathlib.Path, loss: str) -> None:
     made = run(level="frame")
     whole = records(made)
     LOSSES[loss](made / "train/train0000.tfrecord")
@@ -91,7 +91,7 @@ def test_finished_records_that_lack_bytes_are_not_there_already(run: Run, tmp_pa
     assert records(run(level="frame", overwrite=True)) == whole
 
 
-def test_a_file_is_cut_and_never_extended(tmp_path: pathlib.Path) -> None:
+def test_truncate_shortens_a_file_and_never_extends_it(tmp_path: pathlib.Path) -> None:
     (tmp_path / "shard").write_bytes(b"12345")
     with pytest.raises(RunError, match=r"cannot truncate .*: it has fewer than 6 bytes"):
         storage.truncate(tmp_path / "shard", 6)

@@ -1,4 +1,4 @@
-"""Splits and classes: drawn or named, kept when a table grows, the same for both levels."""
+"""Splits and classes of rows: drawn or named, unchanged when a table grows, the same for both levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 
 
-def test_splits(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_splits_are_drawn_by_group_or_named_by_rows(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     rows = [(f"v{n}", f"features/{n}.npy", "cat", f"film {n // 10}") for n in range(200)]
     table = write_table(clips / "groups.csv", rows, "id,path,labels,film")
     found = read(run(table=table, group_by="film", splits=("train:0.5", "mine:0.5"), out=str(tmp_path / "a")))
@@ -33,7 +35,7 @@ def test_splits(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path:
 def test_rows_of_a_group_name_one_split(
     run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """The rows of a group that name no split take the one that others of it name."""
+    """If a row of a group names a split, the rows of the group that name none get that split too."""
     header = "id,path,labels,film,split"
     rows = [(f"v{n}", "features/1.npy", "cat", f"film {n % 20}", "test" if n == 45 else "") for n in range(100)]
     found = read(run(table=write_table(clips / "one.csv", rows, header), group_by="film"))
@@ -86,7 +88,7 @@ def test_classes_of_both_levels_agree(
     }
 
 
-def test_numbers_and_names_in_one_folder(
+def test_levels_with_numbers_and_with_names_must_not_contradict(
     run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     numbers = write_table(clips / "n.csv", [("a", "features/1.npy", "3"), ("b", "features/2.npy", "1")])
@@ -109,7 +111,9 @@ def test_numbers_and_names_in_one_folder(
     assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("cat", "dog", "emu", "fox")
 
 
-def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_labels_that_are_numbers_are_the_classes(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
     found = read(run(table=table, out=str(tmp_path / "a")))
     assert all(record.values("labels") == [int(name[1:]) % 7] for name, (_, record) in found.items())
@@ -128,8 +132,10 @@ def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path,
     assert len(vocabulary.read(str(tmp_path / "c" / "vocabulary.csv"))) == 8
 
 
-def test_a_table_without_labels(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Its records are good for predictions only, for which the classes must be known."""
+def test_a_table_without_labels_needs_a_vocabulary(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Such records serve only for predictions, and a model must know the classes."""
     table = write_table(clips / "unlabelled.csv", [("a", "features/1.npy", ""), ("b", "features/2.npy", " ")])
     with pytest.raises(UsageError, match=r"unlabelled.csv: no row has a label, so there are no classes"):
         run(table=table)
@@ -141,7 +147,7 @@ def test_a_table_without_labels(run: Callable[..., pathlib.Path], clips: pathlib
     assert data.num_classes == 2
 
 
-def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
+def test_labels_outside_of_the_vocabulary_are_refused(tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "good.npy", np.ones(4, np.float32))
     (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
     table = write_table(
@@ -157,7 +163,7 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
 
 
 def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """As pandas writes it into a column of numbers."""
+    """pandas writes NaN for an empty cell in a column of numbers."""
     import pyarrow
     import pyarrow.parquet
 
@@ -190,7 +196,7 @@ def test_labels_with_another_separator(
         (["1|2", "2"], {"vocabulary": "names.csv"}, ""),
     ],
 )
-def test_a_separator_that_was_not_given_is_warned_of(
+def test_labels_with_a_separator_other_than_the_flag_are_warned_of(
     labels: list[str], given: dict[str, Any], told: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.save(tmp_path / "a.npy", np.ones(3, np.float32))

@@ -1,4 +1,4 @@
-"""CSV tables are read as Python's `csv` reads them, whichever way is fast enough for their lines."""
+"""CSV tables: cells are those that Python's `csv` reads, in batches of any size; damage is refused with its line."""
 
 from __future__ import annotations
 

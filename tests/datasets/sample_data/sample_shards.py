@@ -1,4 +1,4 @@
-"""Shards of sample data read back by TensorFlow alone."""
+"""Reads shards of sample data by TensorFlow alone, without the code of this project."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from yt8m.lazy import tf
 
 
 def read_split(folder: pathlib.Path, level: str, split: str) -> list[Any]:
-    """The protos of all shards of a split, in order."""
+    """The Examples or SequenceExamples of all shards of a split, in order."""
     proto = tf.train.Example if level == "video" else tf.train.SequenceExample
     shards = sorted((folder / level / split).glob("*.tfrecord"))
     return [proto.FromString(record) for shard in shards for record in tf.io.tf_record_iterator(str(shard))]
 
 
 def read_frames(example: Any) -> np.ndarray:
-    """uint8 [T, 1152] of a SequenceExample."""
+    """The frames of a SequenceExample, uint8 [T, 1152]: rgb, then audio."""
     lists = example.feature_lists.feature_list
     parts = [
         np.array([np.frombuffer(frame.bytes_list.value[0], np.uint8) for frame in lists[name].feature])
@@ -28,5 +28,5 @@ def read_frames(example: Any) -> np.ndarray:
 
 
 def dequantized(frames: np.ndarray) -> np.ndarray:
-    """float64 values of quantised frames, as published."""
+    """Converts quantised frames to float64 by the published formula."""
     return frames.astype(float) * 4 / 255 + 4 / 512 - 2

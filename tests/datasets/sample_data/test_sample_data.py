@@ -26,7 +26,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_names_of_shards(written: pathlib.Path) -> None:
+def test_files_have_the_documented_names(written: pathlib.Path) -> None:
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
     splits = ("test", "train", "validate")
     shards = [
@@ -39,7 +39,7 @@ def test_names_of_shards(written: pathlib.Path) -> None:
 
 
 def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
-    """Records and bytes as `yt8m verify` counts them, and the format of the records."""
+    """`yt8m verify` confirms the numbers of records and bytes; the format is compared with the generated records."""
     for folder in (path.parent for path in written.rglob("manifest.json")):
         shards = sorted(map(str, folder.glob("*.tfrecord")))
         assert cli.call("verify", [*shards, f"--manifest={folder}/manifest.json"]) == 0
@@ -88,7 +88,7 @@ def test_the_test_split_has_no_labels(written: pathlib.Path) -> None:
         assert all(set(e.context.feature) == {"id"} for e in read_split(written, level, "test"))
 
 
-def test_no_id_twice(written: pathlib.Path) -> None:
+def test_ids_are_unique(written: pathlib.Path) -> None:
     ids = [
         example.features.feature["id"].bytes_list.value[0]
         for split in ("train", "validate", "test")
@@ -100,7 +100,7 @@ def test_no_id_twice(written: pathlib.Path) -> None:
 
 
 def test_video_level_is_the_mean_of_the_frames(written: pathlib.Path) -> None:
-    """The same videos at both levels, up to the noise of the frames' mean and clipped extremes."""
+    """Both levels have the same videos. The mean differs a little by noise, and because extreme values are clipped."""
     pairs = zip(read_split(written, "video", "train"), read_split(written, "frame", "train"), strict=True)
     for video, frame in pairs:
         features, context = video.features.feature, frame.context.feature
@@ -136,7 +136,7 @@ def test_segments_are_rated_for_what_they_show(written: pathlib.Path) -> None:
 
 
 def all_bytes(folder: pathlib.Path) -> dict[str, bytes]:
-    """Concatenated shards by level and split."""
+    """{level/split: the bytes of all its shards, one after another}."""
     found: dict[str, bytes] = {}
     for path in sorted(folder.rglob("*.tfrecord")):
         key = str(path.parent.relative_to(folder))
@@ -145,7 +145,9 @@ def all_bytes(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("level", ["video", "frame", "segment"])
-def test_bytes_depend_on_the_seed_only(written: pathlib.Path, tmp_path: pathlib.Path, level: str) -> None:
+def test_videos_depend_on_the_seed_and_not_on_the_number_of_videos(
+    written: pathlib.Path, tmp_path: pathlib.Path, level: str
+) -> None:
     sizes: dict[str, Any] = {**SMALL, "shards": 1, "train": 12}
     generate(SampleConfig(str(tmp_path / "again"), level, **sizes))
     generate(SampleConfig(str(tmp_path / "other"), level, **sizes, seed=1))
@@ -155,7 +157,7 @@ def test_bytes_depend_on_the_seed_only(written: pathlib.Path, tmp_path: pathlib.
     assert other[f"{level}/validate"] != before[f"{level}/validate"]
 
 
-def test_real_class_frequencies() -> None:
+def test_classes_have_the_frequencies_of_youtube8m() -> None:
     count = 30_000
     labels = np.concatenate([video.labels for video in synthetic_videos.videos(0, 0, count, 3862)])
     assert 2.9 < len(labels) / count < 3.1
@@ -166,7 +168,7 @@ def test_real_class_frequencies() -> None:
     assert np.corrcoef(found, expected)[0, 1] > 0.999
 
 
-def test_few_classes() -> None:
+def test_labels_and_ratings_with_few_classes() -> None:
     for number in (1, 2, 3, 25):
         for video in synthetic_videos.videos(0, 0, 50, number, segments=True):
             assert 1 <= len(video.labels) <= number
@@ -187,8 +189,8 @@ def test_videos_of_few_frames_show_as_many_decoys_as_they_have_segments() -> Non
     assert min(lengths) < 12 < 18 < max(lengths)
 
 
-def test_temporal_classes_need_time() -> None:
-    """Of classes 0 and 1 neither mean nor extremes differ; the order of their halves does."""
+def test_temporal_classes_differ_only_in_the_order_of_frames_or_in_single_frames() -> None:
+    """Classes 0 and 1 have the same mean, but their halves in opposite order; class 2 shows in four of 200 frames."""
     looks, _ = synthetic_videos.prototypes()
     label = synthetic_videos.Video(
         (0, 0, 0), np.array([0]), np.float32([1]), 200, np.zeros(synthetic_videos.SIZE, np.float32)
@@ -219,7 +221,9 @@ def test_temporal_classes_need_time() -> None:
         (["--out_dir=s3://b/x"], "s3://"),
     ],
 )
-def test_refused(argv: list[str], text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_flags_are_refused(
+    argv: list[str], text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=text):
         cli.call("sample-data", argv)
@@ -234,7 +238,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["video", "vocabulary.csv"]
 
 
-def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
+def test_the_command_does_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     code = (
         "import sys; from yt8m.command_line import cli; status = cli.call('sample-data', sys.argv[1:]);"
         "print('tensorflow' in sys.modules); sys.exit(status)"
@@ -247,14 +251,14 @@ def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:
     assert "video train: 3 sample videos" in ended.stderr
 
 
-def test_data_without_training_videos_are_not_to_be_trained_on(
+def test_no_command_to_train_is_printed_without_training_videos(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.call("sample-data", [f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
     assert capsys.readouterr().out == f"Wrote generated sample data (no YouTube-8M videos) into {tmp_path}.\n"
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_flags(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.call("sample-data", ["--help"])
     assert "--num_classes" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Sample data made once: in buckets, by several processes, after a kill; and learnable."""
+"""Sample data in buckets, generated once by several processes, completed after a kill; a model can learn them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yt8m.datasets.sample_data import SampleConfig, default_sample_data, generat
 SMALL = {"train": 400, "validate": 10, "test": 10, "shards": 2}
 
 
-def test_into_a_bucket(bucket: str, tmp_path: pathlib.Path) -> None:
+def test_a_bucket_gets_the_same_shards_as_a_folder(bucket: str, tmp_path: pathlib.Path) -> None:
     generate(SampleConfig(bucket, **SMALL))
     generate(SampleConfig(str(tmp_path), **SMALL))
     shards = storage.glob(f"{bucket}/video/*/*.tfrecord")
@@ -29,7 +29,7 @@ def _make(folder: str, answer: multiprocessing.Queue[str]) -> None:
     answer.put(generate_once(SampleConfig(folder, **SMALL)))
 
 
-def test_several_processes_make_it_once(tmp_path: pathlib.Path) -> None:
+def test_several_processes_generate_the_data_once(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path / "cache" / "data")
     spawn = multiprocessing.get_context("spawn")
     answer = spawn.Queue()
@@ -46,7 +46,7 @@ def test_several_processes_make_it_once(tmp_path: pathlib.Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in pathlib.Path(folder).rglob("*")}
 
 
-def test_what_was_left_unfinished_is_made_anew(tmp_path: pathlib.Path) -> None:
+def test_unfinished_data_are_generated_again(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "data"
     generate_once(SampleConfig(str(folder), **SMALL))
     (folder / "complete.json").unlink()
@@ -57,7 +57,9 @@ def test_what_was_left_unfinished_is_made_anew(tmp_path: pathlib.Path) -> None:
     assert (folder / "complete.json").exists()
 
 
-def test_default_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_in_the_cache_of_the_user(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     monkeypatch.setattr("yt8m.datasets.sample_data.generate", made.append)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -71,7 +73,7 @@ def test_default_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _matrices(split: int, count: int, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """L2-normalised mean_rgb and labels of a split."""
+    """The L2-normalised mean_rgb, float32 [N, 1024], and the labels, float32 [N, C], of a split."""
     features = np.zeros((count, synthetic_videos.RGB), np.float32)
     labels = np.zeros((count, num_classes), np.float32)
     for row, video in enumerate(synthetic_videos.videos(0, split, count, num_classes)):
@@ -81,7 +83,7 @@ def _matrices(split: int, count: int, num_classes: int) -> tuple[np.ndarray, np.
 
 
 def _logistic_regression(features: np.ndarray, labels: np.ndarray, batch: int, epochs: int) -> np.ndarray:
-    """Weights after Adam with learning rate 0.01."""
+    """Trains a logistic regression by Adam with a learning rate of 0.01; returns the weights."""
     weights, first, second = np.zeros((3, features.shape[1], labels.shape[1]), np.float32)
     order = np.random.default_rng(0)
     step = 0
@@ -101,7 +103,7 @@ def _logistic_regression(features: np.ndarray, labels: np.ndarray, batch: int, e
 @pytest.mark.parametrize(
     ("count", "num_classes", "batch"), [(1500, 200, 100), pytest.param(5000, 3862, 256, marks=pytest.mark.heavy)]
 )
-def test_logistic_regression_learns_it(count: int, num_classes: int, batch: int) -> None:
+def test_logistic_regression_learns_the_classes(count: int, num_classes: int, batch: int) -> None:
     features, labels = _matrices(0, count, num_classes)
     weights = _logistic_regression(features, labels, batch, 5)
     held_out, actual = _matrices(1, 1000, num_classes)

@@ -1,4 +1,4 @@
-"""Classes that are hidden in time, videos of chosen lengths, surroundings and decoys."""
+"""Synthetic videos: classes that only the order of frames shows, lengths, surroundings, decoys, events and noise."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SIZES = {"train": 6, "validate": 2, "test": 0, "num_classes": 24}
 
 
 def floats(example: object) -> np.ndarray:
-    """float [1152] of an Example."""
+    """The features of an Example, float [1152]."""
     feature = example.features.feature  # type: ignore[attr-defined]
     return np.concatenate([feature[name].float_list.value for name in ("mean_rgb", "mean_audio")])
 
 
 def test_videos_are_the_means_of_their_frames(tmp_path: pathlib.Path) -> None:
-    """The same videos at both levels, so that a pooled model sees what a video-level one does."""
+    """Both levels have the same videos, so that a model that averages frames gets what a video-level model gets."""
     for level in ("video", "frame"):
         generate(SampleConfig(str(tmp_path), level, temporal=True, min_frames=20, max_frames=40, **SIZES))
     videos, frames = (read_split(tmp_path, level, "train") for level in ("video", "frame"))
@@ -39,8 +39,8 @@ def test_videos_are_the_means_of_their_frames(tmp_path: pathlib.Path) -> None:
     assert max(lengths) <= 40
 
 
-def test_the_mean_hides_the_order_exactly() -> None:
-    """Of two classes that differ in order alone, videos of even length have the same mean but for noise."""
+def test_the_mean_is_the_same_for_both_orders_of_the_halves() -> None:
+    """Videos of even length of two classes that differ only in the order of the halves have the same mean."""
     made = [
         synthetic_videos.Video(
             (0, 0, 7), np.array([label]), np.float32([1]), 40, np.zeros(synthetic_videos.SIZE, np.float32)
@@ -52,7 +52,7 @@ def test_the_mean_hides_the_order_exactly() -> None:
 
 
 @pytest.mark.parametrize(("frames", "flashes"), [(20, 1), (99, 1), (100, 2), (300, 6)])
-def test_one_frame_of_fifty_flashes(frames: int, flashes: int) -> None:
+def test_a_class_flashes_in_one_frame_of_fifty(frames: int, flashes: int) -> None:
     looks, _ = synthetic_videos.prototypes()
     video = synthetic_videos.Video(
         (0, 0, 7), np.array([6]), np.float32([1]), frames, np.zeros(synthetic_videos.SIZE, np.float32)
@@ -61,12 +61,12 @@ def test_one_frame_of_fifty_flashes(frames: int, flashes: int) -> None:
     assert (along > 0.5 * along.max()).sum() == flashes
 
 
-def test_lengths_that_cross_are_refused() -> None:
+def test_a_shortest_length_above_the_longest_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--min_frames=50 is more than --max_frames=40"):
         SampleConfig("x", min_frames=50, max_frames=40)
 
 
-def test_surroundings_are_what_segments_without_the_class_have_in_common_with_it() -> None:
+def test_surroundings_are_added_to_all_frames_with_a_random_strength() -> None:
     strengths = []
     for video in itertools.islice(synthetic_videos.videos(0, 0, 40, 30, segments=True), 40):
         around = surroundings(video)
@@ -86,7 +86,7 @@ def test_surroundings_are_what_segments_without_the_class_have_in_common_with_it
     assert 1.8 < max(strengths) <= 2.0001
 
 
-def test_classes_look_like_themselves_not_like_their_surroundings() -> None:
+def test_surroundings_do_not_resemble_the_prototypes_of_their_classes() -> None:
     prototypes, _ = synthetic_videos.prototypes()
     alike = [np.corrcoef(prototypes[number], surroundings_of_classes()[number])[0, 1] for number in range(100)]
     assert np.abs(alike).max() < 0.15
@@ -127,7 +127,7 @@ def test_events_begin_at_any_frame_and_have_their_length() -> None:
     assert 0.25 < np.mean(shares) < 0.45
 
 
-def test_noise_is_as_strong_as_it_is_asked_for() -> None:
+def test_noise_has_the_requested_strength() -> None:
     for noise in (0.1, 0.4):
         video = next(synthetic_videos.videos(0, 0, 1, 30, lengths=(300, 300), noise=noise))
         frames = dequantized(synthetic_videos.frames(video))
