@@ -170,7 +170,8 @@ def check_input(
       RunError: a shard is damaged or differs from the manifest; the message says what it holds and should hold.
     """
     files = inputter.keep_files()
-    stamps = {} if is_training else storage.stamps(files)  # taken before counting, to notice changes during it
+    # Taken before the records are counted, so that a change of a file during the count is noticed later.
+    stamps = {} if is_training else storage.stamps(files)
     counts = _count_records([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     expected = _find_manifest(files, data)
     if not expected.shards and not are_copies:

@@ -29,7 +29,7 @@ from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
 
-_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # at most so many are listed for a shard
+_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # largest numbers of them that are listed for a shard
 
 
 class FeatureSummary:

@@ -219,7 +219,8 @@ class ShardExtractor(Closing):
         self._config, self.folders = config, folders
         self._features = [each.extractor.feature for each in located]
         ranges = ranges_of(config.ranges, located)
-        self._ranges = [None] * len(located) if LEARNED in ranges else ranges  # floats until the ranges are learned
+        # As long as a range is to be learned, the shards hold all features as floats; see `quantize_shards`.
+        self._ranges = [None] * len(located) if LEARNED in ranges else ranges
         self._computer = Computer(located, settings_of(config))
         self.sizes = self._computer.sizes
 

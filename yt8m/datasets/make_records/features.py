@@ -212,7 +212,7 @@ class FeatureReader:
             for index, part in enumerate(values)
         ]
         for part, rows in zip(values, selected, strict=True):
-            np.take(part, indices, axis=0, out=rows, mode="clip")  # with another mode NumPy makes a copy
+            np.take(part, indices, axis=0, out=rows, mode="clip")  # the default mode would buffer `out`
         return self.quantize(selected)
 
     def values(self, batch: TableVideos, indices: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:

@@ -219,7 +219,7 @@ class RowReader:
         vocabulary = find_vocabulary(flags)
         self._known_names = set(vocabulary.names) if vocabulary else set()
         self.names: list[str] = []
-        self._index_of: dict[str, int] = {}  # {text of a label, with blanks around it or not: its index in `names`}
+        self._index_of: dict[str, int] = {}  # {label, with the blanks around it or without them: its index in `names`}
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
 
     def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
@@ -404,7 +404,7 @@ def _find_repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
     Rows are counted from 0, and yielded in their order.
     """
     beginnings = np.sort(digests.view(np.uint64)[::2])
-    if (beginnings[1:] != beginnings[:-1]).all():  # usually so; this check is ten times as fast as the code below
+    if (beginnings[1:] != beginnings[:-1]).all():  # no digest repeats; this check is ten times as fast as what follows
         return
     _, first_rows, groups = np.unique(digests.view("S16"), return_index=True, return_inverse=True)
     firsts = first_rows[groups]
