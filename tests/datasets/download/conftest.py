@@ -1,4 +1,4 @@
-"""The server for the tests of this folder."""
+"""Makes the fixture `server`, a mirror of YouTube-8M on this machine, known to the tests of this folder."""
 
 from datasets.download.download_runs import server
 

@@ -1,4 +1,4 @@
-"""`yt8m download` of four files from the server on loopback."""
+"""Runs `yt8m download` for four files of a server on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAVED = dict(zip(NAMES, ("train0000", "train0001", "train0093", "train0939"), st
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")  # loopback is not for a proxy that the machine may have
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")  # a proxy that this machine may use cannot reach the server
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     draw = np.random.default_rng(0)
     files = {f"{name}.tfrecord": draw.bytes(20_000 + 7 * i) for i, name in enumerate(NAMES)}

@@ -1,4 +1,4 @@
-"""A mirror of YouTube-8M on loopback that can cut, stall, lie and refuse."""
+"""A server like a mirror of YouTube-8M, which can cut and stall transfers, send wrong data, and answer errors."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Fault = Callable[[Handler, bytes, int], None]
 
 
 class ShardServer:
-    """Serves `files` (published name to content) of the partition 2/frame/train.
+    """Serves `files`, {published name: content}, as the partition 2/frame/train.
 
     Attributes:
-      faults: {name: [fault, ...]}; each GET of that name meets the next one, then none.
-      head_sizes: {name: the size that HEAD gives}, where that is a lie.
-      head_status: what HEAD answers, where it is not 0.
-      plan: its bytes, where it is not the right one.
-      gets: (name, first byte asked for) of every GET, in order.
-      most_at_once: GETs of files that ran side by side.
+      faults: {name: faults}; each fault happens to one GET of this name, in order.
+      head_sizes: {name: wrong size that HEAD answers}.
+      head_status: the status that HEAD answers; 0 for the right answer.
+      plan: the bytes of a wrong download plan; None for the right plan.
+      gets: (name, first requested byte) of each GET, in order.
+      gate: a barrier at which each GET waits for others; None for none.
+      most_at_once: the largest number of files that were served at the same time.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -44,18 +45,20 @@ class ShardServer:
         return json.dumps({"files": self.md5}).encode() if self.plan is None else self.plan
 
     def hang_up(self) -> None:
-        """Ends what clients keep open for a next request."""
+        """Closes the connections that clients keep open for further requests."""
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def fault(self, name: str) -> Fault:
+        """Removes and returns the next fault of a name; `whole` if there is none."""
         with self.lock:
             waiting = self.faults.get(name)
             return waiting.pop(0) if waiting else whole
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
+        """Counts a GET that is served in the block, for `most_at_once`."""
         with self.lock:
             self.running += 1
             self.most_at_once = max(self.most_at_once, self.running)
@@ -69,7 +72,7 @@ class ShardServer:
 
 
 def send(handler: Handler, body: bytes, start: int, length: int | None = None, total: int = 0) -> None:
-    """Headers and body; `length` is what the header says where that is a lie."""
+    """Sends headers and a body that begins at byte `start` of `total`; `length` is a wrong Content-Length."""
     handler.send_response(206 if start else 200)
     if start:
         handler.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
@@ -87,7 +90,7 @@ def whole(handler: Handler, content: bytes, start: int) -> None:
 
 
 def cut(at: int) -> Fault:
-    """Ends the connection after `at` more bytes."""
+    """A fault: ends the connection after `at` more bytes."""
 
     def serve(handler: Handler, content: bytes, start: int) -> None:
         send(handler, content[start : start + at], start, len(content) - start, len(content))
@@ -97,7 +100,7 @@ def cut(at: int) -> Fault:
 
 
 def stall(at: int) -> Fault:
-    """Sends `at` bytes, then nothing, with the connection open."""
+    """A fault: sends `at` bytes, then nothing more, and keeps the connection open."""
 
     def serve(handler: Handler, content: bytes, start: int) -> None:
         send(handler, content[start : start + at], start, len(content) - start, len(content))
@@ -108,7 +111,7 @@ def stall(at: int) -> Fault:
 
 
 def drip(handler: Handler, content: bytes, start: int) -> None:
-    """A byte now and then: never silent for long, and never done."""
+    """A fault: sends one byte at a time, so slowly that the transfer hardly ends."""
     send(handler, b"", start, len(content) - start, len(content))
     with contextlib.suppress(OSError):
         for place in range(start, len(content)):
@@ -124,7 +127,7 @@ def wrong_bytes(handler: Handler, content: bytes, start: int) -> None:
 
 
 def lie(difference: int) -> Fault:
-    """Says another length than it sends."""
+    """A fault: the Content-Length differs from the number of bytes that are sent."""
 
     def serve(handler: Handler, content: bytes, start: int) -> None:
         send(handler, content[start:], start, len(content) - start + difference, len(content))
@@ -134,12 +137,12 @@ def lie(difference: int) -> Fault:
 
 
 def no_ranges(handler: Handler, content: bytes, start: int) -> None:
-    """Always the whole file, whatever part was asked for."""
+    """A fault: sends the whole file, although a part was requested."""
     send(handler, content, 0)
 
 
 def other_range(handler: Handler, content: bytes, start: int) -> None:
-    """The start of the file again, as if it were what was asked for."""
+    """A fault: answers 206, as if with the requested part, but sends the file from its beginning."""
     handler.send_response(206)
     handler.send_header("Content-Range", f"bytes 0-{len(content) - 1}/{len(content)}")
     handler.send_header("Content-Length", str(len(content)))
@@ -198,7 +201,7 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[ShardServer]:
-    """The server, on a free port of loopback."""
+    """Runs the server on a free port of this machine during the block; yields its `ShardServer`."""
     shards = ShardServer(files)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Requests)
     server.daemon_threads, server.shards = True, shards

@@ -1,4 +1,4 @@
-"""`yt8m download` against a server on loopback that breaks every rule."""
+"""`yt8m download` from a server that breaks every rule: cuts, stalls, wrong lengths, wrong bytes, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yt8m import storage
 from yt8m.command_line import cli
 
 
-def test_all_files_come_under_their_names(server, tmp_path, capsys):
+def test_all_files_are_saved_under_their_names(server, tmp_path, capsys):
     assert run(server, tmp_path / "new/folder") == 0
     assert_all_there(server, tmp_path / "new/folder")
     shown = capsys.readouterr()
@@ -23,7 +23,7 @@ def test_all_files_come_under_their_names(server, tmp_path, capsys):
     assert "(4 of 4 files)" in shown.err
 
 
-def test_only_the_files_of_the_shard_come(server, tmp_path):
+def test_only_the_files_of_the_shard_are_fetched(server, tmp_path):
     assert run(server, tmp_path, "--shard=1,100") == 0
     assert os.listdir(tmp_path) == ["train0093.tfrecord"]
 
@@ -50,14 +50,14 @@ def test_files_that_are_there_are_not_fetched_again(server, tmp_path, capsys):
     assert "4 there already, 0 to fetch" in capsys.readouterr().out
 
 
-def test_files_come_side_by_side(server, tmp_path):
-    server.gate = threading.Barrier(4)  # lets the four go once all four have come
+def test_files_are_fetched_at_the_same_time(server, tmp_path):
+    server.gate = threading.Barrier(4)  # no transfer begins before all four are requested
     assert run(server, tmp_path, "--jobs=4") == 0
     assert server.most_at_once == 4
 
 
 @pytest.mark.parametrize("fault", [cut(5000), cut(0), stall(5000), stall(0), lie(+100), status(503)])
-def test_a_broken_transfer_goes_on_where_it_ended(server, tmp_path, fault):
+def test_a_broken_transfer_continues_where_it_ended(server, tmp_path, fault):
     server.faults["trainab.tfrecord"] = [fault, fault]
     stalls = fault.__qualname__.startswith(("stall", "lie"))
     assert run(server, tmp_path, *(["--stall_seconds=0.3"] if stalls else [])) == 0
@@ -67,16 +67,16 @@ def test_a_broken_transfer_goes_on_where_it_ended(server, tmp_path, fault):
     if fault.__qualname__.startswith("cut") and starts[1]:
         assert starts == [0, 5000, 10000]
     if stalls and 5000 in starts:
-        assert starts[-1] >= 5000  # on a busy machine more transfers than these two are taken for stalled
+        assert starts[-1] >= 5000  # on a busy machine, more transfers than these two may seem stalled
 
 
-def test_cuts_that_gain_something_are_not_counted(server, tmp_path):
+def test_transfers_that_bring_some_bytes_do_not_count_as_retries(server, tmp_path):
     server.faults["trainab.tfrecord"] = [cut(1000) for _ in range(15)]
     assert run(server, tmp_path, "--retries=1") == 0
     assert_all_there(server, tmp_path)
 
 
-def test_a_drip_is_a_stall(server, tmp_path):
+def test_a_very_slow_transfer_counts_as_stalled(server, tmp_path):
     server.faults["trainab.tfrecord"] = [shard_server.drip]
     assert run(server, tmp_path, "--stall_seconds=0.3") == 0
     assert_all_there(server, tmp_path)
@@ -85,13 +85,13 @@ def test_a_drip_is_a_stall(server, tmp_path):
 @pytest.mark.parametrize(
     "fault", [shard_server.wrong_bytes, lie(-100), shard_server.no_ranges, shard_server.other_range]
 )
-def test_what_has_another_md5_is_fetched_again(server, tmp_path, fault):
+def test_a_file_with_another_md5_is_fetched_again(server, tmp_path, fault):
     server.faults["trainab.tfrecord"] = [cut(5000), fault]
     assert run(server, tmp_path) == 0
     assert_all_there(server, tmp_path)
 
 
-def test_a_start_again_goes_on_with_what_came(server, tmp_path, capsys):
+def test_the_next_start_continues_with_the_bytes_that_came(server, tmp_path, capsys):
     server.faults["trainab.tfrecord"] = [cut(5000), *[status(503)] * 4]
     assert run(server, tmp_path) == 1
     shown = capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_everything_that_failed_is_listed(server, tmp_path, capsys):
     assert not list(tmp_path.glob(".train0000*"))
 
 
-def test_a_busy_server_is_asked_again_when_it_says(server, tmp_path):
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(server, tmp_path):
     server.faults["plan"] = [status(503, "1"), status(429, "soon")]
     assert run(server, tmp_path) == 0
     assert_all_there(server, tmp_path)
@@ -158,7 +158,7 @@ def test_a_busy_server_is_asked_again_when_it_says(server, tmp_path):
 @pytest.mark.parametrize(
     ("plan", "part"), [(b"<html>", "is not a download plan"), (b'{"files": {}}', "lists no files")]
 )
-def test_a_plan_that_is_none_ends_it(server, tmp_path, capsys, plan, part):
+def test_a_download_ends_if_the_plan_is_not_one(server, tmp_path, capsys, plan, part):
     server.plan = plan
     assert run(server, tmp_path) == 1
     assert part in capsys.readouterr().err
@@ -176,7 +176,7 @@ def test_no_server_is_named(tmp_path, capsys):
     assert "no answer (" in capsys.readouterr().err
 
 
-def test_another_file_of_that_name_is_replaced_only_when_asked(server, tmp_path, capsys):
+def test_another_file_of_that_name_is_replaced_only_with_overwrite(server, tmp_path, capsys):
     (tmp_path / "train0000.tfrecord").write_bytes(b"mine")
     assert run(server, tmp_path) == 1
     assert "add --overwrite" in capsys.readouterr().err
@@ -193,7 +193,7 @@ def test_a_file_that_another_process_fetches_is_left_to_it(server, tmp_path, cap
 
 
 @pytest.mark.parametrize("status", [405, 501])
-def test_a_server_that_tells_no_sizes_will_do(server, tmp_path, capsys, status):
+def test_a_server_that_gives_no_sizes_suffices(server, tmp_path, capsys, status):
     server.head_status = status
     assert run(server, tmp_path) == 0
     assert_all_there(server, tmp_path)

@@ -1,4 +1,4 @@
-"""`yt8m download` as a process: stopped, killed for want of room, and started again."""
+"""`yt8m download` as a process: it is stopped by a signal, runs out of disk space, shows a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(server: ShardServer, dest: pathlib.Path, *before: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_keeps_what_came(server, tmp_path, number, said):
+def test_after_a_signal_the_next_start_continues(server, tmp_path, number, said):
     server.faults["trainbF.tfrecord"] = [stall(5000)]
     process = subprocess.Popen(program(server, tmp_path), stderr=subprocess.PIPE, text=True, cwd=ROOT)
     while not any(path.stat().st_size == 5000 for path in tmp_path.glob(".train0093*.part")):
