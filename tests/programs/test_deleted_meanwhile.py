@@ -124,17 +124,17 @@ def test_without_a_newer_one_it_is_told_in_one_line(
     trained: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(trained, tmp_path / "run")
-    usual = evaluation.run_one
+    usual = evaluation.run_evaluation
 
     def and_delete(*given: object) -> object:
         for path in (tmp_path / "run").glob("model.ckpt-12.*"):
             path.unlink()
         return usual(*given)
 
-    monkeypatch.setattr(evaluation, "run_one", and_delete)
+    monkeypatch.setattr(evaluation, "run_evaluation", and_delete)
     assert evaluation_program.main([f"--train_dir={tmp_path}/run", f"--eval_data_pattern={DATA}", "--run_once"]) == 1
     said = capfd.readouterr().err
-    assert "model.ckpt-12 was deleted while it was evaluated, and there is no newer checkpoint" in said
+    assert "model.ckpt-12 was deleted while it was evaluated, and no newer checkpoint can be read. Start" in said
     assert "Traceback" not in said
 
 

@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_ends_where_the_chief_is_gone(tmp_path: pathlib.Path) -> None:
     (gone,) = free_addresses(1)
     with pytest.raises(RunError, match=rf"no checkpoint in .*the chief \({gone}\) has not answered for 0.1 s"):
-        next(cluster_training._checkpoints(str(tmp_path), 0.1, gone))
+        next(cluster_training._follow_checkpoints(str(tmp_path), 0.1, gone))
 
 
 def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
@@ -52,7 +52,7 @@ def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
     chief.start()
     listens.wait()
     with pytest.raises(RunError, match="has not answered"):
-        next(cluster_training._checkpoints(str(tmp_path), 0.02, address))
+        next(cluster_training._follow_checkpoints(str(tmp_path), 0.02, address))
     chief.join()
     assert all(looks[:100])
     assert not looks[-1]
@@ -60,10 +60,10 @@ def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
 
 def test_a_note_of_the_end_ends_it_well(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([str(tmp_path / "model.ckpt-7"), "", ""])
-    monkeypatch.setattr(cluster_training, "_newer", lambda *_: next(found))
+    monkeypatch.setattr(cluster_training, "_find_newer", lambda *_: next(found))
     exchange.end_run_marker(str(tmp_path), exchange.begin_run_marker(str(tmp_path)), 7)
     (gone,) = free_addresses(1)
-    assert list(cluster_training._checkpoints(str(tmp_path), 0.0, gone)) == [str(tmp_path / "model.ckpt-7")]
+    assert list(cluster_training._follow_checkpoints(str(tmp_path), 0.0, gone)) == [str(tmp_path / "model.ckpt-7")]
 
 
 def test_a_taken_port_is_only_a_warning(tmp_path: pathlib.Path) -> None:
@@ -76,7 +76,7 @@ def test_a_taken_port_is_only_a_warning(tmp_path: pathlib.Path) -> None:
 def test_it_takes_the_data_as_the_training_does() -> None:
     words = ["--max_bad_records=3", "--nan_policy=zero", "--batch_size=16", "--num_readers=2", "--num_gpu=2"]
     files = ["--train_data_pattern=t*", "--eval_data_pattern=e*", "--train_dir=r", "--log_every_n_steps=7"]
-    settings = evaluation.of_training(flags.train_config([*words, *files], files_are_here=False))
+    settings = evaluation.config_for_training(flags.train_config([*words, *files], files_are_here=False))
     assert (settings.max_bad_records, settings.nan_policy, settings.batch_size) == (3, "zero", 16)
     assert (settings.num_readers, settings.num_gpu, settings.log_every_n_steps) == (2, 2, 7)
     assert (settings.train_dir, settings.eval_data_pattern) == ("r", "e*")

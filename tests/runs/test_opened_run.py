@@ -51,7 +51,7 @@ def test_segments_are_short() -> None:
 @pytest.mark.parametrize(("batch", "expected"), [(32, 32), (300, 300), (1024, 256)])
 def test_a_validation_takes_the_batch_of_its_training_if_it_fits(batch: int, expected: int) -> None:
     config = TrainConfig(train_dir="runs/a", data=dataclasses.replace(FRAMES, batch_size=batch))
-    assert evaluation.of_training(config).batch_size == expected
+    assert evaluation.config_for_training(config).batch_size == expected
 
 
 @pytest.mark.parametrize(("name", "reason"), [("a.onnx", "this is a file"), ("nowhere", "there is no such folder")])

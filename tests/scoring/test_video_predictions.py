@@ -195,7 +195,7 @@ def test_models_without_extractors_need_names(world: World, tmp_path: pathlib.Pa
     paths = {**stand_ins.write_inception(tmp_path)}
     video = str(next(world.clips.rglob("*.mp4")))
     with video_features.for_model(takes(), paths, ["inception"]) as source:
-        ((_, found),) = source.of_videos([video])
+        ((_, found),) = source.extract_features([video])
         batch = source.batch(takes(), found.arrays, [(0, len(found.arrays[0]))])
     assert batch.features["mean_rgb"].shape == (1, 1024)
     assert np.abs(batch.features["mean_rgb"]).max() <= 2.01  # as the bytes of YouTube-8M

@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path: pathlib.Path, capfd: pyt
     for part in (
         f"{path} is not of this MoeModel",
         "no variable of the model takes tower/attention/weights, tower/experts/biases/ExponentialMovingAverage;",
-        "it has nothing for tower/gates/weights;",
+        "the checkpoint has no variable for tower/gates/weights;",
     ):
         assert part in message
     assert imported("google", path, tmp_path / "out", *WORDS, "--num_classes=5") == 1
@@ -206,7 +206,7 @@ def test_no_checkpoint(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
     for name, status, message in (
         ("text", 1, "text is not a checkpoint of TensorFlow, or is damaged: "),
         ("nothing", 2, "nothing.index nor a file "),
-        (".", 2, "the folder has no model.ckpt-N.index"),
+        (".", 2, "the folder has no checkpoint model.ckpt-N that can be read"),
     ):
         assert imported("google", str(tmp_path / name), tmp_path / "out", *WORDS) == status
         assert message in told(capfd)

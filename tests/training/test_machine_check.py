@@ -83,7 +83,7 @@ def test_a_step_is_compared_relative_to_its_largest_update(
 ) -> None:
     outcome = {"steps": [{"model": "MoeModel", "precision": "float32", "change": change}]}
     expected = {"MoeModel": REFERENCE["steps"][0]}
-    (trial,) = machine_check._compared("GPU 0", outcome, expected)
+    (trial,) = machine_check._compare_steps("GPU 0", outcome, expected)
     assert trial.difference == pytest.approx(difference)
     assert trial.is_good is is_good
 

@@ -54,7 +54,7 @@ def test_classes_are_taken_by_name(
     said = capfd.readouterr().err
     assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
     assert "classes that are not in the data: class 3" in said
-    assert f"the thresholds of {old} do not apply to the new classes" in said
+    assert f"the thresholds of {old} do not apply to the changed classes" in said
     assert "tower/experts/weights  [24, 42]  yes, 19 of 21 classes" in said
     assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-0"
     before, after = scores(old), scores(new)

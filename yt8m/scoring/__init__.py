@@ -1,11 +1,11 @@
-"""Runs trained models, whatever their files are.
+"""Opens trained models of every file format, so that programs can score videos with them.
 
-`scoring.open(path)` gives a `Scorer` for the folder of a run, the folder of an export (SavedModel), an archive
-(.tgz), or an ONNX file. Every program that runs a trained model uses it. A run is opened once, as an `OpenedRun`; a
-`TrainedModel` is a run with chosen weights. `yt8m eval` and `yt8m inference` of a run read files with the input
-pipeline of the runner instead of a `Scorer`, and build their graph from a `TrainedModel` too.
+`scoring.open(path)` returns a `Scorer` for the folder of a run, the folder of an export (SavedModel), an archive
+(.tgz), or an ONNX file. Every program that runs a trained model calls it, with one exception: if `yt8m eval` or
+`yt8m inference` gets the folder of a run, it reads the files with the input pipeline of `yt8m.runner` and builds its
+graph from a `TrainedModel`, which is a run with chosen weights.
 
-Modules that need TensorFlow are imported at their first use, so that an ONNX file opens quickly, and also where
+Modules that need TensorFlow are imported at their first use, so that an ONNX file opens quickly, and also opens if
 TensorFlow is not installed.
 """
 
@@ -37,7 +37,7 @@ def open(
     config: InferenceConfig | None = None,
     first_input: InputKind = "records",
 ) -> Scorer:
-    """The scorer of a trained model. Close it, or use it in a `with` block.
+    """Opens a trained model and returns its scorer. Close the scorer, or use it in a `with` block.
 
     Args:
       path: the folder of a run, the folder of an export (SavedModel), an archive (.tgz), or an ONNX file; local or
@@ -45,12 +45,14 @@ def open(
       checkpoint: which checkpoint of a run: `last`, `best`, or a step. In a folder without checkpoints `last` is its
         inference model or its newest export.
       trust_code: import the code that the run names, even if this user did not train it on this machine.
-      config: how the model of a run reads records.
+      config: how a run or an archive reads records, such as the number of bad records to tolerate; None for the
+        defaults. Exports and ONNX files ignore it.
       first_input: the kind of input for which the graph of a run is built at once; graphs for other kinds are built at
         their first use.
 
     Raises:
-      UsageError: there is no such model, or it names code that is not trusted.
+      UsageError: there is no such model, `checkpoint` is given for a model that is not a run, or the model names code
+        that is not trusted.
       RunError: the model cannot be read.
     """
     is_run = False

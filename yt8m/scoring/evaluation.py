@@ -1,6 +1,7 @@
 """Evaluates a run's newest checkpoint once, or each new checkpoint as it appears, and writes the results.
 
-The metrics are written to the log, a table, eval/report.json, TensorBoard and, with --report, an HTML report.
+The metrics go to the log, standard output, eval/report.json and eval/metrics.jsonl in the folder of the results,
+TensorBoard and, with --report, an HTML page.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from yt8m.video.modeler import VideoModeler
 POLL_SECONDS = 5.0
 
 
-def of_training(config: TrainConfig) -> EvalConfig:
-    """The config of the evaluation of a training's checkpoints on its validation data (--eval_data_pattern)."""
+def config_for_training(config: TrainConfig) -> EvalConfig:
+    """Returns the config that evaluates the checkpoints of a training on its validation data (--eval_data_pattern)."""
     data = config.data
     return EvalConfig(
         train_dir=config.train_dir,
@@ -68,7 +69,7 @@ class Results(NamedTuple):
     Attributes:
       folder: the folder of the run, or --eval_dir, which gets the same layout.
       events: the event file for all checkpoints.
-      missed: {evaluated checkpoint: number of requirements that it misses}.
+      missed: {path of an evaluated checkpoint: number of conditions of --require that its metrics do not fulfil}.
     """
 
     folder: str
@@ -77,11 +78,15 @@ class Results(NamedTuple):
 
 
 def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> int:
-    """Evaluates as `config` says; returns the exit status.
+    """Evaluates the checkpoints of a run, or an exported model, and writes the results.
 
     Args:
       config: the config of the evaluation.
       checkpoints: the paths of the checkpoints to evaluate; by default those that `config` selects.
+
+    Returns:
+      The exit status: 0; 1 if a checkpoint does not fulfil a condition of --require; that of the first evaluation that
+      failed; or 128 plus the number of a signal that ended the evaluation.
 
     Raises:
       UsageError: there is no such run, or no data.
@@ -94,8 +99,8 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
         results = Results(folder, events, {})
-        for checkpoint in checkpoints or _checkpoints(run, config, deleted):
-            outcome = _evaluated(config, TrainedModel(run, checkpoint), task, results)
+        for checkpoint in checkpoints or _follow_checkpoints(run, config, deleted):
+            outcome = _evaluate_and_write(config, TrainedModel(run, checkpoint), task, results)
             if outcome is None:
                 logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
                 deleted.add(checkpoint)
@@ -107,18 +112,21 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
 
 
 def _has_model_alone(folder: str) -> bool:
-    """Whether the folder has an inference model but no checkpoints, like one that `yt8m export` writes."""
+    """Whether the folder has an inference model but no checkpoints, like a folder that `yt8m export` writes."""
     model = storage.join(folder, run_dir.INFERENCE_MODEL, f"{run_dir.INFERENCE_MODEL}.meta")
     return folder != "" and run_dir.is_run(folder) and not checkpoints.steps_in(folder) and storage.exists(model)
 
 
 def _evaluate_export(config: EvalConfig) -> int:
-    """Evaluates an exported model, which is fed with records and has no loss; returns the exit status."""
+    """Evaluates an exported model, which has no loss, and writes the results; returns the exit status."""
     refuse_run_options(config)
     if not config.eval_data_pattern:
-        raise UsageError("--eval_data_pattern is missing: an export does not say which data it takes.")
+        raise UsageError(
+            f"--eval_data_pattern is missing: {config.train_dir} is an export, which names no data; give the files to "
+            "evaluate on."
+        )
     if not config.eval_dir and not storage.is_dir(config.train_dir):
-        raise UsageError(f"--eval_dir is missing: {config.train_dir} is no folder; name one for the results.")
+        raise UsageError(f"--eval_dir is missing: {config.train_dir} is a file; name a folder for the results.")
     folder = config.eval_dir or config.train_dir
     _refuse_read_only(folder)
     with (
@@ -138,23 +146,45 @@ def _evaluate_export(config: EvalConfig) -> int:
 def evaluate_with(
     scorer: scoring.Scorer, batches: Iterator[Videos], settings: EvaluationSettings, metric_names: Sequence[str]
 ) -> Evaluated:
-    """The metric values of a scorer on batches with labels; raises like `Scorer.evaluated` and `evaluated`."""
+    """Computes the metrics of a model on batches with labels.
+
+    Args:
+      scorer: the model.
+      batches: videos with labels, as `Scorer.batches` returns them.
+      settings: how batches are evaluated.
+      metric_names: metrics of the user, as package.module:Class, besides the built-in ones.
+
+    Raises:
+      UsageError: a metric cannot be imported, or the model cannot be evaluated on such videos.
+      RunError: the batches hold no video, or the model fails on one.
+    """
     metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
-    whole = Evaluation(scorer, settings, metric_classes)
+    evaluation = Evaluation(scorer, settings, metric_classes)
     for videos in terminal.with_bar(batches, "evaluating"):
-        whole.add(videos)
-    results = {"figures": whole.evaluator.get(), "examples": whole.examples, "evaluator": whole.evaluator}
+        evaluation.add(videos)
+    evaluator = evaluation.evaluator
+    results = {"figures": evaluator.get(), "examples": evaluation.examples, "evaluator": evaluator}
     outcome = runner.Outcome(runner.Status.OUT_OF_DATA, scorer.step, "evaluated", results=results)
     return evaluated(scorer.weights, outcome, scorer.shown_names)
 
 
-def _evaluated(
+def _evaluate_and_write(
     config: EvalConfig, model: TrainedModel, task: EvaluationTask, results: Results
 ) -> runner.Outcome | None:
-    """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
+    """Evaluates one checkpoint and writes its results; adds the conditions that it does not fulfil to `results.missed`.
+
+    Args:
+      config: the config of the evaluation.
+      model: the run with the checkpoint.
+      task: the parts of the evaluation.
+      results: where the results are written.
+
+    Returns:
+      How the evaluation ended; None if training deleted the checkpoint during the evaluation.
+    """
     outcome, checkpoint, run = None, model.weights, model.run.config
     try:
-        outcome = run_one(config, model, task, results.events)
+        outcome = run_evaluation(config, model, task, results.events)
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
             done = evaluated(checkpoint, outcome, names, config)
@@ -162,11 +192,13 @@ def _evaluated(
             evaluation_results.write(results.folder, results.events, done, run.model.model)
             _write_names(config, results.folder, task.names)
             if config.report:
-                _write_page(results.folder, done, run, config.media)
-            _keep(config, model, results.folder, done, task)
+                _write_report(results.folder, done, run, config.media)
+            _write_models(config, model, results.folder, done, task)
             if config.calibrated_run and done.chosen:
-                made_of = (model.run, checkpoint, done.calibration, done.chosen.points, done.names)
-                derived_runs.write_calibrated(config.calibrated_run, *made_of)
+                thresholds_of_run, names = done.chosen.points, done.names
+                derived_runs.write_calibrated(
+                    config.calibrated_run, model.run, checkpoint, done.calibration, thresholds_of_run, names
+                )
             results.missed[checkpoint] = sum(not verdict.is_met for verdict in done.verdicts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
@@ -177,24 +209,25 @@ def _evaluated(
 
 
 def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
-    """Writes the vocabulary of the evaluation into its folder, where `yt8m report` finds it.
+    """Writes the vocabulary, if there is one, into eval/ in the folder of the results, where `yt8m report` reads it.
 
-    The run itself may have none; the vocabulary is then that of the data. With --eval_dir it is also written where
-    `yt8m inference` finds it, which accepts that folder in place of a run's.
+    With --eval_dir the vocabulary is also written into that folder itself, because `yt8m inference` accepts that folder
+    in place of a run's folder, and reads the vocabulary there.
     """
-    places = [storage.join(folder, eval_samples.FOLDER), *([folder] if config.eval_dir else [])]
-    for place in places if names else ():
-        vocabulary.write(storage.join(place, vocabulary.NAME), names)
+    folders = [storage.join(folder, eval_samples.FOLDER), *([folder] if config.eval_dir else [])]
+    for path in folders if names else ():
+        vocabulary.write(storage.join(path, vocabulary.NAME), names)
 
 
 class EvaluationTask(NamedTuple):
     """The parts of an evaluation that are the same for every checkpoint.
 
     Attributes:
-      inputter, modeler: the workload of the runner.
-      counted_shards: the record counts of the shards at the start.
+      inputter: reads the records in batches.
+      modeler: builds the graph of the model and of the metrics.
+      counted_shards: the shards and their record counts at the start, so that a later change is noticed.
       names: the vocabulary of the run, or else of the data; empty if there is neither.
-      requirements: the requirements of --require.
+      requirements: the conditions of --require.
     """
 
     inputter: readers.BatchQueue
@@ -205,12 +238,11 @@ class EvaluationTask(NamedTuple):
 
 
 def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
-    """Opens the run, and makes the parts of its evaluation.
-
-    All flags and the folder of the results are checked here, before the work begins.
+    """Checks all flags and the folder of the results, opens the run, and creates the parts of its evaluation.
 
     Raises:
-      UsageError: see `evaluate`.
+      UsageError: a flag is wrong, there is no such run, or no file of the data matches or fits the run.
+      RunError: the run or a shard is damaged.
     """
     if config.report:
         report_writer.require_libraries()
@@ -227,7 +259,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
         derived_runs.check_calibrated(config.calibrated_run, run)
     if config.target and run.config.data.segment_labels:
         raise UsageError(f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments.")
-    task = task_for(config, run)
+    task = create_task(config, run)
     task.inputter.log_settings()
     task.modeler.keeps_videos = config.report or bool(config.require)
     task.modeler.metric_classes = metric_classes
@@ -237,44 +269,45 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     return run, task._replace(requirements=requirements)
 
 
-def task_for(
+def create_task(
     config: EvalConfig,
     run: OpenedRun,
     where: str = "",
     sample: Callable[[DataConfig], DataConfig] = lambda data: data,
     remedy: str = "",
 ) -> EvaluationTask:
-    """Checks the data of an evaluation, and makes the parts that every checkpoint needs.
+    """Checks the data of an evaluation, and creates the parts that are the same for every checkpoint.
 
     Args:
       config: the config of the evaluation.
       run: the run.
       where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
-      sample: maps the config of the data to one that reads copies of a part of them; by default all are read.
-      remedy: the sentence of error messages that says what to do; by default that of a trained run.
+      sample: gets the config of the data, and returns one that reads a copy of some of the videos; by default all
+        videos are read from the files themselves.
+      remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
-    whole_data, names = _data(config, run, where, remedy)
-    data, training_data = sample(whole_data), run.config.data
+    all_data, names = _fit_data(config, run, where, remedy)
+    data, training_data = sample(all_data), run.config.data
     inputter = readers.BatchQueue.for_config(data, "eval")
     modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
     shown = vocabulary.shown_for(training_data.num_classes, names)
     modeler.class_counts = data_fit.training_counts(shown, training_data)
-    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != whole_data), names)
+    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != all_data), names)
 
 
 def _refuse_read_only(folder: str) -> None:
-    for place in (folder, storage.join(folder, eval_samples.FOLDER)):
-        if not storage.is_remote(place) and not local.is_writable(place):
+    for path in (folder, storage.join(folder, eval_samples.FOLDER)):
+        if not storage.is_remote(path) and not local.is_writable(path):
             raise UsageError(
-                f"{place} is not writable, but the results are to be written there; name another folder by --eval_dir."
+                f"{path} is not writable, but the results are to be written there; name another folder by --eval_dir."
             )
 
 
-def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
+def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
     segments = config.segment_labels or run.config.data.segment_labels
     data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
@@ -284,7 +317,7 @@ def _data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[
     return data_fit.fitted(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy), names
 
 
-def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
+def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
     """Yields the newest checkpoint, then each newer one as it appears, until the training has recorded its end.
 
     A training that was killed records no end, so this waits until the training is started again and ends. If
@@ -295,22 +328,24 @@ def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -
     Args:
       run: the run.
       config: the config of the evaluation.
-      deleted: checkpoints that training deleted while they were evaluated; the caller adds to it.
+      deleted: checkpoints that training deleted while they were evaluated. The caller adds a checkpoint to this set
+        before it asks for the next one.
 
     Raises:
-      RunError: there is no checkpoint, or none newer than a deleted one.
+      RunError: no checkpoint can be read, or training deleted a checkpoint and no newer one can be read.
     """
     train_dir, last = run.folder, run.checkpoint(config.checkpoint)
     yield last
     if config.run_once or config.checkpoint != "last":
         if last in deleted:
-            yield from _in_place_of(last, train_dir)
+            yield from _replacement_of_deleted(last, train_dir)
         return
     announced = ""
     while True:
-        # The end is read before the checkpoints are listed, since training records it after the last save.
+        # Training saves its last checkpoint before it records its end. So if the end is recorded now, the list of
+        # checkpoints, which is read after it, includes the last one.
         ended = run_dir.ended(train_dir)
-        newest = _newer(train_dir, last)
+        newest = _find_newer(train_dir, last)
         if newest is not None:
             copies.forget(last)
             last = newest
@@ -325,8 +360,8 @@ def _checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -
         time.sleep(POLL_SECONDS)
 
 
-def _newer(train_dir: str, evaluated_last: str) -> str | None:
-    """The newest readable checkpoint; None if there is none that is newer than the one evaluated last."""
+def _find_newer(train_dir: str, evaluated_last: str) -> str | None:
+    """The path of the newest readable checkpoint; None if it is not newer than `evaluated_last`."""
     # Compare the steps in the names first, since `newest_readable` reads whole checkpoints.
     if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
         return None
@@ -334,20 +369,33 @@ def _newer(train_dir: str, evaluated_last: str) -> str | None:
     return newest if newest != evaluated_last else None
 
 
-def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
-    """Yields the checkpoint that replaces a deleted one. `copies.hold` keeps it readable if training deletes it too."""
+def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
+    """Yields the newest checkpoint, to be evaluated instead of `deleted`.
+
+    `copies.hold` keeps the yielded checkpoint readable even if training deletes it during its evaluation.
+    """
     while True:
         newest = checkpoints.newest_readable(train_dir)
         if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
-            raise RunError(f"{deleted} was deleted while it was evaluated, and there is no newer checkpoint.")
+            raise RunError(
+                f"{deleted} was deleted while it was evaluated, and no newer checkpoint can be read. Start the "
+                "evaluation again after the training has saved one; with a larger --keep_checkpoints the training "
+                "deletes checkpoints later."
+            )
         with contextlib.suppress(storage.NotFoundError), copies.hold(newest):
             yield newest
             return
         deleted = newest
 
 
-def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
-    """Evaluates one checkpoint in this process; writes the metrics of the logged batches to `events`.
+def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
+    """Evaluates one checkpoint in this process.
+
+    Args:
+      config: the config of the evaluation.
+      model: the run with the checkpoint.
+      task: the parts of the evaluation.
+      events: the event file, to which the metrics of the logged batches are written.
 
     Raises:
       RunError: a shard changed since its records were counted; the message names it.
@@ -361,20 +409,27 @@ def run_one(config: EvalConfig, model: TrainedModel, task: EvaluationTask, event
     return outcome
 
 
-def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
-    """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
+def _write_report(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
+    """Writes eval/thresholds.csv, the results of sampled videos and the HTML report; does nothing without a sample.
+
+    Args:
+      folder: the folder of the results.
+      done: the results of the evaluation, with the sampled videos.
+      run: the config of the run.
+      media: the CSV file with addresses of videos (--media); empty if there is none.
+    """
     samples = done.samples(run)
     if samples is None:
         return
-    if len(done.figures["aps"]):  # without any label, the thresholds of an earlier evaluation are kept
+    if len(done.figures["aps"]):  # data without labels give no thresholds, so those of an earlier evaluation stay
         path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
         thresholds.write(path, samples.points, done.names, done.step)
     eval_samples.write(folder, samples)
     report_writer.write([folder], report_writer.ReportConfig(media=media))
 
 
-def _keep(config: EvalConfig, model: TrainedModel, folder: str, done: Evaluated, task: EvaluationTask) -> None:
-    """Writes the inference model; with --keep_best copies the checkpoint to best/ if it is the best so far."""
+def _write_models(config: EvalConfig, model: TrainedModel, folder: str, done: Evaluated, task: EvaluationTask) -> None:
+    """Writes the checkpoint as an inference model; with --keep_best also copies it to best/ if its GAP is the best."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
     prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, done.step)
     logging.info("the inference model of step %d is %s", done.step, prefix)

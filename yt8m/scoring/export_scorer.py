@@ -28,23 +28,26 @@ from yt8m.storage import copies, own_runs
 
 
 def find_export(folder: str) -> str:
-    """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
+    """Returns the folder of the SavedModel in `folder`.
+
+    This is `folder` itself, `saved_model/` in it (an export of `yt8m export`), or the folder with the highest step in
+    `export/` (the exports of a training); the first of these that has a SavedModel.
 
     Raises:
       UsageError: there is no SavedModel.
     """
-    numbers = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
-    newest = [storage.join(folder, "export", max(numbers, key=int))] if numbers else []
-    for place in (folder, storage.join(folder, "saved_model"), *newest):
-        if storage.exists(storage.join(place, FILE)):
-            return place
+    steps = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
+    newest = [storage.join(folder, "export", max(steps, key=int))] if steps else []
+    for candidate in (folder, storage.join(folder, "saved_model"), *newest):
+        if storage.exists(storage.join(candidate, FILE)):
+            return candidate
     files = ", ".join(name for name in storage.names_in(folder) if name.endswith(".onnx"))
     name_other = f"name its ONNX file ({files})" if files else "name the folder of a run, or of an exported model"
     raise UsageError(f"{folder} is not the folder of a run, and holds no {FILE}: {name_other}.")
 
 
 def is_export(path: str) -> bool:
-    """Whether this is the folder of a SavedModel itself, or an ONNX file."""
+    """Whether `path` is the folder of a SavedModel itself, or an ONNX file."""
     return path.endswith(".onnx") or (path != "" and storage.exists(storage.join(path, FILE)))
 
 
@@ -60,26 +63,26 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
 
 
 def open_export(folder: str) -> ExportScorer:
-    """Loads the model that `find_export` returns; the next one if that is deleted during loading.
+    """Loads the SavedModel that `find_export` finds; if a training deletes it meanwhile, finds and loads another one.
 
     Raises:
       UsageError, RunError: for the reasons of `find_export` and `ExportScorer`.
     """
-    place = find_export(folder)
+    export_folder = find_export(folder)
     try:
-        return ExportScorer(folder, place)
+        return ExportScorer(folder, export_folder)
     except (UsageError, RunError):
-        if storage.exists(storage.join(place, FILE)) or find_export(folder) == place:
+        if storage.exists(storage.join(export_folder, FILE)) or find_export(folder) == export_folder:
             raise
-    logging.warning("%s was deleted during reading: taking the next", place)
+    logging.warning("%s was deleted while it was read: reading the newest export in its place", export_folder)
     return open_export(folder)
 
 
 class ExportScorer(ArrayScorer):
-    """A SavedModel in its own session on the CPU, which is fed with records or features.
+    """Scores records or features of videos by a SavedModel, in a session of its own on the CPU.
 
-    A SavedModel can execute any code that its graph contains, so the log warns of it, unless this user is known to have
-    exported it on this machine from an own run.
+    A SavedModel can execute any code that its graph contains. So the log warns of it, unless this user is known to have
+    exported it on this machine from a run of their own.
 
     Args:
       path: the path that the user named.
@@ -125,7 +128,7 @@ class ExportScorer(ArrayScorer):
         return about
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos; a score may be NaN.
+        """See `Scorer.compute`.
 
         Raises:
           UsageError: the videos are given as numbers of cached records.
@@ -133,19 +136,19 @@ class ExportScorer(ArrayScorer):
         """
         if isinstance(videos, np.ndarray):
             raise UsageError(f"{self.path} is an export, which cannot read a cache: name its run.")
-        whole = padded(videos, rows)
+        padded_videos = padded(videos, rows)
         if isinstance(videos, NumpyBatch):
-            floats = whole.dequantize().features
+            floats = padded_videos.dequantize().features
             joined = np.concatenate([floats[name] for name in self.takes.format.sizes()], axis=-1)
             frames = joined if joined.ndim == 3 else joined[:, np.newaxis]
-            fed = {self._frames: frames.astype(np.float32, copy=False), self._counts: whole.num_frames}
-            return list(videos.ids), self._session.run(self._outputs[1], fed)[: len(videos)]
+            feed = {self._frames: frames.astype(np.float32, copy=False), self._counts: padded_videos.num_frames}
+            return list(videos.ids), self._session.run(self._outputs[1], feed)[: len(videos)]
         try:
-            ids, scores = self._session.run(self._outputs, {self._records: _payloads(whole)})
+            ids, scores = self._session.run(self._outputs, {self._records: _payloads(padded_videos)})
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError):
             self._refuse_damage(videos)
             raise
-        if len(ids) != len(whole):
+        if len(ids) != len(padded_videos):
             raise RunError(
                 "this model was trained on rated segments and takes them out of records; give it features, or name "
                 "its run."
@@ -158,16 +161,17 @@ class ExportScorer(ArrayScorer):
             try:
                 self._session.run(self._outputs, {self._records: _payloads([raw])})
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-                reason = plain_reason(str(error.message)).partition("; check --")[0]  # an export has no such flags
-                raise DamagedError(raw[1], raw[2], f"{reason}{_description(raw[0])}") from error
+                # The advice to check flags is cut off, because an export has no flags of a reader.
+                reason = plain_reason(str(error.message)).partition("; check --")[0]
+                raise DamagedError(raw[1], raw[2], f"{reason}{_describe_record(raw[0])}") from error
 
     def close(self) -> None:
         """Closes the session."""
         self._session.close()
 
 
-def _description(payload: bytes) -> str:
-    """The level and the features of a record, in brackets; empty if it cannot be parsed."""
+def _describe_record(payload: bytes) -> str:
+    """The level and the features of a serialized record, in brackets; empty if the record cannot be parsed."""
     try:
         record = shards.parse(payload)
     except ValueError:
@@ -181,5 +185,5 @@ def _payloads(raws: Sequence[Raw]) -> Any:
 
 
 def _signature_with(name: str, loaded: Any) -> Any:
-    """The signature with an input of this name."""
+    """The signature of the SavedModel `loaded` that has an input called `name`."""
     return next(signature for signature in loaded.signature_def.values() if name in signature.inputs)

@@ -37,7 +37,7 @@ from yt8m.video.modeler import VideoEvaluator, VideoModeler
 
 
 class FedGraph:
-    """A model with its weights, in its own graph and session. Several threads may call it at once.
+    """A model with its weights, in a graph and a session of its own. Several threads may call `run` at once.
 
     Args:
       model: the model.
@@ -48,7 +48,9 @@ class FedGraph:
       cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
 
     Attributes:
-      modeler: completes the reports of an evaluation.
+      modeler: builds the graph; its `completed` adds to the reports of a step what NumPy computes from them.
+      scores: what `run` computes for a prediction: ids and scores.
+      reports: what `run` computes for an evaluation: reports, number of examples, and the loss if there is one.
 
     Raises:
       RunError: the checkpoint belongs to another model, or cannot be read.
@@ -106,7 +108,11 @@ class FedGraph:
             self.reports["loss"] = towers.mean("loss")
 
     def run(self, fetches: Any, videos: Videos) -> Any:
-        """The values of `fetches` (`scores` or `reports`) for some videos.
+        """Computes the values of a group of tensors for some videos.
+
+        Args:
+          fetches: the attribute `scores` or `reports`, or a part of it.
+          videos: the videos, in the form that the graph is fed with.
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
@@ -160,17 +166,17 @@ def _placeholders(data: DataConfig, dtypes: Sequence[np.dtype[Any]]) -> Batch:
 
 
 class GraphScorer(Scorer):
-    """A `Scorer` with a graph for each kind of input; the first one is built at once.
+    """A `Scorer` with a graph for each kind of input, which is built at the first use of that kind.
 
     Args:
       path: the path that the user named.
       model: the model.
       config: how records are read: limits, and what is done with damaged ones.
-      first_input: the kind of input that the first graph is for.
+      first_input: the kind of input whose graph the constructor builds; with a cache it builds none.
 
     Attributes:
-      trained: the argument `model`.
-      resources: closed together with the scorer.
+      trained: the argument `model`; the attribute `model` is the model's name.
+      resources: what `close` closes too, such as the temporary folder of an archive.
       data: the data config for reading records.
     """
 
@@ -185,14 +191,22 @@ class GraphScorer(Scorer):
         self.resources, self._lock, self._is_closed = contextlib.ExitStack(), threading.Lock(), False
         self._graphs: dict[Any, FedGraph] = {}
         self._cached: dict[bool, CachedRecords] = {}
-        # Further graphs are built later, maybe by other threads; this context holds which code is trusted.
+        # Graphs may be built later by other threads. They are built in this context, which knows which code is trusted.
         self._context = contextvars.copy_context()
         model.log()
-        if not self.data.cache:  # with a cache, the graph for numbers of cached records is probably the only one
+        if not self.data.cache:  # with a cache, a graph is probably needed only for the numbers of cached records
             self._graph("infer", self.takes.types_of(first_input), USUAL_SETTINGS)
 
     def _graph(self, mode: str, dtypes: Types, settings: EvaluationSettings, is_cached: bool = False) -> FedGraph:
-        """The graph that is fed with features of these types; if None, with records or (`is_cached`) their numbers."""
+        """Returns the graph for a kind of input, and builds it at the first call.
+
+        Args:
+          mode: infer or eval, see `FedGraph`.
+          dtypes: the types of the features, if the graph is fed with arrays; else None.
+          settings: how an evaluation counts.
+          is_cached: whether the graph is fed with numbers of cached records; otherwise, if `dtypes` is None, it is fed
+            with serialized records.
+        """
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self.path}: this model is closed; load it again.")
@@ -205,11 +219,12 @@ class GraphScorer(Scorer):
             return self._graphs[key]
 
     def cached_records(self, files: Sequence[str], settings: EvaluationSettings | None = None) -> CachedRecords:
-        """The records of some files, from the cache that the config names; `scores` accepts their numbers as videos.
+        """Opens the records of some files in the cache that the config names; `scores` takes their numbers as videos.
 
         Args:
-          files: the shards. Later calls ignore it and return the records of the first call.
-          settings: the settings of the evaluation of these records; None if they are to be scored.
+          files: the shards. Later calls ignore this argument, and return the records of the first call; records for
+            evaluations on rated segments are kept separately from others.
+          settings: the settings of an evaluation of these records; None if they are to be scored.
         """
         segments = settings is not None and self._rates_segments(settings)
         with self._lock:
@@ -221,17 +236,17 @@ class GraphScorer(Scorer):
             return self._cached[segments]
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos; a score may be NaN."""
+        """See `Scorer.compute`."""
         graph = self._graph("infer", types_of(videos), USUAL_SETTINGS, isinstance(videos, np.ndarray))
         values = graph.run(graph.scores, padded(videos, rows))
         ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
         return list(ids), values["scores"][: len(videos)]
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """One step of an evaluation; a run that was trained on rated segments is evaluated on the rated segments.
+        """See `Scorer.evaluated`; a run that was trained on rated segments is evaluated on the rated segments.
 
-        `rows` is ignored for rated segments and for reports that a GPU has summed over the rows, since padding cannot
-        be cut off these.
+        `rows` is ignored for rated segments, and if a GPU has summed the reports over the rows: the reports of repeated
+        videos cannot be removed from either.
         """
         segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
         settings = settings._replace(segment_labels=segments)
@@ -240,12 +255,12 @@ class GraphScorer(Scorer):
         loss = float(values["loss"]) if "loss" in values else None
         reports = values["reports"]
         if len(videos) < rows and "all_scores" in reports and len(reports["all_scores"]) == len(videos):
-            whole = graph.run(graph.reports["reports"], padded(videos, rows))
-            reports = {name: value[: len(videos)] for name, value in whole.items()}
+            padded_reports = graph.run(graph.reports["reports"], padded(videos, rows))
+            reports = {name: value[: len(videos)] for name, value in padded_reports.items()}
         return EvaluatedStep(graph.modeler.completed(reports), loss, int(values["examples"]))
 
     def _rates_segments(self, settings: EvaluationSettings) -> bool:
-        """Whether records are evaluated on their rated segments."""
+        """Whether an evaluation with these settings evaluates records on their rated segments."""
         return settings.segment_labels or self.training_data.segment_labels
 
     def reader(self) -> readers.Reader:
@@ -253,7 +268,7 @@ class GraphScorer(Scorer):
         return self._context.copy().run(readers.reader_for, self.data)
 
     def refuse_other_data(self, data: Records) -> None:
-        """Refuses records that the run's reader cannot parse as they are.
+        """Refuses records that the run's own reader cannot parse.
 
         Raises:
           UsageError: features, their ranges or the vocabulary differ from the model's.
@@ -263,7 +278,7 @@ class GraphScorer(Scorer):
             raise UsageError(OTHER_RANGES)
 
     def close(self) -> None:
-        """Closes the sessions, and removes an unpacked archive."""
+        """Closes the sessions, and removes the temporary folder of an unpacked archive."""
         with self._lock:
             self._is_closed = True
             while self._graphs:
@@ -272,7 +287,7 @@ class GraphScorer(Scorer):
 
 
 class Evaluation:
-    """The evaluation of a scorer on batches with labels.
+    """Evaluates a scorer on batches with labels, and computes the metrics over all of them.
 
     Args:
       scorer: the model.
@@ -281,7 +296,7 @@ class Evaluation:
 
     Attributes:
       evaluator: computes the metrics.
-      examples: number of examples so far.
+      examples: number of examples in the batches so far.
     """
 
     def __init__(
@@ -294,7 +309,15 @@ class Evaluation:
         self.evaluator = VideoEvaluator(modeler)
 
     def add(self, videos: Videos, rows: int = 0) -> None:
-        """Evaluates a batch; raises like `Scorer.evaluated`."""
+        """Evaluates a batch and adds it to the metrics.
+
+        Args:
+          videos: the batch, with labels.
+          rows: number of rows that the model computes, as for `Scorer.scores`.
+
+        Raises:
+          UsageError, RunError: for the reasons of `Scorer.evaluated`.
+        """
         step = self._scorer.evaluated(videos, rows, self._settings)
         self.evaluator.accumulate(step.reports, step.loss)
         self.examples += step.examples

@@ -1,4 +1,4 @@
-"""The program `inference`: predicts for videos, or ranks their segments, with a run, an export or a packed model."""
+"""The program `inference`: writes the predictions of a run, an export or an archive for videos or their segments."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ PREDICTIONS = "predictions.csv"
 
 
 def infer(config: InferenceConfig) -> int:
-    """Predicts as `config` says; returns the exit status.
+    """Writes the predictions of a model for files, packs the model into an archive, or both; returns the exit status.
 
-    If training deletes the checkpoint before it is read, the next newer one is used.
+    If training deletes the checkpoint before it is read, a newer one is used.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
@@ -49,19 +49,26 @@ def infer(config: InferenceConfig) -> int:
         return _infer_with_export(config)
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
-            return _infer(config, trained_model.of_archive(config.input_model_tgz, folder))
+            return _infer_with_model(config, trained_model.of_archive(config.input_model_tgz, folder))
     run = open_run(config.train_dir, config, trust_code=config.trust_code)
     return trained_model.with_newer(
-        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer(config, model)
+        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer_with_model(config, model)
     )
 
 
 def _infer_with_export(config: InferenceConfig) -> int:
-    """Predicts with an exported model, which is fed with records; returns the exit status."""
+    """Writes the predictions of an exported model for records; returns the exit status."""
     refuse_run_options(config)
-    missing = "input_data_pattern" if not config.input_data_pattern else "output_file" if not config.output_file else ""
-    if missing:
-        raise UsageError(f"--{missing} is missing: {config.train_dir} is an export, which has no folder for files.")
+    if not config.input_data_pattern:
+        raise UsageError(
+            f"--input_data_pattern is missing: {config.train_dir} is an export, which names no data; give the files to "
+            "predict."
+        )
+    if not config.output_file:
+        raise UsageError(
+            f"--output_file is missing: no predictions are written into an export ({config.train_dir}); name the CSV "
+            "file to write."
+        )
     storage.discard_orphans(config.output_file)
     _announce_replacement(config.output_file)
     with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
@@ -77,7 +84,11 @@ def _infer_with_export(config: InferenceConfig) -> int:
 
 @contextlib.contextmanager
 def _unpack_folder(folder_in_flag: str) -> Iterator[str]:
-    """The folder to unpack into: the one that the user named, which is kept, or a private one, which is removed."""
+    """Yields the folder to unpack an archive into.
+
+    If `folder_in_flag` is empty, this is a temporary folder, which is removed after the block; a folder that the user
+    names is kept.
+    """
     if folder_in_flag:
         yield folder_in_flag
         return
@@ -85,7 +96,7 @@ def _unpack_folder(folder_in_flag: str) -> Iterator[str]:
         yield os.path.join(folder, "model")
 
 
-def _infer(config: InferenceConfig, model: TrainedModel) -> int:
+def _infer_with_model(config: InferenceConfig, model: TrainedModel) -> int:
     if not config.output_file and not config.output_model_tgz:
         if config.input_model_tgz:
             raise UsageError("--output_file is missing: name the CSV file to write.")
@@ -93,18 +104,18 @@ def _infer(config: InferenceConfig, model: TrainedModel) -> int:
     for path in filter(None, (config.output_file, config.output_model_tgz)):
         storage.discard_orphans(path)
         _announce_replacement(path)
-    data, names = _data(config, model.run)
+    data, names = _fit_data(config, model.run)
     modeler, ranking = model.modeler(data, "infer", config.top_k), None
     if config.segment_labels:
         ranking = new_segment_ranking(config, modeler.num_classes, names, data.segment_size)
         modeler.listed_classes = tuple(ranking.classes)
     if config.output_model_tgz:
-        _pack(config.output_model_tgz, model, modeler, names)
-    task = _Task(config, model, data, modeler)
+        _pack_model(config.output_model_tgz, model, modeler, names)
+    task = _InferenceTask(config, model, data, modeler)
     if config.output_file and ranking is not None:
-        _rank(task, ranking)
+        _rank_segments(task, ranking)
     elif config.output_file:
-        _predict(task)
+        _predict_videos(task)
     return 0
 
 
@@ -114,7 +125,7 @@ def _announce_replacement(path: str) -> None:
         logging.info("%s exists already: it will be replaced", path)
 
 
-def _data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
+def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
@@ -123,8 +134,11 @@ def _data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabula
     return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names
 
 
-def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:
-    """Packs the inference model and its description into one archive."""
+def _pack_model(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:
+    """Packs the model as an inference model, with its config and vocabulary, into the archive `path`.
+
+    The inference model of a checkpoint is first written into the folder of the run.
+    """
     run = model.run
     folder = storage.join(run.folder, INFERENCE_MODEL)
     if not model.is_file:
@@ -134,8 +148,8 @@ def _pack(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabula
     logging.info("the model is packed in %s", path)
 
 
-class _Task(NamedTuple):
-    """One inference: its config, the model, the data and the modeler."""
+class _InferenceTask(NamedTuple):
+    """The parts of an inference that `_rank_segments` and `_predict_videos` share."""
 
     config: InferenceConfig
     model: TrainedModel
@@ -143,14 +157,14 @@ class _Task(NamedTuple):
     modeler: VideoModeler
 
 
-def _rank(task: _Task, ranking: SegmentRanking) -> None:
-    """Ranks every segment by class, then writes the lists to the output file."""
+def _rank_segments(task: _InferenceTask, ranking: SegmentRanking) -> None:
+    """Scores every segment of the videos, then writes the best segments of each class to the output file."""
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
     reader = segment_reader(task.data, config.segment_context, config.segment_shifts)
     inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
-    _run(task, inputter, segment_consumer(ranking, candidates, len(config.segment_shifts)))
+    _run_model(task, inputter, segment_consumer(ranking, candidates, len(config.segment_shifts)))
     with storage.write_atomic(config.output_file) as file:
         write_lists(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
@@ -159,10 +173,16 @@ def _rank(task: _Task, ranking: SegmentRanking) -> None:
 def new_segment_ranking(
     config: InferenceConfig, num_classes: int, names: Vocabulary | None = None, segment_size: int = 5
 ) -> SegmentRanking:
-    """An empty ranking of the classes to list, for a model with `num_classes` classes and the vocabulary `names`.
+    """Creates a ranking of segments, still empty, for the classes whose best segments are to be listed.
 
-    The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
-    published classes, or a vocabulary of other classes than YouTube-8M's, all of its classes are listed.
+    These are the classes in --segment_label_ids_file, by default the 1000 classes for which YouTube-8M rates segments.
+    If the model has none of those 1000, or a vocabulary of other classes than YouTube-8M's, all its classes are listed.
+
+    Args:
+      config: the config of the inference.
+      num_classes: number of classes of the model.
+      names: the vocabulary of the model; None or empty if it has none.
+      segment_size: number of frames of a segment.
 
     Raises:
       UsageError: a class of --segment_label_ids_file is not a class of the model.
@@ -180,7 +200,16 @@ def new_segment_ranking(
 
 
 def segment_reader(data: DataConfig, context: int, shifts: Sequence[int]) -> readers.EverySegmentReader:
-    """A reader of every segment of every video; raises `UsageError` if the run has a custom reader."""
+    """Creates a reader of every segment of every video.
+
+    Args:
+      data: the config of the data.
+      context: number of frames before, and also after, each segment that the model gets too.
+      shifts: frames by which the window of a segment is shifted; each segment is read once for each shift.
+
+    Raises:
+      UsageError: the run has a custom reader.
+    """
     if data.reader:
         raise UsageError(
             f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
@@ -198,11 +227,11 @@ def segment_reader(data: DataConfig, context: int, shifts: Sequence[int]) -> rea
 def segment_consumer(
     ranking: SegmentRanking, candidates: Candidates | None, windows: int = 1
 ) -> Callable[[Mapping[str, np.ndarray]], None]:
-    """Returns a function that adds the predictions of one step to the ranking.
+    """Returns a function that adds the reports of one step (ids and class scores) to the ranking.
 
     Args:
       ranking: the ranking.
-      candidates: the candidate classes of each video; None if all classes are candidates.
+      candidates: for each video the classes for which its segments may be listed; None for all classes.
       windows: number of windows of each segment; the score of a segment is the mean over its windows.
     """
     means = WindowMeans(windows)
@@ -214,18 +243,18 @@ def segment_consumer(
     return consume
 
 
-def _predict(task: _Task) -> None:
-    """Writes one line per video; the output file appears only when it is complete."""
+def _predict_videos(task: _InferenceTask) -> None:
+    """Writes the predictions, one line per video; the output file appears only when it is complete."""
     inputter = readers.BatchQueue.for_config(task.data, "infer")
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)
-        _run(task, inputter, writer)
+        _run_model(task, inputter, writer)
         if not writer.count:
             raise RunError(f"{task.data.data_pattern} holds no record: there is nothing to predict.")
     logging.info("%d predictions are in %s", writer.count, task.config.output_file)
 
 
-def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
+def _run_model(task: _InferenceTask, inputter: readers.BatchQueue, consumer: Any) -> None:
     """Runs the model on all data and passes the predictions of each step to `consumer`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The input of trained models, and its forms: files, records, batches of arrays, and arrays."""
+"""The videos that a trained model takes, in all forms: files, records, batches of arrays, and arrays by name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 if TYPE_CHECKING:
     from yt8m.config.train_config import DataConfig
 
+# What `Scorer.batches` turns into batches: a file pattern, records, batches, or arrays by the names of the features.
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
 # Videos as a scorer takes them: serialized records, parsed arrays, or numbers of `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
 # Serialized records, the arrays of parsed records (unless only a custom reader can parse them), or float arrays.
 InputKind = Literal["records", "parsed records", "floats"]
-Types = tuple[np.dtype[Any], ...] | None
+Types = tuple[np.dtype[Any], ...] | None  # the type of each feature; None if the input is not arrays
 OTHER_RANGES = (
     "the features of these records were stored as bytes with another range of values than those of the training data, "
     "so the model would read wrong values: write the records again with the range of the training data."
@@ -72,15 +73,17 @@ class ModelInput:
         sizes = data.format.sizes()
         fits = all(sizes.get(feature.name) == feature.size for feature in self.format.features)
         if not self.has_own_reader and not (fits and data.format.level == self.format.level):
-            raise UsageError(f"the model takes {_names(self.format)}; these records are {_names(data.format)}.")
+            raise UsageError(
+                f"the model takes {_describe_format(self.format)}; these records are {_describe_format(data.format)}."
+            )
 
     def reads(self, data: Records) -> bool:
-        """Whether the model can read the records as they are: their bytes have the ranges of its training data."""
+        """Whether the model's own graph can parse the records: their bytes have the ranges of its training data."""
         ranges = {feature.name: feature.range for feature in data.format.features}
         return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
 
     def types_of(self, kind: InputKind) -> Types:
-        """The types of the features of an `arranged` batch of this kind of input; None for serialized records."""
+        """The types of the features in a batch that `arranged` makes of such input; None for serialized records."""
         if kind == "records" or self.has_own_reader:
             return None
         are_usual = all(feature.range in (None, PUBLISHED) for feature in self.format.features)
@@ -88,7 +91,10 @@ class ModelInput:
         return tuple(np.dtype("u1" if has_bytes and feature.range else "f4") for feature in self.format.features)
 
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
-        """The batch as a scorer takes it: features in the model's order, as float32 or as bytes of the usual range.
+        """Converts a batch to the form that a scorer takes.
+
+        The features are in the order of the model, as float32, or as bytes if these have the range of YouTube-8M. A
+        batch without labels gets labels that are all false.
 
         Raises:
           UsageError: features are missing or have other shapes, or the labels have another number of classes.
@@ -100,7 +106,7 @@ class ModelInput:
         for name, size in self.format.sizes().items():
             if name not in features or features[name].ndim != rank or features[name].shape[-1] != size:
                 shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in features.items())
-                raise UsageError(f"the model takes {_names(self.format)}; this batch has {shapes}.")
+                raise UsageError(f"the model takes {_describe_format(self.format)}; this batch has {shapes}.")
         arrays = {feature.name: _as_fed(batch.features[feature.name]) for feature in self.format.features}
         shape = (len(batch), self.num_classes)
         labels = batch.labels if batch.labels.size else np.zeros(shape, np.bool_)
@@ -109,7 +115,15 @@ class ModelInput:
         return NumpyBatch(batch.ids, arrays, np.asarray(batch.num_frames, np.int32), labels)
 
     def of_joined_frames(self, videos: Sequence[NDArray[np.float32]]) -> NumpyBatch:
-        """A batch of frames, float32 [T, D] for each video; a video-level model gets the mean of the frames."""
+        """Makes a batch, without labels, of the frames of videos.
+
+        Args:
+          videos: for each video float32 [T, D], all features of its T frames side by side, in the model's order.
+
+        Returns:
+          A batch with one row for each video, in which ids are the numbers of the rows. Shorter videos are padded with
+          0; for a video-level model a row is the mean of the video's frames.
+        """
         counts = np.array([len(frames) for frames in videos], np.int32)
         if self.has_frames:
             joined = np.zeros((len(videos), counts.max(), self.width), np.float32)
@@ -125,30 +139,36 @@ class ModelInput:
 
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
-    """The input of the model of a run whose data config is `data`."""
+    """Describes the input of the model of a run.
+
+    Args:
+      data: the data config of the run.
+      folder: the folder of the run.
+      is_own: whether this user is known to have trained the run on this machine.
+    """
     from yt8m.config import data_fit  # slow to import, and only a run has such a config
 
     return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader), data.max_frames)
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
-    """The batches of `data`: a batch, an iterable of batches, or a dict of arrays by the names of the features.
+    """Turns a batch, an iterable of batches, or a dict of arrays by the names of the features into batches.
 
     Raises:
       UsageError: `data` is none of these.
     """
     if isinstance(data, Mapping):
-        return _of_arrays(data)
-    return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
+        return _split_arrays(data)
+    return [data] if isinstance(data, NumpyBatch) else map(_refuse_other_type, data)
 
 
 def types_of(videos: Videos) -> Types:
-    """The types of the features of parsed videos; None for serialized records, and for numbers of cached ones."""
+    """The types of the features of parsed videos; None for serialized records, and for numbers of cached records."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
 
 
 def padded(videos: Videos, rows: int) -> Any:
-    """`videos` with the last one repeated up to `rows` rows; `videos` itself if it has at least as many."""
+    """Repeats the last video until there are `rows` videos; returns `videos` itself if there are that many already."""
     missing_rows = rows - len(videos)
     if missing_rows <= 0:
         return videos
@@ -156,13 +176,13 @@ def padded(videos: Videos, rows: int) -> Any:
         return np.append(videos, np.repeat(videos[-1:], missing_rows))
     if not isinstance(videos, NumpyBatch):
         return [*videos, *[videos[-1]] * missing_rows]
-    places = np.minimum(np.arange(rows), len(videos) - 1)
+    indices = np.minimum(np.arange(rows), len(videos) - 1)
     return dataclasses.replace(
         videos,
-        ids=[videos.ids[place] for place in places.tolist()],
-        features={name: values[places] for name, values in videos.features.items()},
-        num_frames=videos.num_frames[places],
-        labels=videos.labels[places],
+        ids=[videos.ids[index] for index in indices.tolist()],
+        features={name: values[indices] for name, values in videos.features.items()},
+        num_frames=videos.num_frames[indices],
+        labels=videos.labels[indices],
     )
 
 
@@ -177,15 +197,23 @@ def refuse_nan_in(videos: Videos) -> None:
     for name, values in videos.features.items():
         rows = (~np.isfinite(values)).reshape(len(values), -1).any(axis=1)
         if rows.any():
-            raise UsageError(f"{name} of video {videos.ids[int(rows.argmax())]} holds NaN or an infinity.")
+            video_id = videos.ids[int(rows.argmax())]
+            raise UsageError(f"{name} of video {video_id} holds NaN or an infinity; give finite values.")
 
 
 def _as_fed(values: Any) -> Any:
     return values if values.dtype == np.uint8 else np.asarray(values, np.float32)
 
 
-def _of_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
-    """Batches of the rows of arrays, without labels. The id of a row is its number."""
+def _split_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
+    """Yields batches, without labels, of the rows of arrays; the id of a video is the number of its row.
+
+    Args:
+      arrays_by_name: {name of a feature: [videos, size] or [videos, frames, size]}.
+
+    Raises:
+      UsageError: an array has no numbers or another shape, or the arrays differ in the number of videos or frames.
+    """
     arrays = {name: _as_array(values) for name, values in arrays_by_name.items()}
     shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}
     shape = shapes.pop() if len(shapes) == 1 else ()
@@ -205,11 +233,11 @@ def _of_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
 def _as_array(values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values)
-    except ValueError:  # lists of different lengths
-        return np.array(None)
+    except ValueError:  # NumPy makes no array of lists that differ in length
+        return np.array(None)  # the caller refuses this array, which has no numbers
 
 
-def _refuse_other(batch: Any) -> NumpyBatch:
+def _refuse_other_type(batch: Any) -> NumpyBatch:
     if not isinstance(batch, NumpyBatch):
         raise UsageError(
             f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, or arrays by name; found "
@@ -218,7 +246,7 @@ def _refuse_other(batch: Any) -> NumpyBatch:
     return batch
 
 
-def _names(data_format: DataFormat) -> str:
+def _describe_format(data_format: DataFormat) -> str:
     return (
         f"{data_format.level} level with {', '.join(f'{name} of {size}' for name, size in data_format.sizes().items())}"
     )

@@ -49,12 +49,13 @@ class OnnxScorer(ArrayScorer):
         return tagger
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids and scores of videos; a score may be NaN."""
+        """See `Scorer.compute`; raises `UsageError` if the videos are given as numbers of cached records."""
         if isinstance(videos, np.ndarray):
             raise UsageError(
                 f"{self.path} is an ONNX file, which cannot read a cache: name its run, or leave out --cache."
             )
-        if not isinstance(videos, NumpyBatch):  # records of a service; their bytes have the ranges of the training data
+        # Serialized records come from clients of `yt8m serve`; their bytes have the ranges of the training data.
+        if not isinstance(videos, NumpyBatch):
             videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
 

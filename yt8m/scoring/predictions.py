@@ -72,7 +72,9 @@ reserve_flags("extraction", PredictConfig)
 
 
 def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | None:
-    """The thresholds that choose tags; None if the flags ask for no tags, or if a timeline has no thresholds.
+    """Returns the thresholds that choose the tags of a video.
+
+    Returns None if neither --tags nor --timeline is given, or if only --timeline is given and there are no thresholds.
 
     Raises:
       UsageError: --tags is given, and there are no thresholds.
@@ -89,7 +91,11 @@ def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | Non
 
 
 def show_classes(lines: Sequence[Sequence[str]]) -> None:
-    """Prints the classes of a video as a table without headers."""
+    """Prints the classes of a video as a table without headers, or that the video has no tag if `lines` is empty.
+
+    Args:
+      lines: for each class the texts of its cells, such as its score and its name.
+    """
     if lines:
         terminal.show([""] * len(lines[0]), lines)
     else:
@@ -97,7 +103,7 @@ def show_classes(lines: Sequence[Sequence[str]]) -> None:
 
 
 def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[str]) -> int:
-    """Shows the best classes of videos, or of the first records; returns the exit status.
+    """Prints the best classes of videos, or of the first records in files; returns the exit status.
 
     Args:
       config: the flags.
@@ -114,8 +120,8 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, files)
-    of_videos = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
-    for name, value in (*of_videos, *settings.items()):
+    video_options = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
+    for name, value in (*video_options, *settings.items()):
         if value:
             raise UsageError(
                 f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
@@ -137,7 +143,7 @@ def _are_videos(paths: Sequence[str]) -> bool:
 
 
 def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> int:
-    raws = list(itertools.islice(_raws(files, config.video_id), config.count))
+    raws = list(itertools.islice(_read_records(files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{where}: there is {missing}.")
@@ -150,11 +156,11 @@ def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> in
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()
-            _show(payload, scores[row], config.top_k, names, tagger)
+            _print_record(payload, scores[row], config.top_k, names, tagger)
     return 0
 
 
-def _raws(files: Sequence[str], video_id: str) -> Iterator[Raw]:
+def _read_records(files: Sequence[str], video_id: str) -> Iterator[Raw]:
     """Yields the serialized records of the files; if `video_id` is not empty, only those of this video."""
     id_of_video = shards.id_bytes(os.fsencode(video_id))
     for path in files:
@@ -163,14 +169,24 @@ def _raws(files: Sequence[str], video_id: str) -> Iterator[Raw]:
                 yield payload, path, number
 
 
-def _show(
+def _print_record(
     payload: bytes,
     scores: NDArray[np.float32],
     top_k: int,
     names: vocabulary.Vocabulary,
     tagger: thresholds.Tagger | None,
 ) -> None:
-    """Prints a table for a record. A star marks the classes that are labels of the record."""
+    """Prints the id and the labels of a record, and a table of its tags, or without a tagger of its best classes.
+
+    A star marks the classes that are labels of the record.
+
+    Args:
+      payload: the serialized record.
+      scores: its scores, float32 [C].
+      top_k: number of classes in the table, if there is no tagger.
+      names: the names of the classes.
+      tagger: the thresholds of the classes; None to show the best classes.
+    """
     record = shards.parse(payload, with_lists=False)
     feature = record.context.get("labels")
     labels = sorted({int(value) for value in feature.values()} if feature else ())

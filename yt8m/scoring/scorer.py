@@ -1,6 +1,7 @@
-"""The interface of a trained model that scores videos, whatever kind of file it comes from.
+"""The interface of a trained model that scores videos; it is the same for every file format of models.
 
-This also chooses the classes to show from the scores: the best ones, or those that reach their thresholds.
+This module also chooses from the scores of a video the classes to show: the best ones, or those that reach their
+thresholds.
 """
 
 from __future__ import annotations
@@ -48,7 +49,13 @@ USUAL_SETTINGS = EvaluationSettings()
 
 
 class EvaluatedStep(NamedTuple):
-    """One step for an evaluator: its reports, its loss (None if there is none) and its number of examples."""
+    """What a scorer computes from one batch for an evaluator.
+
+    Attributes:
+      reports: {name: array} from which the evaluator computes the metrics.
+      loss: the mean loss of the batch; None if the model has no loss.
+      examples: number of videos, or of rated segments, in the batch.
+    """
 
     reports: Mapping[str, NDArray[Any]]
     loss: float | None
@@ -97,11 +104,15 @@ class Scorer(Closing, abc.ABC):
 
     @property
     def shown_names(self) -> Vocabulary:
-        """The names to show: the model's own, or else those of YouTube-8M if it has as many classes."""
+        """The class names to show: the model's own, or else YouTube-8M's if it has as many classes; else empty."""
         return vocabulary.shown_for(self.num_classes, self.names)
 
     def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
-        """The names to show for data whose vocabulary is `vocabulary_file` or, if that is empty, lies next to `files`.
+        """The class names to show for predictions on some data.
+
+        Args:
+          vocabulary_file: the vocabulary of the data; empty for the one that lies next to `files`, if there is one.
+          files: the files of the data.
 
         Raises:
           UsageError: the vocabulary of the data numbers the classes differently than the model's.
@@ -111,16 +122,20 @@ class Scorer(Closing, abc.ABC):
         return vocabulary.shown_for(self.num_classes, names)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
-        """The thresholds that choose tags: those in `thresholds_file`, else the model's own; None if there are none."""
+        """The thresholds that choose the tags of a video; None if there are none.
+
+        Args:
+          thresholds_file: a file of thresholds; empty for the thresholds of the model itself.
+        """
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
 
     def videos_in_batch(self, most: int = 1024) -> int:
-        """The default number of whole videos (not segments) in a batch: `most`, or fewer if videos have many frames."""
+        """The default number of videos in a batch: `most`, or fewer if the frames of `most` videos need much memory."""
         return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
 
     def batches(self, data: Data, batch_size: int | None = None) -> Iterator[Videos]:
-        """The data in batches. Records stay serialized if the model's own graph can parse them.
+        """Divides data into batches. Records stay serialized if the model's own graph can parse them.
 
         Args:
           data: a file pattern, the result of `read_records`, batches, or arrays by the names of the features.
@@ -137,14 +152,31 @@ class Scorer(Closing, abc.ABC):
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:
-        """Some records of `data`, parsed unless the model has a custom reader; raises like `batches`."""
+        """Parses some records of `data` into a batch; a model with a custom reader gets them serialized.
+
+        Args:
+          raws: the serialized records.
+          data: the records among which they are, which say how to parse them.
+
+        Raises:
+          UsageError: features or vocabulary differ from the model's.
+        """
         self.check(data)
         return raws if self.takes.has_own_reader else self.takes.arranged(data.parsed(raws))
 
     def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int | None = None) -> Records:
-        """The records of files; raises `UsageError` if no file matches."""
+        """Opens the records of files.
+
+        Args:
+          pattern: the files.
+          batch_size: number of videos in a batch; None for `videos_in_batch`.
+
+        Raises:
+          UsageError: no file matches.
+        """
         files, batch_size = manifest.shards_at(pattern), batch_size or self.videos_in_batch()
-        if self.takes.has_own_reader or discovery.find(files) is None:  # the model's reader names what is damaged
+        # If the format of the files cannot be found, the model's format is assumed; reading then names damaged records.
+        if self.takes.has_own_reader or discovery.find(files) is None:
             return Records(files, self.takes.format, batch_size)
         most = self.takes.max_frames
         return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes, max_frames=most)
@@ -159,12 +191,15 @@ class Scorer(Closing, abc.ABC):
         return self.takes.reads(data)
 
     def scores(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
-        """The ids of B videos as texts, and the scores of all classes, float32 [B, C].
+        """Scores B videos.
 
         Args:
-          videos: B videos.
-          rows: number of rows that the model computes; if it exceeds B, the last video is repeated. With a constant
-            number a video's scores do not depend on B. 0 for B rows.
+          videos: the videos.
+          rows: number of rows that the model computes; if it exceeds B, the last video is repeated. If this number is
+            the same in every call, the scores of a video do not depend on B. 0 for B rows.
+
+        Returns:
+          The ids of the videos, and the scores of all classes, float32 [B, C].
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
@@ -181,24 +216,31 @@ class Scorer(Closing, abc.ABC):
 
     @abc.abstractmethod
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """As `scores`, without the check for NaN."""
+        """Like `scores`, but does not check the scores for NaN; `scores` calls it, and subclasses implement it."""
 
     @abc.abstractmethod
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """One step of an evaluation; other arguments and errors are those of `scores`.
+        """Computes what an evaluator needs from a batch with labels.
+
+        Args:
+          videos, rows: as for `scores`.
+          settings: how the batch is evaluated.
 
         Raises:
+          DamagedError, RunError: for the reasons of `scores`.
           UsageError: the model cannot be evaluated on such videos or with such settings.
         """
 
 
 class ArrayScorer(Scorer):
-    """A scorer of a file whose graph has no labels and no loss. It is evaluated on arrays, but not on rated segments.
+    """A scorer whose graph has no labels and no loss: that of an export or of an ONNX file.
+
+    It can be evaluated on parsed records, but not on rated segments.
 
     Args:
       path, takes, names: as for `Scorer`.
       weights: the path of the weights.
-      about: the description of the model in the file: `model`, `step`, `is_averaged`.
+      about: the description of the model in its file, with the keys `model`, `step` and `is_averaged`.
     """
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary, weights: str, about: Mapping[str, Any]) -> None:
@@ -208,11 +250,11 @@ class ArrayScorer(Scorer):
         logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, weights)
 
     def reads(self, data: Records) -> bool:
-        """Whether the model's graph must parse the records: only if it has a custom reader."""
+        """Whether the model's graph parses the records, which it does only if it has a custom reader."""
         return self.takes.has_own_reader
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """One step of an evaluation, without a loss; the videos are arrays."""
+        """See `Scorer.evaluated`; the videos must be arrays, and the result has no loss."""
         from yt8m.video.modeler import VideoModeler  # slow to import, and predictions do not need it
 
         if settings.segment_labels:
@@ -234,14 +276,14 @@ def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
 
 
 def tags(scores: NDArray[np.float32], tagger: Tagger) -> ScoredClasses:
-    """The classes, among the 20 best of a video with the scores [C], whose scores reach their thresholds."""
+    """The tags of a video with the scores [C]: those of its 20 best classes whose scores reach their thresholds."""
     best = top_k(scores[np.newaxis], AMONG)
     are_tags = tagger.are_tags(best.classes[0], best.scores[0])
     return list(zip(best.classes[0][are_tags].tolist(), best.scores[0][are_tags].tolist(), strict=True))
 
 
 def write_predictions(writer: PredictionWriter, scorer: Scorer, batches: Iterable[Videos], rows: int = 0) -> None:
-    """Writes a line for each video; `rows` and errors are those of `Scorer.scores`."""
+    """Scores the videos of `batches` and writes a line for each; `rows` and the errors are those of `Scorer.scores`."""
     for videos in batches:
         ids, scores = scorer.scores(videos, rows)
         best, names = top_k(scores, writer.top_k), np.empty(len(ids), object)

@@ -1,4 +1,4 @@
-"""Features of a few videos that are not written to a data set: for `yt8m.extract`, and as input of trained models."""
+"""Extracts the features of a few videos without writing a data set: for `yt8m.extract`, and as input of models."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from yt8m.types import Closing
 Entry = Mapping[str, Any]
 Part = tuple[int, int]  # the first frame, and the frame after the last one
 
-_LONGEST = 100_000  # largest number of frames of a video that is scored
-_DECODING_SECONDS = 7200.0  # time limit for decoding a video that is scored; a film of hours takes longer than a clip
+_MOST_FRAMES = 100_000  # largest number of frames of a video that is scored
+# Time limit for decoding a video that is scored. It is longer than that of `Limits`, because the video may last hours.
+_DECODING_SECONDS = 7200.0
 
 
 class VideoFeatures(Closing):
@@ -43,12 +44,12 @@ class VideoFeatures(Closing):
       entries: the extractors, as manifests describe them.
       located: the same extractors, with their weights.
       jobs: number of processes that decode.
-      is_scored: whether videos are to be scored in windows. Then whole videos are extracted; otherwise only the first
-        `max_frames` frames.
+      is_scored: whether videos are to be scored in windows. Then the features of whole videos are extracted, of at
+        most 100,000 frames; otherwise only those of the first `max_frames` frames.
 
     Attributes:
       per_second: number of frames a second.
-      max_frames: the largest number of frames of a record, according to the entries.
+      max_frames: the largest number of frames of a record of the training data, according to the entries.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class VideoFeatures(Closing):
     ) -> None:
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
-        settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
+        settings = Settings(self.per_second, _MOST_FRAMES if is_scored else self.max_frames)
         self._computer = Computer(located, settings, is_new=not is_scored)
         self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
@@ -65,21 +66,21 @@ class VideoFeatures(Closing):
         self._pool.close()
         self._computer.close()
 
-    def of_videos(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
-        """Yields each path with its features: float32 [T, size] for each extractor, rounded as records round them."""
+    def extract_features(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
+        """Yields each path with its features: float32 [T, size] for each extractor, rounded like values in records."""
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
         for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
             pairs = zip(self._entries, features.arrays, strict=not features.bad)
-            yield path, features._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
+            yield path, features._replace(arrays=[_round_as_stored(values, entry["range"]) for entry, values in pairs])
 
     def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]) -> NumpyBatch:
-        """The batch in which each row is one of the `windows` of a video.
+        """Makes a batch out of parts of a video, one row for each part.
 
         Args:
           takes: the input of the model.
           arrays: the features of the video, float32 [T, size] for each extractor.
-          windows: the parts of the video.
+          windows: (first frame, frame after the last one) of each part.
         """
         by_name = {
             f"{prefix}{entry['feature']}": values
@@ -92,8 +93,14 @@ class VideoFeatures(Closing):
         )
 
 
-def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:
-    """The values as a reader of records gets them: those that are stored as bytes are rounded and clipped."""
+def _round_as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:
+    """Rounds and clips values to those that a reader gets from records.
+
+    Args:
+      values: the features of the frames, float32 [T, size].
+      bounds: the lowest and the highest value that a byte can stand for; None or empty if records store floats, which
+        are not rounded.
+    """
     if not bounds:
         return values
     low, high = map(float, bounds)
@@ -103,12 +110,15 @@ def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> N
 def for_model(
     takes: ModelInput, flags: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
 ) -> VideoFeatures:
-    """The extraction of videos to score, with exactly the extractors that made the model's training data.
+    """Opens the extraction of features for a model that is to score videos.
+
+    It uses exactly the extractors that made the model's training data.
 
     Args:
       takes: the input of the model.
-      flags: settings and paths of weights by name, which take precedence over those that the model names.
-      names: extractors to use, needed if the model names none.
+      flags: {name: value} of settings of the extractors and of paths of their weights; they take precedence over those
+        that the model names.
+      names: names of the extractors to use; needed if the model names none.
       trust_code: whether to import the code, or load the SavedModels, that the model names.
 
     Raises:
@@ -118,9 +128,9 @@ def for_model(
     if names or not takes.extractors:
         entries, located = _choose_by_name(takes, names, flags)
     else:
-        entries = _wanted(takes, takes.extractors)
+        entries = _match_entries(takes, takes.extractors)
         refuse_code(takes.folder, entries, flags, is_trusted=trust_code or takes.is_own)
-        located = locate(_recreated(takes, entry, flags) for entry in entries)
+        located = locate(_recreate_extractor(takes, entry, flags) for entry in entries)
         for entry, extractor in zip(entries, located, strict=True):
             refuse_other_weights(takes.folder, entry, extractor.weights)
     return VideoFeatures(entries, located, is_scored=True)
@@ -137,38 +147,45 @@ def _choose_by_name(
         )
     located = locate(choose(names, flags))
     entries = describe_extractors(located, [each.extractor.bytes_range for each in located], Settings())
-    _wanted(takes, entries)
+    _match_entries(takes, entries)
     return entries, located
 
 
-def _wanted(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
+def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
     """The entries of the extractors whose features the model takes, in the order of the model's features."""
-    wanted = []
+    matching_entries = []
     for name in takes.format.sizes():
         match = entry_of(name, entries)
         if match is None:
             computed = ", ".join(str(entry["feature"]) for entry in entries)
             raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {computed}.")
-        wanted.append(match)
-    return wanted
+        matching_entries.append(match)
+    return matching_entries
 
 
-def _recreated(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
-    """The extractor of an entry; flags may change the paths of its weights, and settings such as the device.
+def _recreate_extractor(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
+    """Creates the extractor that an entry describes.
+
+    Args:
+      takes: the input of the model, for error messages.
+      entry: the description of the extractor.
+      flags: {name: value} that may change the paths of the weights, and settings that do not change the features, such
+        as the device.
 
     Raises:
       UsageError: another setting differs from that of the training data.
     """
     name = str(entry["name"])
     extractor = extractors.create(name, entry["settings"])
-    free = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}
-    for key in (flags.keys() & entry["settings"].keys()) - free:
+    changeable = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}
+    for key in (flags.keys() & entry["settings"].keys()) - changeable:
         if flags[key] != options.with_tuples(entry["settings"][key]):
             raise UsageError(
                 f"{takes.folder} was trained on features of {name} with --{key}={entry['settings'][key]}, not "
                 f"{flags[key]}. Leave --{key} out."
             )
-    return ChosenExtractor(name, extractors.create(name, {**entry["settings"], **{key: flags[key] for key in free}}))
+    settings = {**entry["settings"], **{key: flags[key] for key in changeable}}
+    return ChosenExtractor(name, extractors.create(name, settings))
 
 
 def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any], *, is_trusted: bool) -> None:
@@ -195,7 +212,13 @@ def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any],
 
 
 def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights) -> None:
-    """Refuses weights whose sha256 differs from that of the weights of the training data; raises `UsageError`."""
+    """Raises `UsageError` if weights differ, by their sha256, from those that made the training data.
+
+    Args:
+      folder: the run, for the error message.
+      entry: the extractor, as the manifest of the training data describes it, with the sha256 of each file.
+      own_weights: the files on this machine.
+    """
     for field, expected in entry["weights"].items():
         if own_weights.sha256.get(field) != expected:
             raise UsageError(
@@ -208,7 +231,14 @@ def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights
 def extract(
     paths: Sequence[str], names: Sequence[str], flags: Mapping[str, Any], settings: Settings, jobs: int
 ) -> Iterator[tuple[str, Features, list[str]]]:
-    """Yields each path with its features, not rounded to bytes, and the names of the features.
+    """Yields (path of a video, its features, the names of the features); the values are not rounded to bytes.
+
+    Args:
+      paths: the videos.
+      names: names of the extractors.
+      flags: {name: value} of settings of the extractors and of paths of their weights.
+      settings: frames per second, and the largest number of frames of a video.
+      jobs: number of processes that decode.
 
     Raises:
       UsageError, RunError: see `choose` and `weights.find`.
@@ -216,5 +246,5 @@ def extract(
     located = locate(choose(names, flags))
     entries = describe_extractors(located, [None for _ in located], settings)
     with VideoFeatures(entries, located, jobs=jobs) as source:
-        for path, features in source.of_videos(paths):
+        for path, features in source.extract_features(paths):
             yield path, features, [each.extractor.feature for each in located]

@@ -24,14 +24,14 @@ _PARTS_AT_ONCE = 64  # parts of a video that the model scores in a step
 
 
 class VideoScores(NamedTuple):
-    """The scores of a video.
+    """The scores of a video, or the reason why it has none.
 
     Attributes:
       path: the video.
       scores: float32 [C]; empty if the video is bad.
       seconds: length of the scored part of the video, which has at most 100,000 frames.
       bad: why the video has no scores; empty if it has.
-      over_time: the scores of the parts of the video; None unless requested.
+      over_time: the scores of each part of the video; None unless the caller of `predict` asks for them.
     """
 
     path: str
@@ -56,44 +56,58 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
     Raises:
       RunError: the scores are NaN.
     """
-    for path, features in source.of_videos(paths):
+    for path, features in source.extract_features(paths):
         if features.bad:
             yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
             continue
-        score, count = functools.partial(_scores, scorer, source, features.arrays), len(features.arrays[0])
-        windows = _parts(count, source.max_frames)
+        score, count = functools.partial(_score_windows, scorer, source, features.arrays), len(features.arrays[0])
+        windows = _divide_frames(count, source.max_frames)
         scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
         if seconds:
-            timeline_windows = _with_long_end(_parts(count, max(1, round(seconds * source.per_second))))
+            timeline_windows = _join_short_end(_divide_frames(count, max(1, round(seconds * source.per_second))))
             starts = [first / source.per_second for first, _ in timeline_windows]
             over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
         scored_seconds = min(features.seconds, count / source.per_second)
         yield VideoScores(path, scores.astype(np.float32), scored_seconds, over_time=over_time)
 
 
-def _parts(count: int, size: int) -> list[Part]:
+def _divide_frames(count: int, size: int) -> list[Part]:
     """Divides `count` frames into parts of `size` frames; the last one may be shorter."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _with_long_end(windows: list[Part]) -> list[Part]:
-    """The parts, the last one joined to the one before it if it has less than half its length."""
+def _join_short_end(windows: list[Part]) -> list[Part]:
+    """Joins the last part to the one before it, if the last one has less than half as many frames as the others."""
     if len(windows) > 1 and 2 * (windows[-1][1] - windows[-1][0]) < windows[0][1]:
         return [*windows[:-2], (windows[-2][0], windows[-1][1])]
     return windows
 
 
-def _scores(
+def _score_windows(
     scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]
 ) -> NDArray[np.float32]:
-    """float32 [parts, C]: the scores of the parts `windows` of the video with the features `arrays`."""
+    """Scores parts of a video; returns float32 [parts, C].
+
+    Args:
+      scorer: the model.
+      source: the extraction for this model.
+      arrays: the features of the video, float32 [T, size] for each extractor.
+      windows: the parts.
+    """
     batches = (windows[first : first + _PARTS_AT_ONCE] for first in range(0, len(windows), _PARTS_AT_ONCE))
     return np.concatenate([scorer.scores(source.batch(scorer.takes, arrays, batch))[1] for batch in batches])
 
 
 def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
-    """Predicts for the videos as the flags say; returns the exit status: 1 if a video is bad.
+    """Prints the classes of videos, or writes them to a CSV file; returns the exit status: 1 if a video is bad, else 0.
+
+    With --timeline it also writes a page with the scores over time for each video.
+
+    Args:
+      config: the flags of `yt8m predict`.
+      flags: {name: value} of settings of the extractors and of paths of their weights.
+      paths: the video files.
 
     Raises:
       UsageError: the model does not fit, or its extractors cannot be used.
@@ -131,11 +145,11 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
                 timeline_page.write(path, prediction.path, prediction.over_time, names, tag_names)
                 print(f"the timeline is in {path}")
     if config.csv:
-        _write(config.csv, lines)
+        _write_csv(config.csv, lines)
     return status
 
 
-def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
+def _write_csv(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
     with storage.write_atomic(path, "w") as file:
         csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score", "seconds"), *lines])
     print(f"the scores are in {path}")

@@ -39,8 +39,9 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
-_FEW = 2  # number of classes of the small models that are built to find out how shapes depend on that number
-# The variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's decays.
+# Models with this number of classes and with one more are built, to see how shapes depend on the number of classes.
+_FEW = 2
+# Names of the variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's two decays.
 _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 
@@ -70,19 +71,19 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
     shapes = {
         name: variables_by_name[name].shape(shape) for name, shape in weights.items() if variables_by_name[name].name
     }
-    config, ours = _sized(
+    config, model_shapes = _with_class_count(
         config, request.num_classes, {variables_by_name[name].name: shape for name, shape in shapes.items()}
     )
-    named_by_user = vocabulary.of_data(config.data.vocabulary)
-    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, checkpoint.path, named_by_user)
-    _refuse_misfits(checkpoint.path, config, variables_by_name, weights, ours)
+    names_from_user = vocabulary.of_data(config.data.vocabulary)
+    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, checkpoint.path, names_from_user)
+    _refuse_misfits(checkpoint.path, config, variables_by_name, weights, model_shapes)
     values = {
         counterpart.name: counterpart.to_ours(checkpoint.value(name))
         for name, counterpart in variables_by_name.items()
         if counterpart.name
     }
     write_run(config, values, checkpoint.step(), names, f"imported from {checkpoint.path}")
-    _tell(config, checkpoint, variables_by_name, left_out)
+    _report_import(config, checkpoint, variables_by_name, left_out)
     return 0
 
 
@@ -101,13 +102,16 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def open(cls, path_in_flag: str) -> Checkpoint:
-        """Opens the checkpoint with this prefix or of this file, or the newest checkpoint in this folder.
+        """Opens the checkpoint that --checkpoint names.
+
+        Args:
+          path_in_flag: the prefix of the checkpoint, one of its files, or a folder whose newest checkpoint is opened.
 
         Raises:
           UsageError: there is no such checkpoint.
           RunError: the checkpoint cannot be read.
         """
-        path = _prefix(path_in_flag)
+        path = _find_prefix(path_in_flag)
         is_single = not storage.exists(f"{path}.index")
         if is_single and not storage.exists(path):
             raise UsageError(
@@ -123,7 +127,11 @@ class Checkpoint(NamedTuple):
         return cls(path, reader, shapes)
 
     def split(self) -> tuple[Shapes, list[str]]:
-        """({name: shape} of the network's variables, names of the other variables: the step and the optimizer's)."""
+        """Divides the variables into those of the network and the others (the step, and those of the optimizer).
+
+        Returns:
+          {name: shape} of the network's variables, and the names of the others.
+        """
         left_out = [name for name in sorted(self.shapes) if name == STEP or self._is_of_optimizer(name)]
         return {name: self.shapes[name] for name in sorted(self.shapes.keys() - set(left_out))}, left_out
 
@@ -136,9 +144,10 @@ class Checkpoint(NamedTuple):
         return int(self.value(STEP)) if STEP in self.shapes else 0
 
     def input_transform(self) -> str:
-        """`l2_normalize` or `reverse_whitening` if the graph in the checkpoint's `.meta` file has that transform.
+        """Finds out from the graph in the checkpoint's `.meta` file how the network transforms its input.
 
-        Empty if there is no such file, or if its graph has neither transform.
+        Returns:
+          `l2_normalize` or `reverse_whitening`; empty if there is no such file, or its graph has neither transform.
         """
         try:
             graph = tf.MetaGraphDef.FromString(storage.read_bytes(f"{self.path}.meta"))
@@ -148,7 +157,8 @@ class Checkpoint(NamedTuple):
         nodes = {node.name: node for node in graph.graph_def.node}
         last = nodes[output.partition(":")[0]]
         inputs = {nodes[name.lstrip("^").partition(":")[0]].op for name in last.input}
-        # x * rsqrt(sum of squares), as tf.nn.l2_normalize computes it; or (x - offset) * sqrt(eigenvalues).
+        # Both transforms end in a product: tf.nn.l2_normalize computes x * rsqrt(sum of squares), and the reverse of
+        # whitening is (x - offset) * sqrt(eigenvalues). So the factors show which of the two it is.
         transforms = {"Rsqrt": "l2_normalize", "Sub": "reverse_whitening"} if last.op == "Mul" else {}
         return next((transforms[op] for op in sorted(inputs) if op in transforms), "")
 
@@ -170,7 +180,13 @@ class Checkpoint(NamedTuple):
 def _with_input_transform(
     config: TrainConfig, network: published.Network, checkpoint: Checkpoint, is_given: bool
 ) -> TrainConfig:
-    """The config with the input transform of the checkpoint's graph, or else the one that the user gave.
+    """Returns the config with the input transform of the checkpoint's graph, or else with the one that the user gave.
+
+    Args:
+      config: the config of the run to write.
+      network: the published network, with the transforms that its programs use.
+      checkpoint: the checkpoint.
+      is_given: whether the user gave --input_transform.
 
     Raises:
       UsageError: neither the graph nor the user names an input transform, or the two differ.
@@ -192,50 +208,56 @@ def _with_input_transform(
     return dataclasses.replace(config, model=dataclasses.replace(config.model, hyper_parameters=options))
 
 
-def _prefix(path_in_flag: str) -> str:
-    """The prefix of the checkpoint that the user names by its prefix, one of its files, or its folder."""
+def _find_prefix(path_in_flag: str) -> str:
+    """Returns the prefix of the checkpoint that the user names by its prefix, one of its files, or its folder."""
     if storage.is_dir(path_in_flag):
         newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
             raise UsageError(
-                f"--checkpoint={path_in_flag}: the folder has no model.ckpt-N.index; name the checkpoint's own file."
+                f"--checkpoint={path_in_flag}: the folder has no checkpoint model.ckpt-N that can be read; name a file "
+                "of the checkpoint."
             )
         return newest
     return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path_in_flag)
 
 
-def _sized(config: TrainConfig, num_classes: int | None, theirs: Shapes) -> tuple[TrainConfig, Shapes]:
-    """The config with the number of classes, and the shapes of the model's variables, by name.
+def _with_class_count(
+    config: TrainConfig, num_classes: int | None, checkpoint_shapes: Shapes
+) -> tuple[TrainConfig, Shapes]:
+    """Finds the number of classes.
 
     Args:
       config: the config of the run.
       num_classes: the value of --num_classes; None to derive the number from the shapes of the checkpoint.
-      theirs: shapes of the checkpoint's variables, in the layout and by the names of the model.
+      checkpoint_shapes: {name: shape} of the checkpoint's variables, in the layout and by the names of the model.
+
+    Returns:
+      The config with the number of classes, and {name: shape} of the variables of the model with that number.
     """
     model = workload.create_model(config.model, config.data)
     few, with_one_more = (training_workload.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
     if num_classes is None:
-        votes = Counter(_counts(few, with_one_more, theirs))
+        votes = Counter(_possible_class_counts(few, with_one_more, checkpoint_shapes))
         num_classes = votes.most_common(1)[0][0] if votes else config.data.num_classes
     # Every size is a * C + b for C classes; two values of C give a and b.
-    ours = {
+    model_shapes = {
         name: tuple(
             low + (num_classes - _FEW) * (high - low) for low, high in zip(few[name], with_one_more[name], strict=True)
         )
         for name in few
     }
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes)), ours
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes)), model_shapes
 
 
-def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]:
-    """Yields the number of classes that follows from each size in the checkpoint that depends on it.
+def _possible_class_counts(few: Shapes, with_one_more: Shapes, checkpoint_shapes: Shapes) -> Iterator[int]:
+    """Yields the number of classes according to each size in the checkpoint that depends on that number.
 
     Args:
-      few, with_one_more: shapes of the model's variables for `_FEW` classes and for one more.
-      theirs: shapes in the checkpoint.
+      few, with_one_more: {name: shape} of the variables of models with `_FEW` classes and with one more.
+      checkpoint_shapes: {name: shape} of the checkpoint's variables.
     """
-    for name in few.keys() & with_one_more.keys() & theirs.keys():
-        for low, high, size in zip(few[name], with_one_more[name], theirs[name], strict=False):
+    for name in few.keys() & with_one_more.keys() & checkpoint_shapes.keys():
+        for low, high, size in zip(few[name], with_one_more[name], checkpoint_shapes[name], strict=False):
             each = high - low
             count, remainder = divmod(size - low, each) if each else (0, 1)
             if not remainder and count + _FEW > 0:
@@ -243,9 +265,20 @@ def _counts(few: Shapes, with_one_more: Shapes, theirs: Shapes) -> Iterator[int]
 
 
 def _refuse_misfits(
-    checkpoint: str, config: TrainConfig, variables_by_name: Mapping[str, Variable], weights: Shapes, ours: Shapes
+    checkpoint: str,
+    config: TrainConfig,
+    variables_by_name: Mapping[str, Variable],
+    weights: Shapes,
+    model_shapes: Shapes,
 ) -> None:
-    """Compares the variables of the checkpoint, `weights`, with those of the model, `ours`.
+    """Compares the variables of the checkpoint with those of the model.
+
+    Args:
+      checkpoint: the path of the checkpoint.
+      config: the config of the run to write.
+      variables_by_name: {name in the checkpoint: the variable of the model that takes the value}.
+      weights: {name: shape} of the checkpoint's variables.
+      model_shapes: {name: shape} of the model's variables.
 
     Raises:
       RunError: variables do not match; the message names those that only one side has, and those of other shapes.
@@ -254,19 +287,19 @@ def _refuse_misfits(
     left_over = [
         name
         for name, counterpart in variables_by_name.items()
-        if counterpart.name and (counterpart.name not in ours or takers[counterpart.name] > 1)
+        if counterpart.name and (counterpart.name not in model_shapes or takers[counterpart.name] > 1)
     ]
-    lacking = sorted(ours.keys() - takers.keys() - {STEP})
+    lacking = sorted(model_shapes.keys() - takers.keys() - {STEP})
+    pairs = [(name, shape, variables_by_name[name]) for name, shape in weights.items()]
     other = [
-        f"{name} has {list(shape)}, and {variables_by_name[name].name} has {list(ours[variables_by_name[name].name])}"
-        for name, shape in weights.items()
-        if variables_by_name[name].name in ours
-        and variables_by_name[name].shape(shape) != ours[variables_by_name[name].name]
+        f"{name} has {list(shape)}, and {variable.name} has {list(model_shapes[variable.name])}"
+        for name, shape, variable in pairs
+        if variable.name in model_shapes and variable.shape(shape) != model_shapes[variable.name]
     ]
     problems = [
         f"no variable of the model takes {', '.join(left_over)}" if left_over else "",
-        f"it has nothing for {', '.join(lacking)}" if lacking else "",
-        f"shapes differ (the checkpoint's in its own layout): {'; '.join(other)}" if other else "",
+        f"the checkpoint has no variable for {', '.join(lacking)}" if lacking else "",
+        f"shapes differ (those of the checkpoint are in its own layout): {'; '.join(other)}" if other else "",
     ]
     if any(problems):
         raise RunError(
@@ -276,45 +309,59 @@ def _refuse_misfits(
 
 
 def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, names: Vocabulary, origin: str) -> None:
-    """Writes the folder of a run with the given weights, whole or not at all.
+    """Writes the folder of a run with the given weights, either complete or not at all.
 
     Args:
       config: the config of the run; `train_dir` is the folder to write.
       values: {name of a variable of the model: value}.
-      step: the step of the run's checkpoint.
+      step: the step of the checkpoint to write.
       names: the vocabulary of the run; empty if it has none.
-      origin: a sentence that says where the weights are from.
+      origin: a few words that say where the weights are from, for the run's ended.json.
     """
     with replaced_folder(config.train_dir.rstrip("/")) as part:
-        _save(checkpoints.path_of(part, step), config, values, step)
+        _save_checkpoint(checkpoints.path_of(part, step), config, values, step)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, config, names, is_own=True)
         run_dir.note_end(part, Ended(Status.FINISHED, step, origin))
 
 
-def _save(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
-    """Saves a checkpoint of the run's training graph, with these weights and the initial state of the optimizer."""
+def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
+    """Saves a checkpoint of the run's training graph, with the given weights and the initial state of the optimizer.
+
+    Args:
+      path: the prefix of the checkpoint to write.
+      config: the config of the run.
+      values: {name of a variable of the model: value}; a moving average of the variable gets the same value.
+      step: the global step to save.
+    """
     settings, workload = training_run.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
     with tf.Graph().as_default():
         ops = creation.replicate(settings, workload.inputter, workload.modeler, deployment)
         saver, start = tf.train.Saver(), tf.global_variables_initializer()
-        ours = {variable.op.name: variable for variable in tf.global_variables()}
+        variables = {variable.op.name: variable for variable in tf.global_variables()}
         averages = dict(getattr(ops, "averages", ()))
         with tf.Session(config=creation.session_config(settings)) as session:
             session.run(start)
             for name, value in values.items():
                 for target in (name, averages.get(name)):
                     if target:
-                        assign(session, ours[target], value)
-            assign(session, ours[STEP], step)
+                        assign(session, variables[target], value)
+            assign(session, variables[STEP], step)
             saver.save(session, path, write_meta_graph=False, write_state=False)
 
 
-def _tell(
+def _report_import(
     config: TrainConfig, checkpoint: Checkpoint, variables_by_name: Mapping[str, Variable], left_out: Sequence[str]
 ) -> None:
-    """Tells which variables were imported, which were not, and what the user can do next."""
+    """Logs which variables were imported and which were not, and prints what the user can do next.
+
+    Args:
+      config: the config of the run that was written.
+      checkpoint: the imported checkpoint.
+      variables_by_name: {name in the checkpoint: the variable of the model that took the value}.
+      left_out: names of the variables in the checkpoint that are not the network's.
+    """
     for name, variable in variables_by_name.items():
         logging.info("%s -> %s", name, variable.name or "left out: it has no effect in the softmax over the frames")
     of_optimizer = [name for name in left_out if name != STEP]

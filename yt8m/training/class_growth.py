@@ -30,9 +30,14 @@ _MOST_SCORES = 1 << 25  # a comparison stops after this number of scores per mod
 
 
 def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
-    """Trains the new run, or resumes it, and compares it with the old one; returns the exit status.
+    """Makes a run that has the classes of an old run and new ones; returns the exit status.
 
-    Without `training`, the new classes are given by texts, and the new run is written without training.
+    If the new classes are given by data, the new run is trained, or its training is resumed. Then both runs are
+    compared on the validation data, and the comparison is printed and written into the folder of the new run.
+
+    Args:
+      config: the flags of `yt8m add-classes`.
+      training: the config of the training; None if the new classes are given by texts, which needs no training.
 
     Raises:
       UsageError, RunError: as from `training_run.train` or `text_run.add_classes`.
@@ -43,7 +48,7 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
         texts = config.from_text, config.template
         return text_run.add_classes(config.model, *texts, config.out, trust_code=config.trust_code)
     pattern = _validation_data(config)
-    # The old run's teacher and validation data have only the old classes.
+    # The old run's teacher and its validation data have only the old classes, so the new run must not use them.
     training = dataclasses.replace(
         training, max_steps=None, validation=ValidationConfig(), distillation=DistillConfig()
     )
@@ -57,7 +62,10 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
 
 
 def _validation_data(config: AddClassesConfig) -> str:
-    """The pattern of the files on which the models are compared; empty if there are no such files.
+    """Finds the files on which the models are compared: those of --eval_data, else those next to the training files.
+
+    Returns:
+      Their pattern; empty if --eval_data is not given and no files are found.
 
     Raises:
       UsageError: the pattern that the user names matches no file.
@@ -75,13 +83,15 @@ def _validation_data(config: AddClassesConfig) -> str:
 
 
 class Comparison(NamedTuple):
-    """The mean AP of the old classes in both models, and of the new classes; None if no video has such a label.
+    """How well an old model and a new one, with added classes, find classes in the same videos.
 
     Attributes:
       videos: number of videos.
-      kept_classes, added_classes: numbers of old and of new classes that are a label of some video.
-      before, after: mAP of the old classes by the old and by the new model.
-      added: mAP of the new classes by the new model.
+      kept_classes: number of classes of the old model that are a label of some video.
+      added_classes: number of added classes that are a label of some video.
+      before, after: mean average precision (mAP) of the kept classes, by the scores of the old and of the new model;
+        None if there are no such classes.
+      added: mAP of the added classes, by the scores of the new model; None if there are no such classes.
     """
 
     videos: int
@@ -103,25 +113,25 @@ class Comparison(NamedTuple):
 
 
 def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust_code: bool = False) -> Comparison:
-    """Compares two runs on videos labelled with the classes of the new run; old classes are found by their names.
+    """Compares two runs on videos that have labels of the new run; classes of the old run are matched by their names.
 
     Args:
       old_run, new_run: folders of the runs.
       pattern: pattern of the TFRecord files.
-      rename: CSV file of the classes that have another name in the new run; empty if there are none.
+      rename: CSV file (columns old,new) of classes that have another name in the new run; empty if there are none.
       trust_code: whether to import the code that the runs name.
 
     Raises:
       UsageError: the data do not fit the runs, or a run does not name its classes.
       RunError: a record is damaged.
     """
-    opened = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
-    with opened(old_run) as old, opened(new_run) as new:
+    open_scorer = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
+    with open_scorer(old_run) as old, open_scorer(new_run) as new:
         renames = read_renames(rename) if rename else {}
         sources = np.array(match_classes(old.shown_names, new.shown_names, renames).sources)
         calculators = [MeanAveragePrecisionCalculator(new.num_classes, filter_empty_classes=False) for _ in range(2)]
         counts, videos = np.zeros(new.num_classes, np.int64), 0
-        for labels, scores in _scored(old, new, pattern, sources):
+        for labels, scores in _score_batches(old, new, pattern, sources):
             counts += labels.sum(0)
             videos += len(labels)
             for calculator, columns in zip(calculators, scores, strict=True):
@@ -135,7 +145,7 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
     return Comparison(videos, int(carried.sum()), int(added.sum()), *means)
 
 
-def _scored(
+def _score_batches(
     old: Scorer, new: Scorer, pattern: str, sources: NDArray[np.intp]
 ) -> Iterator[tuple[NDArray[np.bool_], tuple[NDArray[np.float32], NDArray[np.float32]]]]:
     """Yields (labels [B, C], (scores of the old model, of the new model) [B, C] each) for the C classes of the new run.

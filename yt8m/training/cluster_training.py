@@ -40,14 +40,14 @@ def train(config: TrainConfig) -> int:
         _refuse_validation(config)
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
     if cluster.role == clusters.EVALUATOR:
-        return _evaluate(config, cluster)
+        return _evaluate_checkpoints(config, cluster)
     cluster.check_servers(config.distributed.exchange)
     if cluster.role == clusters.PS:
         from yt8m.runner.cluster.servers import serve
 
         serve(cluster, stall_timeout=config.distributed.stall_timeout)
     if cluster.role == clusters.WORKER:
-        return _work(config, cluster)
+        return _train_as_worker(config, cluster)
     if not cluster.is_distributed:
         return _train_alone(config, cluster)
     return training_run.show_outcome(*training_run.train(config, cluster))
@@ -62,7 +62,7 @@ def _refuse_validation(config: TrainConfig) -> None:
         )
 
 
-def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
+def _train_as_worker(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
     config = training_run.complete(config)
     workload = training_workload.create_training(config)
@@ -74,9 +74,13 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """Trains as a chief without workers, so that an evaluator can see whether it is alive and has ended."""
+    """Trains as a chief without workers; returns the exit status.
+
+    During the training this process accepts connections at its address, and after it it writes the last step into the
+    run marker (cluster.json), so that an evaluator can see whether the training is alive and when it has ended.
+    """
     if exchange.read_run_marker(config.train_dir) is not None:
-        exchange.begin_run_marker(config.train_dir)  # removes the end of an earlier start from the marker
+        exchange.begin_run_marker(config.train_dir)  # removes the step at which an earlier start ended
     with answering_at(cluster.address):
         status = training_run.show_outcome(*training_run.train(config, validates=not cluster.lists_evaluator))
     steps = checkpoints.steps_in(config.train_dir)
@@ -85,17 +89,17 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     return status
 
 
-def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
+def _evaluate_checkpoints(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Evaluates each new checkpoint until training has ended; returns the exit status."""
     patience = config.distributed.stall_timeout
-    following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
-    first = next(following)  # waits for the first checkpoint, since `of_training` reads the folder of the run
+    following = _follow_checkpoints(config.train_dir, patience, cluster.replicas[0])
+    first = next(following)  # waits for the first checkpoint, because `evaluate` reads the folder of the run
     from yt8m.scoring import evaluation  # slow to import, and needed by this role alone
 
-    return evaluation.evaluate(evaluation.of_training(config), itertools.chain([first], following))
+    return evaluation.evaluate(evaluation.config_for_training(config), itertools.chain([first], following))
 
 
-def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
+def _follow_checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
     """Waits for new checkpoints and yields the path of each, until the run marker says that training has ended.
 
     Args:
@@ -108,9 +112,10 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
     """
     last, since = -1, time.monotonic()
     while True:
-        # Read the marker before the checkpoints: the chief writes it after the last checkpoint.
+        # The chief writes the end into the marker after the last checkpoint. So if the marker, which is read first, has
+        # the end, the list of checkpoints includes the last one.
         marker = exchange.read_run_marker(train_dir)
-        newest = _newer(train_dir, last)
+        newest = _find_newer(train_dir, last)
         if newest:
             last = checkpoints.step_of(newest)
             yield newest
@@ -130,9 +135,9 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
         time.sleep(POLL_SECONDS)
 
 
-def _newer(train_dir: str, last: int) -> str:
-    """The path of the newest checkpoint; empty if its step is not after `last`, or the run has no config yet."""
-    # The names are compared first, because `pointed_to` reads the whole checkpoint.
+def _find_newer(train_dir: str, last: int) -> str:
+    """The path of the newest checkpoint; empty if its step is not above `last`, or the run has no config yet."""
+    # The steps in the names of the files are compared first, because `pointed_to` reads the whole checkpoint.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""
     newest = checkpoints.pointed_to(train_dir)

@@ -47,10 +47,11 @@ class Trial:
     """A tiny training step, compared with the same step of one tower on the CPU in float32.
 
     Attributes:
-      place: the device, and the number of towers if there are two.
+      place: the device, such as "CPU, two towers" or "GPU 0 (NVIDIA H100)".
       model: the name of the model.
       precision: the dtype of matrix products: float32 or bfloat16.
-      difference: the largest difference of a weight's update, relative to the largest update; None if the step failed.
+      difference: the largest difference between this update of a weight and that on the CPU, divided by the largest
+        update on the CPU; None if the step failed or computed NaN.
       error: why the step failed; empty if it ran.
     """
 
@@ -67,7 +68,7 @@ class Trial:
 
 
 def run(config: DoctorConfig) -> int:
-    """Prints what this machine has, and the comparison of its devices; returns the exit status.
+    """Prints a description of this machine and a comparison of its devices; returns the exit status.
 
     Raises:
       RunError: a training step failed, or its result differs from that of the CPU.
@@ -83,36 +84,39 @@ def run(config: DoctorConfig) -> int:
     if bad:
         raise RunError(
             f"{len(bad)} of {len(trials)} training steps failed or differ from the CPU's: {', '.join(bad)}. Do not "
-            "train there before the reason is found: check the driver and the versions above."
+            "train there before the reason is found: check the driver and the versions that are printed above."
         )
     return 0
 
 
 def machine() -> dict[str, Any]:
-    """Versions, processor, memory, disks and extras of this machine, as JSON values; does not import TensorFlow."""
+    """Describes this machine in JSON values: versions, processor, memory, disks, extras. Does not import TensorFlow."""
     return {
         "versions": {"yt8m": __version__, "python": platform.python_version()}
-        | {package: _version(package) for package in _PACKAGES},
+        | {package: _installed_version(package) for package in _PACKAGES},
         "system": platform.platform(),
-        "processor": _processor(),
-        "memory_bytes": _memory(),
+        "processor": _describe_processor(),
+        "memory_bytes": _memory_bytes(),
         "free_disk_bytes": {folder: free_bytes(folder) for folder in (os.getcwd(), tempfile.gettempdir())},
         "nvidia_driver": _nvidia_driver(),
         "missing_packages_of_extras": missing_packages(),
     }
 
 
-def _version(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _processor() -> dict[str, Any]:
-    """Name, number of usable cores and instruction sets; read from /proc/cpuinfo, so incomplete except on Linux."""
+def _describe_processor() -> dict[str, Any]:
+    """Name, number of usable cores and instruction sets of the processor.
+
+    The instruction sets and the full name come from /proc/cpuinfo, which only Linux has.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    description = _lines("/proc/cpuinfo")
+    description = _read_fields("/proc/cpuinfo")
     present = set(description.get("flags", "").split())
     return {
         "name": description.get("model name", platform.processor()),
@@ -121,14 +125,14 @@ def _processor() -> dict[str, Any]:
     }
 
 
-def _memory() -> dict[str, int]:
+def _memory_bytes() -> dict[str, int]:
     """Bytes of total and of available memory, from /proc/meminfo; empty except on Linux."""
-    description = _lines("/proc/meminfo")
+    description = _read_fields("/proc/meminfo")
     names = {"total": "MemTotal", "available": "MemAvailable"}
     return {key: int(description[name].split()[0]) * 1024 for key, name in names.items() if name in description}
 
 
-def _lines(path: str) -> dict[str, str]:
+def _read_fields(path: str) -> dict[str, str]:
     """{name: first value} of the lines `name: value` in a file of the Linux kernel; empty if there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -148,41 +152,58 @@ def _nvidia_driver() -> str | None:
 
 
 def missing_packages() -> dict[str, list[str]]:
-    """{extra of yt8m: its packages that are not installed}, from the metadata of the installed yt8m."""
+    """{name of an extra of yt8m: packages of the extra that are not installed}, from the metadata of yt8m."""
     extras = importlib.metadata.metadata("yt8m").get_all("Provides-Extra") or []
-    return {extra: [name for name in packages_of("yt8m", extra) if _version(name) is None] for extra in extras}
+    return {
+        extra: [name for name in packages_of("yt8m", extra) if _installed_version(name) is None] for extra in extras
+    }
 
 
 def packages_of(package: str, extra: str) -> list[str]:
-    """The packages that an extra of an installed package requires, including those of extras in it (`beam[gcp]`)."""
+    """The packages that an extra of a package requires; empty if the package is not installed.
+
+    If the extra requires an extra of another package, such as `beam[gcp]`, the packages of that extra are included.
+    """
     names: list[str] = []
-    for requirement in importlib.metadata.requires(package) or [] if _version(package) else []:
+    for requirement in importlib.metadata.requires(package) or [] if _installed_version(package) else []:
         matched = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)['\"].*", requirement)
         if matched and matched[3] == extra:
             names.append(matched[1])
             for inner in matched[2].split(",") if matched[2] else ():
                 names += packages_of(matched[1], inner)
-    return list(dict.fromkeys(names))  # without repetitions: some are listed once for each version of Python
+    return list(dict.fromkeys(names))  # removes repetitions: metadata may list a package for each version of Python
 
 
 def compare_devices() -> Iterable[Trial]:
-    """Runs the steps on the CPU, on the CPU with two towers, and on each GPU, each time in a process of its own."""
+    """Runs training steps on the CPU, on the CPU with two towers, on each GPU, and on two GPUs together.
+
+    Each of these runs is a process of its own. Yields the comparison of each step with that of one tower on the CPU.
+    """
     reference = _run_steps(trial_steps.CPU)
     expected = {step["model"]: step for step in reference.get("steps", []) if step["precision"] == "float32"}
-    yield from _compared("CPU", reference, expected)
+    yield from _compare_steps("CPU", reference, expected)
     if not expected:  # the steps failed on the CPU: there is nothing to compare other devices with
         return
-    yield from _compared(trial_steps.TWO_CPUS, _run_steps(trial_steps.TWO_CPUS), expected)
+    yield from _compare_steps(trial_steps.TWO_CPUS, _run_steps(trial_steps.TWO_CPUS), expected)
     gpus = reference.get("gpus", [])
     for index, name in enumerate(gpus):
         outcome = _run_steps(trial_steps.GPU, {"CUDA_VISIBLE_DEVICES": str(index)})
-        yield from _compared(f"GPU {index} ({name})", outcome, expected)
+        yield from _compare_steps(f"GPU {index} ({name})", outcome, expected)
     if len(gpus) > 1:
-        yield from _compared(trial_steps.TWO_GPUS, _run_steps(trial_steps.TWO_GPUS), expected)
+        yield from _compare_steps(trial_steps.TWO_GPUS, _run_steps(trial_steps.TWO_GPUS), expected)
 
 
 def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The JSON object that a process of `trial_steps` prints, or {"error": status and last line} if it fails."""
+    """Runs the training steps in a new process.
+
+    Args:
+      place: one of the places in `trial_steps`, such as `trial_steps.GPU`.
+      environment: additional environment variables of the process.
+
+    Returns:
+      The JSON object that the process prints (see `trial_steps.main`), or {"error": status and last line of its error
+      output} if the process fails.
+    """
     command = [sys.executable, "-m", trial_steps.__name__, place]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
@@ -194,7 +215,7 @@ def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict
     return {"error": f"ended with status {done.returncode}: {lines[-1] if lines else 'no message'}"}
 
 
-def _compared(place: str, outcome: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterable[Trial]:
+def _compare_steps(place: str, outcome: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterable[Trial]:
     if "error" in outcome:
         yield Trial(place, "every model", "float32", None, outcome["error"])
         return

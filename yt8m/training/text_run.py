@@ -1,7 +1,7 @@
 """`yt8m from-text`: makes a run from texts that name its classes, without training; or adds classes to such a run.
 
 SigLIP and CLIP map pictures and texts to vectors that can be compared. The vectors of the classes' texts become the
-weights of a `LogisticModel` on features of unit length, which can be used and trained like any other.
+weights of a `LogisticModel` on features of unit length. The run can then be used and trained like any other run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from yt8m.storage import copies
 from yt8m.training.checkpoint_import import write_run
 
 _VARIABLES = ("tower/fully_connected/weights", "tower/fully_connected/biases")
+# {whether the network has a bias: what the scores of the classes then mean}
 _MEANINGS = {
     True: "A score is the network's probability that the text fits.",
     False: "The network has no bias, so a score is no probability: it only ranks classes and videos, and is 0.5 at a "
@@ -66,7 +67,7 @@ class TextConfig(Checked):
 
 
 def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
-    """Writes the run; returns the exit status.
+    """Makes a run out of the texts in --classes, writes it to --out, and returns the exit status.
 
     Args:
       config: the flags.
@@ -81,7 +82,10 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     (chosen,) = choose((config.extractor,), settings)
     extractor = chosen.extractor
     if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
-        raise UsageError(f"--extractor={config.extractor}: expected hf:NAME with its pooled output.")
+        raise UsageError(
+            f"--extractor={config.extractor}: expected hf:NAME with its pooled output (without --pooling=mean) of a "
+            "network of pictures and text such as SigLIP or CLIP."
+        )
     (located,) = locate([chosen])
     classifier = text_classifier(extractor, located.weights.paths["hf_model"], list(prompts.values()))
     width, count = classifier.weights.shape
@@ -106,8 +110,8 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
     """{name of a class: its texts} from a table, in the order of the table.
 
     Args:
-      path: a CSV or a Parquet file with the column `name`, and optionally `prompt`.
-      template: the text of a class without a prompt; {} is its name.
+      path: a CSV or a Parquet file with the column `name`, and optionally `prompt`. Several rows may have one name.
+      template: the text of a class without a prompt; {} stands for the name of the class.
       flag: the flag that names the table, for error messages.
 
     Raises:
@@ -134,9 +138,10 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
     """Writes a run with the classes of another run and those of a table; returns the exit status.
 
     Args:
-      model: folder of the other run, a LogisticModel on the mean features of one network of pictures and text.
+      model: folder of the other run, which must be like one that `yt8m from-text` makes: a LogisticModel on video-level
+        features of exactly one extractor hf:NAME.
       classes: path of the table, see `read_prompts`.
-      template: the text of a class without a prompt; {} is its name.
+      template: the text of a class without a prompt; {} stands for the name of the class.
       out: folder of the run to write.
       trust_code: whether to run code that comes with the network.
 
@@ -152,7 +157,7 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
         raise UsageError(
             f"--from_text={classes}: {model} has the class {repeated_names[0]} already; leave out its rows."
         )
-    classifier = _classifier(old, list(prompts.values()), trust_code)
+    classifier = _make_classifier(old, list(prompts.values()), trust_code)
     names = vocabulary.of_names([*old.shown_names.names, *prompts])
     step, (matrix, biases) = _old_weights(old)
     grown = (np.concatenate([matrix, classifier.weights], 1), np.concatenate([biases, classifier.biases]))
@@ -160,31 +165,48 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
     data = dataclasses.replace(old.config.data, num_classes=len(names), vocabulary="")
     config = TrainConfig(train_dir=out, data=data, model=old.config.model)
     write_run(config, values, step, names, f"made from {model}, with {len(prompts)} classes added by texts")
-    print(f"{out}: {len(names) - len(prompts)} classes of {model}, {len(prompts)} new ones by their texts")
+    print(f"{out}: {len(names) - len(prompts)} classes of {model}, {len(prompts)} new classes by their texts")
     return 0
 
 
-def _classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> TextClassifier:
-    """The weights of the new classes, from the network that computed the features of the run."""
+def _make_classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> TextClassifier:
+    """Computes the weights of the classes to add, by the network that computed the features of the run.
+
+    Args:
+      old: the run that gets the classes.
+      prompts: the texts of each class.
+      trust_code: whether to run code that comes with the network.
+
+    Raises:
+      UsageError: the run has another model or other features, or the network is not trusted or has other weights.
+      RunError: the weights cannot be fetched or read.
+    """
     entries, data = old.extractors, old.config.data
-    is_text = len(entries) == 1 and str(entries[0]["name"]).startswith("hf:")
-    if not is_text or old.config.model.model != "LogisticModel" or data.frame_features:
+    has_one_network = len(entries) == 1 and str(entries[0]["name"]).startswith("hf:")
+    if not has_one_network or old.config.model.model != "LogisticModel" or data.frame_features:
         raise UsageError(
-            f"--from_text: {old.folder} is not a LogisticModel on the mean features of one network of pictures and "
-            "text, as `yt8m from-text` makes it. Add classes to this run by data (--data)."
+            f"--from_text: {old.folder} cannot get classes from texts. It must be a LogisticModel on video-level "
+            "features of exactly one extractor hf:NAME, as `yt8m from-text` makes it. To any other run, add classes by "
+            "--data with labelled videos."
         )
     entry: Any = entries[0]
     refuse_code(old.folder, [entry], {}, is_trusted=trust_code or old.is_own)
     extractor = extractors.create(entry["name"], entry["settings"])
     if not isinstance(extractor, HuggingFaceNetwork) or extractor.pooling != "output":
-        raise UsageError(f"--from_text: the features of {old.folder} are not the pooled output of its network.")
+        raise UsageError(
+            f"--from_text: {old.folder} cannot get classes from texts, because its features are not the pooled output "
+            f"of {entry['name']}, with which texts can be compared. Add classes by --data with labelled videos."
+        )
     files = weights.find(extractor, entry["name"])
     refuse_other_weights(old.folder, entry, files)
     return text_classifier(extractor, files.paths["hf_model"], prompts)
 
 
 def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
-    """(step, [weights [D, C], biases [C]]) of the newest checkpoint; their moving averages if it has them."""
+    """Reads the newest checkpoint of a run; returns (step, [weights [D, C], biases [C]]).
+
+    If the checkpoint has moving averages of the weights and biases, these are returned.
+    """
     checkpoint = tf.train.load_checkpoint(copies.copy_of(old.newest_checkpoint()))
     names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]
     return int(checkpoint.get_tensor("global_step")), [checkpoint.get_tensor(name) for name in names]

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
-    """{option: value} for TensorBoard's table of hyper-parameters; values that are no numbers become text."""
+    """{option: value} of all options that change the result, for TensorBoard's table of hyper-parameters.
+
+    Values that are not numbers become text.
+    """
     values = {
         option_value.name.rpartition(".")[2]: option_value.value
         for option_value in resume.shaping(config)
@@ -50,17 +53,22 @@ def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
 
 
 class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving needs a number as the version."""
+    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes that number as the version.
+
+    Args:
+      config: the complete config of the training.
+      workload: the workload, whose `names` are the vocabulary of the run.
+    """
 
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
-        self._config, self._parts = config, workload
+        self._config, self._workload = config, workload
 
     def __call__(self, checkpoint: str, step: int) -> None:
         """Exports `checkpoint`, of global step `step`; does nothing if that export exists already."""
         folder = self._folder(step)
         if storage.exists(storage.join(folder, "saved_model.pb")):
             return
-        config, workload = self._config, self._parts
+        config, workload = self._config, self._workload
         decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
         facts = ModelFacts(decay, names=workload.names, extractors=extractors, is_own=True)
         describe = model_card.describing(config, workload.names, config.train_dir, step)
@@ -70,19 +78,19 @@ class Exporter:
     def publish(self, step: int) -> None:
         """Copies the export of global step `step` to `export_dir`, if the config names one."""
         if self._config.export_dir:
-            _copy(self._folder(step), self._config.export_dir)
+            _copy_folder(self._folder(step), self._config.export_dir)
             logging.info("the trained model is in %s", self._config.export_dir)
 
     def _folder(self, step: int) -> str:
         return storage.join(self._config.train_dir, "export", str(step))
 
 
-def _copy(source: str, target: str) -> None:
-    """Copies the folder of a SavedModel; `saved_model.pb` is copied last, as the sign of a complete model."""
+def _copy_folder(source: str, target: str) -> None:
+    """Copies the folder of a SavedModel; `saved_model.pb` comes last, so that a copy which has it is complete."""
     for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
         path = storage.join(source, name)
         if storage.is_dir(path):
-            _copy(path, storage.join(target, name))
+            _copy_folder(path, storage.join(target, name))
             continue
         with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
             shutil.copyfileobj(file, copy)
@@ -91,11 +99,11 @@ def _copy(source: str, target: str) -> None:
 def train(
     config: TrainConfig, cluster: ClusterConfig | None = None, *, validates: bool = True
 ) -> tuple[TrainConfig, runner.Outcome]:
-    """Trains the run of `config`, or resumes it.
+    """Trains the run of `config`, or resumes it, and writes its folder.
 
     Args:
-      config: the config of the run.
-      cluster: all processes, if this process is the chief of several that train together; else None.
+      config: the config of the run, which `complete` completes.
+      cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
 
     Returns:
@@ -126,9 +134,9 @@ def train(
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)
         try:
-            callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
+            callbacks = runner.CallbackConfig(config.callbacks, options=_callback_options(config, exporter, validator))
             outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
-            _finish(config, outcome, exporter)
+            _finish_training(config, outcome, exporter)
         except Exception as error:
             run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
             raise
@@ -136,8 +144,12 @@ def train(
     return config, outcome
 
 
-def _finish(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
-    """Copies the export to `export_dir` and logs how the training ended; raises `RunError` if there was no example."""
+def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
+    """Copies the export to `export_dir` if the training succeeded, and logs how it ended.
+
+    Raises:
+      RunError: the data have no example, so nothing was trained.
+    """
     if not outcome.exit_code:
         exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
@@ -148,12 +160,17 @@ def _finish(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) ->
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
     """Prints what to do next if the training succeeded; returns the exit status."""
     if not outcome.exit_code:
-        print(_what_next(config, outcome.global_step), flush=True)
+        print(_describe_results(config, outcome.global_step), flush=True)
     return outcome.exit_code
 
 
-def _what_next(config: TrainConfig, step: int) -> str:
-    """Lines that say where the results of the run are, and which two commands users usually run next."""
+def _describe_results(config: TrainConfig, step: int) -> str:
+    """Returns lines that say where the results of the run are, and which two commands users usually run next.
+
+    Args:
+      config: the complete config of the training.
+      step: the step at which it ended.
+    """
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
@@ -167,7 +184,7 @@ def _what_next(config: TrainConfig, step: int) -> str:
 
 
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
-    """Lines with the two commands that users usually run next, for evaluation and prediction.
+    """Returns lines with the two commands that users usually run next, for evaluation and prediction.
 
     Args:
       train_dir: the folder of the run.
@@ -183,8 +200,13 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", e
     )
 
 
-def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:
-    """{callback: {argument: value}}, without callbacks that the user removed: arguments would add them again."""
+def _callback_options(
+    config: TrainConfig, exporter: Exporter, validator: Validator | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """{name of a callback: {argument: value}} for the callbacks of the training.
+
+    Callbacks that the user removed by --callbacks=-NAME have no entry, because an entry would add them again.
+    """
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
         hyper_parameters = hyper_parameters_of(config)
@@ -208,7 +230,12 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
 
 
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
-    """The config of the runner that trains the run of `config`."""
+    """The config of the runner that trains the run of `config`.
+
+    Args:
+      config: the complete config of the run.
+      cluster: the cluster, if this process trains with others; else None.
+    """
     return runner.RunnerConfig.for_run(
         config,
         "train",
@@ -248,7 +275,10 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
       names: the vocabulary of the data; empty if they have none.
 
     Returns:
-      The vocabulary that the run uses and that is in its folder; empty if there is none.
+      The vocabulary that the run uses, which is then in its folder; empty if there is none.
+
+    Raises:
+      UsageError: the folder holds a run of another model, or one whose classes have other names.
     """
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
@@ -258,12 +288,12 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
     changes = [] if saved is None else resume.changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
-        changes = []  # they are differences from the run that was just moved away
+        changes = []  # the changes are differences from the run that was just moved away
         logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes
         names_of_run = run_dir.own_names(config.train_dir, count)
-        # a different class count is refused below, together with all other changes
+        # If the number of classes differs, `refuse_other_model` below names it together with all other changes.
         if names_of_run or not names or count == len(names):
             names = vocabulary.for_model(names_of_run, count, config.train_dir, names)
         resume.refuse_other_model(config.train_dir, changes)
@@ -274,7 +304,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:
-    """The config, in which a path of the teacher's predictions in a bucket is replaced by that of a local copy."""
+    """Copies the teacher's predictions to this machine if they are in a bucket; returns the config with that path."""
     teacher = config.distillation.distill_from
     if not storage.is_remote(teacher):
         return config

@@ -1,6 +1,6 @@
-"""Builds the workload of a training: the video workload with a teacher and augmentation.
+"""Builds the workload of a training: the video workload, with a teacher and augmentation if the config asks for them.
 
-Also finds the initial weights in another run, and maps its classes to those of the training.
+This module also finds the checkpoint of --init_from, and maps the classes of that run to those of the training.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from yt8m.video.workload import Workload
 
 
 def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
-    """The teacher that the config names, after its files were checked; None if it names none.
+    """Checks the files of the teacher that the config names, and returns the teacher; None if the config names none.
+
+    Args:
+      config: the config of the training.
+      names: the vocabulary of the training data; empty if they have none.
 
     Raises:
       UsageError: there is no such file or model, or it has other classes or features than the run.
@@ -37,21 +41,21 @@ def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
     """
     distillation = config.distillation
     if distillation.distill_from:
-        return _predictions(distillation.distill_from, config.data.num_classes)
+        return _open_predictions(distillation.distill_from, config.data.num_classes)
     if not distillation.teacher:
         return None
     names_of_teacher = run_dir.own_names(distillation.teacher, None)
     if names and names_of_teacher:
         remedy = "A teacher has the classes of the run: name another teacher."
         vocabulary.refuse_difference(names_of_teacher, distillation.teacher, names, names.path, remedy)
-    return _model(distillation.teacher, config.data)
+    return _open_teacher_model(distillation.teacher, config.data)
 
 
-def _predictions(path: str, num_classes: int) -> PredictionTeacher:
+def _open_predictions(path: str, num_classes: int) -> PredictionTeacher:
     storage.refuse_missing(path, "distill_from")
     count = 0
     for row in prediction_files.read_predictions(path, num_classes):
-        if not _is_found(row.video_id):
+        if not _can_look_up(row.video_id):
             raise UsageError(
                 f"--distill_from: {row.where}: the id {row.video_id} holds a comma, a quote or an escape "
                 "(`\\xHH`), so the training cannot look up its predictions; use --teacher."
@@ -66,16 +70,20 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
     return PredictionTeacher(copies.file_copy(path), num_classes)
 
 
-def _is_found(video_id: str) -> bool:
-    """Whether the graph can find the line of this video, whose bytes before the first comma must equal the id."""
+def _can_look_up(video_id: str) -> bool:
+    """Whether the graph can look up the predictions of a video.
+
+    The graph compares the id with the bytes of a line before its first comma, so it does not find an id that the CSV
+    file has to quote or escape.
+    """
     text = video_id.encode()
     return not {",", '"'} & set(video_id) and id_bytes(text) == text
 
 
-def _model(folder: str, data: DataConfig) -> ModelTeacher:
+def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
     if not storage.is_dir(folder):
         raise UsageError(
-            f"--teacher={folder}: {storage.why_no_folder(folder)}; name that of an evaluated run or of an export."
+            f"--teacher={folder}: {storage.why_no_folder(folder)}; name the folder of an evaluated run or of an export."
         )
     for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
@@ -88,7 +96,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 def create_training(config: TrainConfig) -> Workload:
-    """The workload of a training run, with the teacher and the augmentation of the config.
+    """Creates the workload of a training run, with the teacher and the augmentation of the config.
 
     Raises:
       UsageError: a value in the config is not valid.
@@ -129,13 +137,20 @@ def find_checkpoint(folder: str) -> str:
 
 
 def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
-    """Maps each class of the training to a class of the run of --init_from; None if all are equal or names are unknown.
+    """Maps each class of the training to a class of the run of --init_from, and logs the result.
+
+    Args:
+      config: the config of the training.
+      workload: its workload.
+
+    Returns:
+      The map; None if both have the same classes in the same order, or if the names of the classes are not known.
 
     Raises:
       UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or --train_only is
         given and no class is new.
     """
-    matching = _match(config, workload.names)
+    matching = _match_classes(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
         reason = "the names of the classes are not known" if matching is None else "the data have no new class"
         raise UsageError(f"--train_only=new --init_from={config.init_from}: {reason}; leave out --train_only.")
@@ -146,15 +161,27 @@ def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
         names = ", ".join(matching.gone[:20]) + (", ..." if len(matching.gone) > 20 else "")
         logging.info("classes that are not in the data: %s", names)
     logging.info(
-        "the thresholds of %s do not apply to the new classes: eval --report chooses new ones", config.init_from
+        "the thresholds of %s do not apply to the changed classes: yt8m eval --report chooses new thresholds",
+        config.init_from,
     )
     count = len(matching.sources)
     shapes, larger = (shapes_of(workload.modeler.model, config.data, classes) for classes in (count, count + 1))
     return ClassMap(matching.sources, matching.num_classes_there, class_axes(shapes, larger, count))
 
 
-def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
-    """Finds the classes of the training among those of --init_from by name; None if either vocabulary is unknown."""
+def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
+    """Finds the classes of the training among those of --init_from by their names.
+
+    Args:
+      config: the config of the training.
+      names: the vocabulary of the training data; empty if they have none.
+
+    Returns:
+      None if the names of the classes of either are not known.
+
+    Raises:
+      UsageError: the names of the classes of either are not known although --rename is given, or do not fit it.
+    """
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
     old = vocabulary.shown_for(num_classes_there, run_dir.own_names(config.init_from, None))
@@ -169,7 +196,16 @@ def _match(config: TrainConfig, names: Vocabulary) -> Matching | None:
 
 
 def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
-    """{name: shape} of the variables of `model` with `num_classes` classes."""
+    """Builds a model to find out the shapes of its variables.
+
+    Args:
+      model: an instance of a class of models.
+      data: the data config, with the sizes of the features.
+      num_classes: the number of classes with which the model is built.
+
+    Returns:
+      {name of a variable: its shape}.
+    """
     with tf.Graph().as_default():
         VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
             data.frame_features

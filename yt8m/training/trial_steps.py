@@ -34,7 +34,7 @@ _MODELS = {"MoeModel": {}, "LstmModel": dict(lstm_cells=16, lstm_layers=1)}
 
 
 class _RandomVideos(Inputter):
-    """The same random videos in every process; no file is read."""
+    """Gives the same random videos in every process, without reading files."""
 
     def __init__(self, batch_size: int, level: str) -> None:
         self.batch_size, self.level = batch_size, level
@@ -56,7 +56,12 @@ class _RandomVideos(Inputter):
 
 
 def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: str) -> dict[str, Any]:
-    """One step of gradient descent from seeded weights.
+    """Takes one step of gradient descent from seeded weights.
+
+    Args:
+      model_name: a key of `_MODELS`.
+      deployment: the devices of the towers.
+      precision: the dtype of matrix products, float32 or bfloat16.
 
     Returns:
       {"loss": the label loss, "change": the update of every trained weight, as one list of numbers}.
@@ -82,12 +87,18 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
 
 
 def _draw(variable: tf.Variable, seed: int) -> np.ndarray:
-    """Initial values from NumPy, because TensorFlow's initializers may give other numbers on another device."""
+    """Draws initial values by NumPy, because TensorFlow's initializers may give other numbers on another device."""
     return np.asarray(np.random.default_rng(seed).normal(0, 0.1, variable.shape.as_list()), np.float32)
 
 
 def main(place: str) -> None:
-    """Prints `{"gpus": names, "steps": [...]}`; a step has `model`, `precision`, `loss` and `change`."""
+    """Takes a training step of each model in each precision, and prints the results as JSON.
+
+    They are `{"gpus": names, "steps": [...]}`. A step has `model`, `precision`, and `loss` and `change` of `run_step`.
+
+    Args:
+      place: a key of `_DEPLOYMENTS`, which says on which devices the steps run.
+    """
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU")
         for gpu in tf.config.list_physical_devices("GPU")

@@ -1,4 +1,4 @@
-"""Evaluates checkpoints in the process of their training, with the code of eval.py, and keeps the best checkpoint."""
+"""Evaluates the checkpoints of a training in the training's own process, and keeps the best checkpoint."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Validator:
 
     Attributes:
       metric: the metric by which the best checkpoint is chosen.
-      data: describes the validation data, for the history of the validations.
+      data: the description of the validation data that `validation_history.History` takes.
 
     Raises:
       UsageError: the data do not fit the training, no file matches, or there is no such metric.
@@ -58,11 +58,11 @@ class Validator:
     """
 
     def __init__(self, config: TrainConfig, folder: str, names: Vocabulary) -> None:
-        settings = evaluation.of_training(config)
+        settings = evaluation.config_for_training(config)
         self._folder, self._num_classes = config.train_dir, config.data.num_classes
         self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
         self.metric = metrics.find(config.validation.best_metric)
-        run, self._task = _task(settings, config, folder, names)
+        run, self._task = _create_task(settings, config, folder, names)
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
         self.data = _describe_data(config.validation, is_sampled)
         if self.metric not in metrics.load():
@@ -74,7 +74,14 @@ class Validator:
         self._standing = runner.StandingEvaluation(runner_config, self._task.inputter, self._task.modeler, callbacks)
 
     def __call__(self, checkpoint: str, signals: runner.StopSignals) -> StepValues | None:
-        """The loss and the metrics of a checkpoint; None if a signal ended the evaluation.
+        """Evaluates a checkpoint.
+
+        Args:
+          checkpoint: its path.
+          signals: the signals to the training process, which end the evaluation too.
+
+        Returns:
+          The loss and the metrics; None if a signal ended the evaluation.
 
         Raises:
           RunError: a shard changed since the start of the training, or the data have no example.
@@ -111,7 +118,12 @@ class Validator:
         return None
 
     def keep(self, checkpoint: str, values: StepValues) -> None:
-        """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there."""
+        """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there.
+
+        Args:
+          checkpoint: its path.
+          values: the result of its evaluation.
+        """
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
@@ -123,34 +135,59 @@ class Validator:
 
 @contextlib.contextmanager
 def open_validator(config: TrainConfig, names: Vocabulary) -> Iterator[Validator]:
-    """Opens a `Validator` with a temporary folder, which is removed after the block."""
+    """Opens a `Validator` with a temporary folder, which is removed after the `with` block.
+
+    Args:
+      config: the complete config of the training.
+      names: the vocabulary of the training data; empty if they have none.
+    """
     with copies.private_folder("yt8m-validation-") as folder:
         yield Validator(config, folder, names)
 
 
-def _task(
+def _create_task(
     settings: EvalConfig, config: TrainConfig, folder: str, names: Vocabulary
 ) -> tuple[OpenedRun, EvaluationTask]:
-    """The run, and the task that evaluates it; raises `UsageError` if the validation data do not fit the training."""
+    """Returns the run that is being trained, and the parts of its evaluations.
+
+    Args:
+      settings: the config of the evaluations.
+      config: the complete config of the training.
+      folder: a local folder for copies of the videos that --eval_max_videos draws.
+      names: the vocabulary of the training data; empty if they have none.
+
+    Raises:
+      UsageError: the validation data do not fit the training; the message names the flag.
+      RunError: a shard is damaged.
+    """
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
-        return data if most is None else _sampled(data, most, storage.join(folder, _SAMPLE))
+        return data if most is None else _copy_sample(data, most, storage.join(folder, _SAMPLE))
 
     where = names.path or f"the vocabulary of {config.train_dir}"
     names = names or run_dir.own_names(config.train_dir, config.data.num_classes)
     run = OpenedRun(config.train_dir, config, names, is_own=True)
     remedy = f"Validate on data with the same format as those of --train_data_pattern={config.data.data_pattern}."
     try:
-        return run, evaluation.task_for(settings, run, where, sample, remedy)
+        return run, evaluation.create_task(settings, run, where, sample, remedy)
     except UsageError as error:
-        if str(error).startswith("--eval_"):  # the message names the flag
+        if str(error).startswith("--eval_"):  # the message already names the flag
             raise
         raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
 
 
 def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
-    """The flags that name the validation data, and a hash (`fingerprint`) of files, sizes and sample; see `History`."""
+    """Describes the validation data for `validation_history.History`.
+
+    Args:
+      validation: the config of the validation.
+      is_sampled: whether only some of the videos are evaluated (--eval_max_videos).
+
+    Returns:
+      `pattern` and `max_videos`, the flags that name the data, and `fingerprint`, a hash of the paths and the sizes of
+      the files and of `max_videos`.
+    """
     most = validation.eval_max_videos if is_sampled else None
     stamps = storage.stamps(storage.glob(validation.eval_data_pattern))
     files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
@@ -158,10 +195,14 @@ def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, 
     return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 
-def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
-    """The data reduced to the `most` videos whose ids have the smallest hashes; these are copied to the shard `path`.
+def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
+    """Copies the `most` videos whose ids have the smallest hashes to the shard `path`.
 
-    The choice depends only on the ids. If there are at most `most` videos, `data` is returned unchanged.
+    So the choice depends only on the ids of the videos.
+
+    Returns:
+      The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and `data` is
+      returned unchanged.
 
     Raises:
       UsageError: the data have a custom reader, so the ids of their records are not known here.
@@ -175,25 +216,25 @@ def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
     chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)
     total = 0
     for place, file in enumerate(files):
-        for number, (_, record) in enumerate(_readable(file, data)):
+        for number, (_, record) in enumerate(_read_until_damage(file, data)):
             key = int(hashes([record.id()])[0])
             add = heapq.heappush if len(chosen) < most else heapq.heappushpop
             add(chosen, (-key, -place, -number))
             total += 1
     if total <= most:
         return data
-    wanted = {(-place, -number) for _, place, number in chosen}
+    drawn = {(-place, -number) for _, place, number in chosen}
     with storage.write_atomic(path) as out:
-        for place in sorted({place for place, _ in wanted}):
-            for number, (payload, _) in enumerate(_readable(files[place], data)):
-                if (place, number) in wanted:
+        for place in sorted({place for place, _ in drawn}):
+            for number, (payload, _) in enumerate(_read_until_damage(files[place], data)):
+                if (place, number) in drawn:
                     out.write(shards.framed(payload))
     logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
     return dataclasses.replace(data, data_pattern=path)
 
 
-def _readable(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
-    """Yields the records of a shard; stops before a bad record if the run tolerates bad records."""
+def _read_until_damage(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
+    """Yields the records of a shard, serialized and parsed; stops at a bad record if the run tolerates bad records."""
     try:
         yield from shards.read_contexts(path)
     except shards.DamagedError:
