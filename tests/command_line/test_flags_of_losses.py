@@ -132,7 +132,7 @@ def test_a_users_own_loss_brings_its_flags_along(own):
 def test_another_value_takes_effect_on_a_resumed_run_in_a_graph_built_anew():
     saved = run_dir.SavedRun(flags.train_config(FOCAL), published=False)
     later = flags.train_config([FOCAL[0], "--focal_gamma=1"])
-    changes = resume.changes(saved, later)
+    changes = resume.list_changes(saved, later)
     assert [(str(change), change.shapes) for change in changes] == [("focal_gamma: 3.0 -> 1.0", "graph")]
 
 

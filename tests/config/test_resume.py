@@ -113,7 +113,7 @@ def order_of_examples(config: TrainConfig) -> dict[str, Any]:
 
 def effect(old: TrainConfig, new: TrainConfig) -> str:
     try:
-        resume.refuse_other_model("runs/a", resume.changes(run_dir.SavedRun(old, False), new))
+        resume.refuse_other_model("runs/a", resume.list_changes(run_dir.SavedRun(old, False), new))
     except UsageError:
         return "refused"
     before, after = training_run.runner_config(old), training_run.runner_config(new)
@@ -216,7 +216,7 @@ def saved(config: TrainConfig, published: bool = False) -> run_dir.SavedRun:
 
 
 def test_nothing_changed_is_no_change():
-    assert resume.changes(saved(MOE), MOE) == []
+    assert resume.list_changes(saved(MOE), MOE) == []
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_nothing_changed_is_no_change():
 )
 def test_another_model_is_refused_with_the_difference_named(new, shown):
     with pytest.raises(UsageError) as refusal:
-        resume.refuse_other_model("runs/first", resume.changes(saved(MOE), new))
+        resume.refuse_other_model("runs/first", resume.list_changes(saved(MOE), new))
     assert f"({shown})" in str(refusal.value)
     assert "runs/first" in str(refusal.value)
     assert "--start_new_model" in str(refusal.value)
@@ -246,7 +246,7 @@ def test_another_model_is_refused_with_the_difference_named(new, shown):
 def test_what_a_published_run_did_not_save_is_no_change():
     old = TrainConfig(model=ModelConfig("MoeModel", {}))
     new = dataclasses.replace(MOE, data=DataConfig(num_classes=10))
-    assert resume.changes(saved(old, published=True), new) == []
+    assert resume.list_changes(saved(old, published=True), new) == []
 
 
 def test_a_change_is_told_by_the_name_of_its_flag():

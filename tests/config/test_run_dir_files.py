@@ -185,13 +185,13 @@ def test_a_run_has_the_names_of_its_own_folder(tmp_path):
 
 
 def test_the_end_of_a_run_is_read_as_it_was_noted(tmp_path):
-    assert run_dir.ended(str(tmp_path)) is None
+    assert run_dir.read_end(str(tmp_path)) is None
     for end in (run_dir.Ended("finished", 7, "it is over"), run_dir.Ended("failed", None, "")):
         run_dir.note_end(str(tmp_path), end)
-        assert run_dir.ended(str(tmp_path)) == end
+        assert run_dir.read_end(str(tmp_path)) == end
     for damaged in ("{}", '{"status": "", "step": 1}', '{"status": "failed", "step": "1"}'):
         (tmp_path / "ended.json").write_text(damaged)
         with pytest.raises(RunError, match="is damaged: it needs a status, a step and a message"):
-            run_dir.ended(str(tmp_path))
+            run_dir.read_end(str(tmp_path))
     run_dir.forget_end(str(tmp_path))
-    assert run_dir.ended(str(tmp_path)) is None
+    assert run_dir.read_end(str(tmp_path)) is None

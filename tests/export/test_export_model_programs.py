@@ -98,7 +98,7 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
         found = weights(out, 16)
         sources = [weights(trained, step) for step in steps]
         assert found.pop("global_step") == 16
-        ended = run_dir.ended(str(out))
+        ended = run_dir.read_end(str(out))
         assert ended is not None
         assert ended.status == "finished"
         assert all(name.endswith("ExponentialMovingAverage") for name in found)

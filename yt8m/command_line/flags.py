@@ -155,7 +155,7 @@ def _training(
     if begun.path:
         changed = [
             str(change)
-            for change in resume.changes(SavedRun(begun.config, False), config)
+            for change in resume.list_changes(SavedRun(begun.config, False), config)
             if change.name != "train_dir"
         ]
         logging.info("the options are those of %s, except: %s", begun.path, "; ".join(changed) or "nothing")

@@ -1,6 +1,6 @@
-"""Checks whether the format of data, by their manifest or records, fits the flags and a trained model.
+"""Checks whether data fit the flags of a training, and whether they fit a trained model.
 
-Nothing here imports TensorFlow.
+The format of data is read from their manifest or from their first records. Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def format_of(data: DataConfig) -> DataFormat:
     return DataFormat(level, features, num_classes=data.num_classes)
 
 
-def fitted(
+def fit_data(
     data: DataConfig,
     files: Sequence[str],
     flag: str,
@@ -42,7 +42,7 @@ def fitted(
     is_rated: bool = False,
     remedy: str = "",
 ) -> DataConfig:
-    """Checks the data of an evaluation or inference; returns `data` with the feature ranges of their own manifest.
+    """Checks whether the data of an evaluation or inference fit the model of a run.
 
     Args:
       data: the data config of the run, with the pattern of the evaluation's or inference's files.
@@ -52,6 +52,9 @@ def fitted(
       is_rated: whether the records must have rated segments.
       remedy: a sentence that says what to do about data that do not fit; by default one for a trained run.
 
+    Returns:
+      `data` with the feature ranges that the manifest of the files declares.
+
     Raises:
       UsageError: the records differ from those of the training, or from a flag; the message describes both.
       RunError: a manifest is damaged, or two contradict one another.
@@ -60,7 +63,7 @@ def fitted(
     if discovered is None or not (discovered.is_declared or data.max_bad_records == 0):
         return data
     refuse_contradiction({name: value for name, value in (flags or {}).items() if value}, discovered)
-    difference = next(_misfits(data, discovered, is_rated), "")
+    difference = next(_find_misfits(data, discovered, is_rated), "")
     if difference:
         raise UsageError(
             f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({discovered}). "
@@ -71,28 +74,34 @@ def fitted(
 
 
 def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | None:
-    """The number of training videos of each class, int64 [C], from the vocabulary, or else from the data's manifest.
+    """Finds the number of training videos of each class, in the vocabulary or else in the manifest of the data.
 
     Args:
       names: the vocabulary of the run; it may be empty.
       data: the data config of the training.
 
     Returns:
-      None if neither the column `count` of the vocabulary nor the manifest has the numbers, or if the manifest cannot
-      be read.
+      int64 [C]; None if neither the column `count` of the vocabulary nor the manifest has the numbers, or if the
+      manifest cannot be read.
     """
     if names.counts.any():
         return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
     with contextlib.suppress(RunError, UsageError):
         files = storage.glob(data.data_pattern) if data.data_pattern else []
-        found_manifest = manifest.read(data.manifest) if data.manifest else manifest.find(files)
-        positives = np.array(found_manifest.data.positives or () if found_manifest.data else (), np.int64)
+        own_manifest = manifest.read(data.manifest) if data.manifest else manifest.find(files)
+        positives = np.array(own_manifest.data.positives or () if own_manifest.data else (), np.int64)
         return positives if len(positives) == data.num_classes and positives.any() else None
     return None
 
 
-def _misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[str]:
-    """Yields the differences between the data and the input of the model, as ends of a sentence about the model."""
+def _find_misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[str]:
+    """Yields each difference between the data and the input of the model, as the end of a sentence about the model.
+
+    Args:
+      data: the data config of the run.
+      discovered: the description of the data.
+      is_rated: whether the data must have rated segments.
+    """
     format, sizes = discovered.format, discovered.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
@@ -111,12 +120,13 @@ def _misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[st
 def refuse_contradiction(
     flags: Mapping[str, Any], discovered: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
 ) -> None:
-    """Compares flags with the data.
+    """Refuses flags that contradict the data.
 
     Args:
       flags: {flag: value} of the flags that were given.
       discovered: the description of the data.
-      values: {flag: value} including defaults, in a training; None elsewhere, where only `flags` are compared.
+      values: for a training, {flag: value} including the defaults of flags that were not given; None for other
+        programs, in which only `flags` are compared.
       is_own: whether no feature of the records is one of YouTube-8M. Then default feature names that contradict the
         data are refused too; a default level that contradicts them is always refused.
 
@@ -125,11 +135,11 @@ def refuse_contradiction(
     """
     is_training = values is not None
     values = values or flags
-    for name, actual in _contradictions(values, flags, discovered, is_own):
+    for name, actual in _find_contradictions(values, flags, discovered, is_own):
         flag = f"--{name}={shown(values[name])}{'' if name in flags else ' (the default)'}"
         actual_text, remedy = f"it is {shown(actual)}", f"--{name}={shown(actual)}"
         if name in DESCRIBING and name != "feature_sizes":
-            names = shown(_in_order(discovered.format))
+            names = shown(_order_names(discovered.format))
             actual_text = f"the records are {discovered.format.level}-level ones with the features {names}"
             remedy = " ".join(_flags_to_give(values, flags, discovered.format))
         if is_training and name == "frame_features":
@@ -140,10 +150,13 @@ def refuse_contradiction(
         raise UsageError(f"{flag} contradicts the data: according to {discovered} {actual_text}. Give {remedy}.")
 
 
-def _contradictions(
+def _find_contradictions(
     values: Mapping[str, Any], flags: Mapping[str, Any], discovered: Found, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Yields (name of the flag, value that the data have) for each flag that contradicts the data."""
+    """Yields (name of the flag, value that the data have) for each flag that contradicts the data.
+
+    The arguments are those of `refuse_contradiction`, but `values` must not be None.
+    """
     format, sizes, names = discovered.format, discovered.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
     if values.get("frame_features", has_frames) != has_frames:
@@ -163,28 +176,43 @@ def _contradictions(
 
 
 def _flags_to_give(values: Mapping[str, Any], flags: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
-    """Yields the flags of the level and the features that the user must give or change for these records."""
+    """Yields the flags of the level and the features, such as `--frame_features`, that the user must give or change.
+
+    Args:
+      values: {flag: value} including defaults.
+      flags: {flag: value} of the flags that were given.
+      format: the format of the records.
+    """
     has_frames, sizes = format.level == "frame", format.sizes()
     if values.get("frame_features", has_frames) != has_frames:
         yield "--frame_features" if has_frames else "--noframe_features"
     names = flags.get("feature_names", ())
     if not names or not set(names) <= sizes.keys():
-        names = _in_order(format)
+        names = _order_names(format)
         yield f"--feature_names={shown(names)}"
     actual = tuple(sizes[name] for name in names)
     if flags.get("feature_sizes") != actual:
         yield f"--feature_sizes={shown(actual)}"
 
 
-def _in_order(format: DataFormat) -> tuple[str, ...]:
-    """The names of the features: first those of YouTube-8M in the published order, then others as in the data."""
+def _order_names(format: DataFormat) -> tuple[str, ...]:
+    """The names of the features: first those of YouTube-8M in the published order, then others in the data's order."""
     names = format.sizes()
     published = [name for name in KNOWN_SIZES if name in names]
     return (*published, *(name for name in names if name not in published))
 
 
 def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
-    """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is unknown."""
+    """The value of `DataConfig.feature_ranges` for some features of the data.
+
+    Args:
+      names: the names of the features.
+      format: the format of the data.
+
+    Returns:
+      (lowest, highest value) of each feature, or () for a feature stored as floats. The whole value is () if all
+      features have the range of YouTube-8M, or if the data lack one of them.
+    """
     ranges = {feature.name: feature.range for feature in format.features}
     published = {name: usual_range(format.level, name) for name in names}
     if not published.keys() <= ranges.keys() or all(ranges[name] == published[name] for name in names):
@@ -193,12 +221,15 @@ def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[floa
 
 
 def class_count(num_classes: int | None, discovered: Found | None) -> int | None:
-    """The number of classes of records without a vocabulary; None if neither the flag nor the data show it.
+    """Finds the number of classes of records without a vocabulary.
 
     Args:
       num_classes: the value of --num_classes; None if it is not given.
       discovered: the description of the records; None if it is not known, which means 3862 classes. Records of
         YouTube-8M too have 3862 classes, unless a manifest says otherwise.
+
+    Returns:
+      The number; None if neither the flag nor the data show it.
 
     Raises:
       UsageError: the flag contradicts the data.

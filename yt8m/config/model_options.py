@@ -1,4 +1,4 @@
-"""Completes the hyper-parameters of a user and checks them against model and loss; finds the files of a flag."""
+"""Completes the hyper-parameters that a user gave, and checks that model or loss have them; finds a flag's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from yt8m.registry import owners, refuse_two_meanings
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match the pattern in a flag; none for an empty pattern, which stands for the sample data.
+    """Finds the files that match the pattern in a flag.
+
+    Args:
+      flag: the name of the flag, for the error message.
+      pattern: its value; empty stands for the sample data, for which no files are returned.
 
     Raises:
       UsageError: no file matches.
@@ -25,9 +29,17 @@ def check_files(flag: str, pattern: str) -> list[str]:
 
 
 def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> ModelConfig:
-    """`model` with all hyper-parameters of model and loss: `flags`, then those in `model`, then defaults.
+    """Completes the hyper-parameters of model and loss.
 
-    Hyper-parameters that the model does not have are those of its video-level classifier, if it has one.
+    The value of a hyper-parameter comes from `flags`, else from `model`, else it is the default. A model with a
+    video-level classifier also takes the hyper-parameters of that classifier.
+
+    Args:
+      model: the model and the loss, with the hyper-parameters that are known so far.
+      flags: {hyper-parameter: value} of those that the user gave.
+
+    Returns:
+      `model` with values for all hyper-parameters of model and loss.
 
     Raises:
       UsageError: neither model nor loss has a hyper-parameter in `flags`; a value is not allowed; or model and loss
@@ -35,52 +47,69 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     model_fields = models.hyper_parameters(models.get(model.model))
-    of_loss = _of_the_loss(model, flags, model_fields)
+    of_loss = _select_for_loss(model, flags, model_fields)
     of_model = {name: value for name, value in flags.items() if name not in of_loss or name in model_fields}
     return dataclasses.replace(
         model,
-        hyper_parameters=_filled("model", models, model.model, model.hyper_parameters, of_model),
-        loss_hyper_parameters=_filled("label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss),
+        hyper_parameters=_fill_hyper_parameters("model", models, model.model, model.hyper_parameters, of_model),
+        loss_hyper_parameters=_fill_hyper_parameters(
+            "label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss
+        ),
     )
 
 
-def _of_the_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
-    """Those of `flags` that are hyper-parameters of the chosen loss, or of other losses and of no model."""
+def _select_for_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
+    """Selects from `flags` the hyper-parameters of the chosen loss, and those that only other losses have."""
     loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
-    # `owners` imports all models and losses, so it is called only if a flag is neither the model's nor the loss's.
+    # `owners` imports all models and losses, so it is called only if neither the model nor the loss has some flag.
     is_foreign = not flags.keys() <= {*loss_fields, *model_fields}
     of_losses = owners(losses).keys() - owners(models, model.model).keys() if is_foreign else ()
     return {name: value for name, value in flags.items() if name in loss_fields or name in of_losses}
 
 
-def _filled(
+def _fill_hyper_parameters(
     flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """{hyper-parameter: value} of the class `name` in `catalogue`, from `flags`, else from `saved`, else the default.
+    """Returns {hyper-parameter: value} of a model or a loss; a value is from `flags`, else `saved`, else the default.
 
-    `flag` is the flag that names the class, for error messages.
+    Args:
+      flag: the flag that names the class, for error messages.
+      catalogue: the package `yt8m.models` or `yt8m.losses`.
+      name: the name of the class.
+      saved: {hyper-parameter: value} that is known so far.
+      flags: {hyper-parameter: value} that the user gave.
+
+    Raises:
+      UsageError: the class has no hyper-parameter in `flags`, or a value is not allowed.
     """
     cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
         _refuse_foreign(flag, catalogue, name, flags)
         return saved
     arranged = cls.arrange(flags) if hasattr(cls, "arrange") else flags
-    foreign = {n: v for n, v in flags.items() if n in arranged.keys() - _fields(cls)}
+    foreign = {n: v for n, v in flags.items() if n in arranged.keys() - _field_names(cls)}
     _refuse_foreign(flag, catalogue, name, foreign)
     with about_flags():
-        made = catalogue.create(name, {**saved, **flags})
-    return {field: getattr(made, field) for field in _fields(cls)}
+        instance = catalogue.create(name, {**saved, **flags})
+    return {field: getattr(instance, field) for field in _field_names(cls)}
 
 
-def _fields(cls: Any) -> list[str]:
+def _field_names(cls: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
 def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
-    """Raises `UsageError` for hyper-parameters that the class lacks; the message names the classes that have them."""
+    """Raises `UsageError` for a hyper-parameter that a class lacks; the message names the classes that have it.
+
+    Args:
+      flag: the flag that names the class.
+      catalogue: the package `yt8m.models` or `yt8m.losses`.
+      chosen: the name of the class.
+      foreign: {hyper-parameter: value} of those that the class lacks; nothing is raised if there are none.
+    """
     for name, value in foreign.items():
-        having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
-        others = f"only {', '.join(having)} has" if having else f"no {flag.replace('_', ' ')} has"
+        owning_classes = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
+        others = f"only {', '.join(owning_classes)} has" if owning_classes else f"no {flag.replace('_', ' ')} has"
         raise UsageError(
             f"--{name}={value}: {chosen} has no such hyper-parameter; {others}. "
             f"Leave the flag out or choose another --{flag}."

@@ -1,6 +1,6 @@
-"""The options that name a trained run and its checkpoint; `same_as` declares an option like that of another config.
+"""The options that name a trained run and its checkpoint, and `same_as`, which declares an option like another one.
 
-This module is apart from `programs`, so that a prediction by an ONNX file imports nothing that only trainings need.
+These are not in `programs`, so that a prediction by an ONNX file imports nothing that only trainings need.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from yt8m.registry import TRUST_HELP
 
 
 def same_as(cls: Any, name: str, **changed: Any) -> Any:
-    """Declares an option like `name` of the config `cls`, but with a flag of its own name.
+    """Declares an option like one of another config; its flag has the name of the new field, and no aliases.
 
     Args:
-      cls: a config class.
-      name: the name of its option.
-      changed: arguments of `option` that differ.
+      cls: the config class that has the other option.
+      name: the name of the other option.
+      changed: arguments of `option` that differ from those of the other option.
     """
     declared = cls.__dataclass_fields__[name]
     return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})

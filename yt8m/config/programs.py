@@ -1,4 +1,4 @@
-"""The configs of the programs that use a trained run: evaluation, inference, export, averaging, growth.
+"""The configs of the programs that use a trained run: evaluation, inference, export, averaging, adding classes.
 
 They are frozen dataclasses like those of `yt8m.config.train_config`. An option of several programs is declared once,
 and inherited or copied by `same_as`.
@@ -23,17 +23,19 @@ from yt8m.registry import TRUST_HELP, reserve_flags
 
 @dataclass(frozen=True)
 class StartFlags(Checked):
-    """The flags that name the run whose options a training takes over; its own config does not save them."""
+    """The flags that name the run whose options a training takes over. They are not saved in the training's config."""
 
     config: str = path_option("config.json of a run, whose options are taken over unless a flag is given")
     trust_code: bool = option(False, TRUST_HELP)
 
 
 def batch_option(most: int, remark: str = "", **arguments: Any) -> Any:
-    """Declares the option `batch_size` of a pass over files; the default is that of `DataConfig.examples_in_batch`.
+    """Declares the option `batch_size` of a program that reads files with a trained model.
+
+    If the user gives no value, `DataConfig.examples_in_batch` computes it.
 
     Args:
-      most: the largest default.
+      most: the largest value that is computed.
       remark: text of the help after "examples per step".
       arguments: further arguments of `option`.
     """
@@ -46,7 +48,7 @@ class PassConfig(DamagePolicy):
     """The options of one pass over files with a model, which evaluation and inference share.
 
     Attributes:
-      most_in_batch: the largest default batch size.
+      most_in_batch: the largest batch size if the user gives none.
     """
 
     most_in_batch: ClassVar[int] = 1024
@@ -324,7 +326,7 @@ class AddClassesConfig(Checked):
     trust_code: bool = option(False, TRUST_HELP)
 
     def is_required(self, field: Field[Any]) -> bool:
-        """Whether the user must give an option; `data` is not required with `from_text`."""
+        """Whether the user must give the option of `field`; --data is not required if --from_text is given."""
         return super().is_required(field) and not (field.name == "data" and self.from_text)
 
     def __post_init__(self) -> None:
@@ -335,7 +337,7 @@ class AddClassesConfig(Checked):
             raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
 
     def training_words(self) -> list[str]:
-        """The command line of the training that learns the new classes, as words for `yt8m train`."""
+        """The words of the command line `yt8m train WORDS` that trains the new run."""
         words = [f"--config={self.model}", f"--init_from={self.model}", f"--train_data_pattern={self.data}"]
         words += [f"--train_dir={self.out}", f"--num_epochs={self.num_epochs}", f"--train_only={self.train_only}"]
         optional = dict(rename=self.rename, batch_size=self.batch_size, base_learning_rate=self.base_learning_rate)

@@ -1,4 +1,4 @@
-"""Compares the config of a run with that of its next start, and decides which changes a resumed run may have.
+"""Compares the config of a run with that of its next start, and decides which options a resumed run may change.
 
 The `shapes` of an option decide. For example, another `--moe_num_mixtures` changes the variables, so it is refused.
 Another `--precision` changes the graph, so the graph is built again by code. Another `--num_readers` also changes the
@@ -21,7 +21,14 @@ _INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]  
 
 
 class Change(NamedTuple):
-    """An option with another value at the next start of a run: its path, what it shapes, old and new value."""
+    """An option that has another value at the next start of a run.
+
+    Attributes:
+      name: the path of the option in the config, such as `data.batch_size`.
+      shapes: what a changed value affects, as `yt8m.options.option` declares it.
+      old: the value that the run has saved.
+      new: the value at the next start.
+    """
 
     name: str
     shapes: Shapes
@@ -34,11 +41,14 @@ class Change(NamedTuple):
         return self.shapes != "nothing" or self.name in _INITIAL
 
     def __str__(self) -> str:
-        return f"{flag_at(self.name)}: {_shown(self.old)} -> {_shown(self.new)}"
+        return f"{flag_at(self.name)}: {_format_value(self.old)} -> {_format_value(self.new)}"
 
 
-def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
-    """The options that differ between the old and the new config; options that the old run did not save are equal."""
+def list_changes(old: SavedRun, new: TrainConfig) -> list[Change]:
+    """Lists the options that differ between the config of a run and that of its next start.
+
+    An option that the run did not save, because it did not exist at that time, counts as equal.
+    """
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:
         del before["data.num_classes"]
@@ -50,7 +60,12 @@ def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
 
 
 def refuse_other_model(train_dir: str, changed_options: list[Change]) -> None:
-    """Raises `UsageError` if an option that shapes the variables has changed; the message names each such option."""
+    """Raises `UsageError` if an option that shapes the variables has changed; the message names each such option.
+
+    Args:
+      train_dir: the folder of the run, for the message.
+      changed_options: what `list_changes` returns.
+    """
     refused = [str(change) for change in changed_options if change.shapes == "variables"]
     if refused:
         raise UsageError(
@@ -60,14 +75,16 @@ def refuse_other_model(train_dir: str, changed_options: list[Change]) -> None:
 
 
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
-    """Yields what each option of a run shapes, including the hyper-parameters of its model and loss."""
+    """Yields what each option of a run, and each hyper-parameter of its model and loss, affects in a resumed run."""
     model = config.model
     yield from options.shaping(config)
-    yield from _of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)
-    yield from _of_class("model.loss_hyper_parameters", losses.get(model.label_loss), model.loss_hyper_parameters)
+    yield from _shaping_of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)
+    yield from _shaping_of_class(
+        "model.loss_hyper_parameters", losses.get(model.label_loss), model.loss_hyper_parameters
+    )
 
 
-def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Shaping]:
+def _shaping_of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Shaping]:
     declared = options.declared(cls)
     for name, value in values.items():
         shapes = declared[name].shapes if name in declared else "variables"
@@ -75,5 +92,5 @@ def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Sha
             yield Shaping(path, shapes, inner, None)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,8 +1,8 @@
 """The folder of a run: reads, writes and locks it, and moves its files aside.
 
-config.json has the whole config and the versions of the software; model_flags.json has some options in the format of
-the published code; vocabulary.csv has the names of the classes. The folder also holds model.ckpt-N.*, event files,
-metrics.jsonl, export/, eval/ and inference_model/.
+config.json has the whole config of the training and the versions of the software; model_flags.json has some options in
+the format of the published code; vocabulary.csv has the names of the classes; ended.json says how the last start ended.
+The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from yt8m.storage import own_runs
 
 
 def to_json(config: TrainConfig) -> str:
-    """The text of config.json."""
-    whole = {"format": formats.CONFIG, "versions": versions(), "config": dataclasses.asdict(config)}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    """Returns the text of config.json: the config, the number of the format, and the versions of the software."""
+    document = {"format": formats.CONFIG, "versions": versions(), "config": dataclasses.asdict(config)}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str, path: str) -> TrainConfig:
-    """Reads the text that `to_json` wrote.
+    """Parses the text of config.json, which `to_json` made.
 
-    A missing key takes its default, because the option may have been added later. An unknown key is refused, because it
-    may change the model.
+    An option that the text lacks takes its default, because it may have been added after the text was written. An
+    unknown key is refused, because it may change the model.
 
     Args:
       text: the content of the file.
@@ -49,31 +49,32 @@ def from_json(text: str, path: str) -> TrainConfig:
     Raises:
       RunError: the text is not a valid config.json, or has a newer format.
     """
-    whole = _object(text, path)
-    formats.refuse_newer(path, whole.get("format", formats.CONFIG), formats.CONFIG)
-    written = whole.get("versions", {})
-    by = f"yt8m {written.get('yt8m', 'of unknown version')}" if isinstance(written, Mapping) else "yt8m"
-    config = whole.get("config")
+    document = _parse_json_object(text, path)
+    formats.refuse_newer(path, document.get("format", formats.CONFIG), formats.CONFIG)
+    saved_versions = document.get("versions", {})
+    version = saved_versions.get("yt8m", "of unknown version") if isinstance(saved_versions, Mapping) else ""
+    writer = f"yt8m {version}".strip()
+    config = document.get("config")
     if not isinstance(config, Mapping):
         raise RunError(f"{path} has no config: it is not the config.json of a run. {_REMEDY}")
-    return typing.cast("TrainConfig", _section(TrainConfig, config, "config", f"{path} (by {by})"))
+    return typing.cast("TrainConfig", _build_section(TrainConfig, config, "config", f"{path} (by {writer})"))
 
 
-# Options that lists and reports of runs do not compare; options in model_flags.json.
+# Options that lists and reports of runs do not compare.
 NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.paths_where(
     TrainConfig, is_compared=False
 )
-PUBLISHED = options.paths_where(TrainConfig, is_published=True)
+PUBLISHED = options.paths_where(TrainConfig, is_published=True)  # options in model_flags.json
 _FLAGS = {path: options.flag_of(field) for path, field in options.fields_of(TrainConfig)}
 
 
 def flag_at(path: str) -> str:
-    """The flag of the option or hyper-parameter at `path` of a run, such as `batch_size` for `data.batch_size`."""
+    """The name of the flag of an option or a hyper-parameter, such as `batch_size` for the path `data.batch_size`."""
     return _FLAGS.get(path) or path.rpartition(".")[2]
 
 
 def model_flags_to_json(config: TrainConfig) -> str:
-    """The text of model_flags.json, which the published programs read."""
+    """Returns the text of model_flags.json, which the published programs read."""
     values = {options.short_name(path): options.value_at(config, path) for path in PUBLISHED}
     if not config.data.segment_labels:
         del values["segment_labels"]
@@ -83,12 +84,16 @@ def model_flags_to_json(config: TrainConfig) -> str:
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
-    """A config with the values of model_flags.json; all other values, such as the class count, are defaults.
+    """Parses the text of model_flags.json; options that it lacks, such as the number of classes, are defaults.
+
+    Args:
+      text: the content of the file.
+      path: the path of the file, for the error message.
 
     Raises:
       RunError: a key is missing or has an unusable value.
     """
-    flags = _object(text, path)
+    flags = _parse_json_object(text, path)
     missing = {options.short_name(path) for path in PUBLISHED} - {"segment_labels"} - flags.keys()
     if missing:
         raise RunError(f"{path} lacks {', '.join(sorted(missing))}. {_REMEDY}")
@@ -110,7 +115,7 @@ def versions() -> dict[str, str]:
 
     try:
         tensorflow = metadata.version("tensorflow")
-    except metadata.PackageNotFoundError:  # TensorFlow was installed under another name
+    except metadata.PackageNotFoundError:  # TensorFlow is not installed, or under another name such as tensorflow-cpu
         tensorflow = "unknown"
     return {"yt8m": yt8m.__version__, "tensorflow": tensorflow, "python": platform.python_version()}
 
@@ -127,18 +132,25 @@ def written_versions(train_dir: str) -> dict[str, str]:
 _REMEDY = "Restore the file from a copy, or train into another folder."
 
 
-def _object(text: str, path: str) -> dict[str, Any]:
+def _parse_json_object(text: str, path: str) -> dict[str, Any]:
     try:
-        whole = storage.parse_json(text)
+        document = storage.parse_json(text)
     except ValueError as error:
         raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
-    if not isinstance(whole, dict):
-        raise RunError(f"{path} holds a {type(whole).__name__}; expected a JSON object. {_REMEDY}")
-    return whole
+    if not isinstance(document, dict):
+        raise RunError(f"{path} holds a {type(document).__name__}; expected a JSON object. {_REMEDY}")
+    return document
 
 
-def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
-    """Makes an instance of the config class `cls` from the JSON object under `key` in the file."""
+def _build_section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
+    """Builds an instance of a config class from a JSON object; raises `RunError` if that is not possible.
+
+    Args:
+      cls: the config class.
+      values: the JSON object.
+      key: where the object is in the file, such as `config.data`, for error messages.
+      path: the path of the file, for error messages.
+    """
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
@@ -146,16 +158,16 @@ def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
             "use the version that wrote the file, or correct the key."
         )
     try:
-        return cls(**{name: _value(kinds[name], value, f"{key}.{name}", path) for name, value in values.items()})
+        return cls(**{name: _build_value(kinds[name], value, f"{key}.{name}", path) for name, value in values.items()})
     except UsageError as error:
         raise RunError(f"{path}: {key}: {error}. {_REMEDY}") from error
 
 
-def _value(kind: Any, value: Any, key: str, path: str) -> Any:
+def _build_value(kind: Any, value: Any, key: str, path: str) -> Any:
     is_section = dataclasses.is_dataclass(kind)
     if (is_section or typing.get_origin(kind) is Mapping) and not isinstance(value, Mapping):
         raise RunError(f"{path}: {key} is {value!r}; expected a JSON object. {_REMEDY}")
-    return _section(typing.cast("type", kind), value, key, path) if is_section else options.with_tuples(value)
+    return _build_section(typing.cast("type", kind), value, key, path) if is_section else options.with_tuples(value)
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
@@ -164,13 +176,13 @@ INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of 
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoint, and the file in it with its metrics
 RUNS = "runs"  # the folder of runs without --train_dir
 
-# Patterns of all files that trainings, evaluations and predictions write into a run's folder.
+# Patterns of the names of all files and folders that trainings, evaluations and predictions write into a run's folder.
 _STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")
-CURVES = ("train", "validate")  # folders of event files, which TensorBoard shows in one chart, of runs with validation
-_A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
+CURVES = ("train", "validate")  # folders of event files that a run with validation has; one curve of a chart for each
+_A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")  # a folder with one of these is that of a run
 
 
 class SavedRun(NamedTuple):
@@ -188,8 +200,10 @@ class SavedRun(NamedTuple):
 def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     """Reads the config of a run from config.json, else from model_flags.json; None if the folder has neither.
 
-    Code that the file names may be imported later only if the run `is_own`, if `trust_code` is True, or if the user
-    gives the same name on the command line.
+    Args:
+      train_dir: the folder of the run.
+      trust_code: whether code that the file names may be imported later. If False, it may be imported only if the run
+        `is_own`, or if the user gives the same name on the command line.
 
     Raises:
       RunError: the file is damaged, or has unknown keys or a newer format.
@@ -197,7 +211,7 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
         path = storage.join(train_dir, name)
         if storage.exists(path):
-            return SavedRun(_read(path, parse, trust_code), published=name == MODEL_FLAGS)
+            return SavedRun(_read_config_file(path, parse, trust_code), published=name == MODEL_FLAGS)
     return None
 
 
@@ -207,12 +221,12 @@ def is_run(folder: str) -> bool:
 
 
 def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:
-    """Reads a file in the format of config.json; code that it names and errors are treated as in `read`."""
-    return _read(path, from_json, trust_code)
+    """Reads a file in the format of config.json; `trust_code` and the errors are those of `read`."""
+    return _read_config_file(path, from_json, trust_code)
 
 
-def _read(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool) -> TrainConfig:
-    text = _text(path)
+def _read_config_file(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool) -> TrainConfig:
+    text = _read_text(path)
     config = parse(text, path)
     code = registry.names_of_code(dataclasses.asdict(config))
     registry.set_trust(code, path, is_trusted=trust_code or own_runs.is_noted(text))
@@ -222,7 +236,7 @@ def _read(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool)
 def is_own(train_dir: str) -> bool:
     """Whether this user trained or made the run on this machine, and its config.json is unchanged since then."""
     try:
-        return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
+        return own_runs.is_noted(_read_text(storage.join(train_dir, CONFIG)))
     except RunError:
         return False
 
@@ -249,14 +263,14 @@ def own_names(folder: str, num_classes: int | None) -> Vocabulary:
 
 
 def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, *, is_own: bool = False) -> None:
-    """Writes config.json, model_flags.json and the vocabulary (if there is one), each whole or not at all.
+    """Writes config.json, model_flags.json and the vocabulary, if there is one; no file is ever left incomplete.
 
     Args:
       train_dir: the folder of the run.
       config: the config of the run.
       names: the vocabulary of the run; None or empty if it has none.
-      is_own: whether this user trains the run here, or makes it from a run that `is_own`. Then the run is recorded, so
-        that later commands import the code that its config names without --trust_code.
+      is_own: whether this user trains the run on this machine, or makes it from a run for which this holds. Then the
+        run is recorded, so that later commands import the code that its config names without --trust_code.
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
@@ -296,32 +310,32 @@ def forget_end(train_dir: str) -> None:
         storage.remove(storage.join(train_dir, ENDED))
 
 
-def ended(train_dir: str) -> Ended | None:
-    """How the last start of the run ended; None if it still runs or was killed.
+def read_end(train_dir: str) -> Ended | None:
+    """Reads from ended.json how the last start of a run ended; None if it still runs or was killed.
 
     Raises:
       RunError: the file is damaged.
     """
     path = storage.join(train_dir, ENDED)
     try:
-        values = _object(_text(path), path)
+        values = _parse_json_object(_read_text(path), path)
     except storage.NotFoundError:
         return None
-    ended_run = Ended(values.get("status", ""), values.get("step"), values.get("message", ""))
-    if not (ended_run.status and all(map(isinstance, ended_run, (str, int | None, str)))):
+    ended = Ended(values.get("status", ""), values.get("step"), values.get("message", ""))
+    if not (ended.status and all(map(isinstance, ended, (str, int | None, str)))):
         raise RunError(f"{path} is damaged: it needs a status, a step and a message. {_REMEDY}")
-    return ended_run
+    return ended
 
 
 def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:
-    """Moves the files that a run wrote into a new folder next to `train_dir`; other files stay.
+    """Moves the files that a run wrote into a new folder next to the run's folder; other files stay.
 
     Args:
       train_dir: the run's folder.
-      now: the time in the name of the backup; None for the current time.
+      now: the time in the name of the new folder; None for the current time.
 
     Returns:
-      The backup's path (`<train_dir>.old-<time>`), or None if there was nothing to move.
+      The path of the new folder, `<train_dir>.old-<time>`; None if the run's folder is empty or missing.
 
     Raises:
       UsageError: the folder has files, but holds no run.
@@ -335,16 +349,19 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
                 f"but no {CONFIG} and no checkpoint. Nothing was moved; name another folder."
             )
         return None
-    backup = _free_name(f"{_whole(train_dir)}.old-{now or datetime.datetime.now():%Y%m%d-%H%M%S}")
+    backup = _find_free_name(f"{_normalize_path(train_dir)}.old-{now or datetime.datetime.now():%Y%m%d-%H%M%S}")
     storage.makedirs(backup)
     for name in names:
-        if matches(name, WRITTEN) or _is_of_curves(train_dir, name):
+        if matches(name, WRITTEN) or _is_curves_folder(train_dir, name):
             storage.rename(storage.join(train_dir, name), storage.join(backup, name))
     return backup
 
 
-def _is_of_curves(train_dir: str, name: str) -> bool:
-    """Whether `name` is a folder of event files only; a folder `train` or `validate` may also hold the user's data."""
+def _is_curves_folder(train_dir: str, name: str) -> bool:
+    """Whether `name` is one of the folders `CURVES` with nothing but event files.
+
+    A folder `train` or `validate` that holds anything else has data of the user.
+    """
     if name not in CURVES or not storage.is_dir(storage.join(train_dir, name)):
         return False
     return all(matches(inner, ("events.out.tfevents.*",)) for inner in storage.listdir(storage.join(train_dir, name)))
@@ -360,7 +377,12 @@ def lock(train_dir: str) -> AbstractContextManager[None]:
 
 
 def note_own(folder: str, content: str | bytes) -> None:
-    """Records in `own_runs` the text of a run's config, or the graph of an export; a failure is only logged."""
+    """Records that this user made a run or an export on this machine; a failure is only logged.
+
+    Args:
+      folder: the folder of the run or the export, for the log.
+      content: the text of the run's config.json, or the bytes of the export's saved_model.pb.
+    """
     try:
         own_runs.note(content)
     except RunError as error:
@@ -372,15 +394,15 @@ def note_own(folder: str, content: str | bytes) -> None:
         )
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return storage.read_text(path)
     except UnicodeDecodeError as error:
-        raise RunError(f"{path} is damaged: it is not text ({error})") from error
+        raise RunError(f"{path} is damaged: it is not text ({error}). {_REMEDY}") from error
 
 
-def _whole(path: str) -> str:
-    """`path` without `.` components and without a slash at its end, so that a suffix can be appended."""
+def _normalize_path(path: str) -> str:
+    """Removes `.` components and slashes at the end from `path`, so that a suffix can be appended."""
     return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
 
 
@@ -389,8 +411,8 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _free_name(path: str) -> str:
-    """`path`, with a number appended if a file or folder of that name exists."""
+def _find_free_name(path: str) -> str:
+    """Returns `path`, with a number appended if a file or folder of that name exists already."""
     free, number = path, 1
     while storage.exists(free):
         number += 1

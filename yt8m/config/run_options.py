@@ -120,12 +120,18 @@ class StorageConfig(Checked, shapes="nothing"):
     )
 
     def use(self) -> None:
-        """Makes these the storage settings of this process."""
+        """Applies these settings to all later accesses of this process to buckets."""
         base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))
 
 
 def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> None:
-    """Raises `UsageError` if `cache`, the value of the flag `flag`, is not empty and `pattern` names a bucket."""
+    """Raises `UsageError` if there is a cache of records, but the shards are in a bucket.
+
+    Args:
+      cache: the folder of the cache; empty if there is none.
+      pattern: the pattern of the shards.
+      flag: the flag that names the folder, for the message.
+    """
     if cache and "gs://" in pattern:
         raise UsageError(
             f"--{flag}={cache} needs local shards, but {pattern} is in a bucket; "
@@ -135,7 +141,7 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
 
 @dataclass(frozen=True)
 class DistillConfig(Checked, shapes="graph"):
-    """A teacher whose predictions are targets of the training beside the labels (Hinton, Vinyals & Dean 2015)."""
+    """A teacher, whose predictions the model learns besides the labels (Hinton, Vinyals & Dean 2015)."""
 
     distill_from: str = path_option(
         "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
@@ -157,7 +163,7 @@ class DistillConfig(Checked, shapes="graph"):
 
 @dataclass(frozen=True)
 class FrameAugmentConfig(Checked, shapes="graph"):
-    """The augmentations that need frames."""
+    """The augmentations that work only on frames."""
 
     augment_crop: float = option(
         1.0, "smallest share of a video's frames that a random crop in time keeps; 1: no crop", minimum=0.01, maximum=1
@@ -227,7 +233,7 @@ class SamplingPolicy(Checked):
         "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
         shapes="input",
         minimum=1,
-        maximum=10_000_000,  # more records than YouTube-8M has; tf.data at once allocates 24 bytes for each record
+        maximum=10_000_000,  # YouTube-8M has fewer records, and tf.data reserves 24 bytes for each place in the buffer
     )
     balance: float = option(
         0.0,

@@ -1,7 +1,8 @@
 """The config of a training run, as frozen dataclasses, from which the flags and config.json are derived.
 
-Each field declares its default, its help, its bounds, and what it shapes; the last decides whether a resumed run may
-change it (`yt8m.config.resume`). The constructors raise `UsageError` for values out of bounds.
+Each field declares its default, its help, its bounds, and what it shapes: the variables, the graph, the input or
+nothing. `yt8m.config.resume` decides by this whether a resumed run may change the option. The constructors raise
+`UsageError` for values out of bounds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from yt8m.errors import UsageError
 from yt8m.options import Checked, option, path_option
 from yt8m.records.data_format import usual_range, videos_in_batch
 
-MOST_CLASSES = 10_000_000  # the scores of one video then take 40 MB
+MOST_CLASSES = 10_000_000  # limit of --num_classes, at which the scores of one video take 40 MB
 
 # {feature of the published records: its number of values}
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
@@ -116,7 +117,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         minimum=0,
     )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1, is_common=True)
-    # A copy of the run's seed (`EngineConfig.seed`), which has the flag and declares what it shapes.
+    # The seed of the run, `EngineConfig.seed`, is copied here. Only that option has a flag and declares what it shapes.
     seed: int = option(
         0,
         "seed of the order of examples",
@@ -132,7 +133,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         shapes="input",
         is_code=True,
     )
-    # A resumed run compares only whether there is a cache, not its folder.
+    # If a run is resumed, only a change between cache and no cache counts, not another folder.
     cache: str = path_option(
         "local folder that caches parsed records for later passes over them",
         shapes="input",
@@ -161,10 +162,10 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
 
     def examples_in_batch(self, most: int, context: int = 0) -> int:
-        """The default batch size of an evaluation or inference; smaller than `most` if the examples are large.
+        """Computes the batch size of an evaluation or inference for which the user gives none.
 
         Args:
-          most: the largest batch size.
+          most: the batch size unless examples are so large that fewer of them must be in a batch.
           context: number of frames before, and also after, each segment that are read too.
         """
         of_segment = self.segment_size + 2 * context
@@ -192,7 +193,13 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
 
 
 def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[Sequence[float]]) -> None:
-    """Compares the lists of feature names, sizes and ranges; `ranges` is empty, or has one entry for each name.
+    """Refuses lists of feature names, sizes and ranges that do not fit each other.
+
+    Args:
+      names: the names of the features.
+      sizes: the number of values of each feature.
+      ranges: (lowest, highest value) of each feature, or () for one stored as floats. Empty if all features have the
+        range of YouTube-8M.
 
     Raises:
       UsageError: the lists differ in length, a name is repeated, a size is not positive, or a range is not ascending.
@@ -215,10 +222,10 @@ def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[
 
 
 def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
-    """The number of values of each feature, which must be one of the published records.
+    """Returns the number of values of each of the named features, which must be features of YouTube-8M.
 
     Raises:
-      UsageError: a feature is not in the published records.
+      UsageError: a feature is not one of YouTube-8M's, so --feature_sizes must be given.
     """
     for name in names:
         if name not in KNOWN_SIZES:
@@ -231,7 +238,7 @@ def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ModelConfig(Checked):
-    """The model and the label loss, and {name: value} of the hyper-parameters of each."""
+    """The names of the model and of the label loss, and {name: value} of the hyper-parameters of each."""
 
     model: str = option(
         "LogisticModel",
@@ -400,12 +407,13 @@ class RunConfig(Checked):
     model: ModelConfig = field(default_factory=ModelConfig)
 
 
-# Optimizers that never change a weight whose gradient is always 0. AdamW's decay is limited to the trained columns.
+# Optimizers that never change a weight whose gradient is always 0. With --train_only, AdamWOptimizer decays only the
+# weights of the classes that are trained.
 _STAY_AT_ZERO_GRADIENT = ("AdamOptimizer", "AdamWOptimizer", "GradientDescentOptimizer", "MomentumOptimizer")
 
 
 @dataclass(frozen=True)
-class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunConfig come first
+class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its last base first, here of RunConfig
     """All options of a training run."""
 
     callbacks: tuple[str, ...] = option(

@@ -192,7 +192,7 @@ def _fill_state(run: ListedRun, files: RunFiles) -> None:
     if run_dir.LOCK in files.names and storage.is_locked(storage.join(run.folder, run_dir.LOCK)):
         run.state, run.why = RUNNING, ""
         return
-    ended = run_dir.ended(run.folder) if run_dir.ENDED in files.names else None
+    ended = run_dir.read_end(run.folder) if run_dir.ENDED in files.names else None
     if ended is not None:
         done = (runner.Status.FINISHED, runner.Status.OUT_OF_DATA)
         run.state = FINISHED if ended.status in done else FAILED if ended.status == runner.Status.FAILED else STOPPED

@@ -314,7 +314,7 @@ def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tu
     names = run.names_for(data, where, remedy)
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     files = storage.glob(data.data_pattern)
-    return data_fit.fitted(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy), names
+    return data_fit.fit_data(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy), names
 
 
 def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
@@ -344,7 +344,7 @@ def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[
     while True:
         # Training saves its last checkpoint before it records its end. So if the end is recorded now, the list of
         # checkpoints, which is read after it, includes the last one.
-        ended = run_dir.ended(train_dir)
+        ended = run_dir.read_end(train_dir)
         newest = _find_newer(train_dir, last)
         if newest is not None:
             copies.forget(last)

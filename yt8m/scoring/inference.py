@@ -131,7 +131,7 @@ def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Voca
     data = input_check.default_to_sample_data(data, "test") if is_read else data
     names = run.names_for(data, config.input_model_tgz)
     flags = {"num_classes": config.num_classes}
-    return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names
+    return data_fit.fit_data(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names
 
 
 def _pack_model(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:

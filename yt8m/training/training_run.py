@@ -285,7 +285,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
         if moved:
             logging.info("--start_new_model: the former run is in %s", moved)
     saved = run_dir.read(config.train_dir)
-    changes = [] if saved is None else resume.changes(saved, config)
+    changes = [] if saved is None else resume.list_changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
         changes = []  # the changes are differences from the run that was just moved away
