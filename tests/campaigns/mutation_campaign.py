@@ -107,7 +107,7 @@ TARGETS = (
     Target(
         "yt8m/runs/best_checkpoint.py",
         ("tests/runs/test_best_checkpoint.py",),
-        ("keep_best", "_number_in_note", "_copy"),
+        ("keep_best", "_number_in_note", "_copy_into"),
     ),
     Target(
         "yt8m/datasets/download/__init__.py",

@@ -206,7 +206,7 @@ def test_no_checkpoint(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
     for name, status, message in (
         ("text", 1, "text is not a checkpoint of TensorFlow, or is damaged: "),
         ("nothing", 2, "nothing.index nor a file "),
-        (".", 2, "the folder has no checkpoint model.ckpt-N that can be read"),
+        (".", 2, "the folder has no checkpoint named model.ckpt-N"),
     ):
         assert imported("google", str(tmp_path / name), tmp_path / "out", *WORDS) == status
         assert message in told(capfd)

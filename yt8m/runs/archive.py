@@ -15,33 +15,43 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.local import LocalStore
 
-MAX_BYTES = 8 << 30
-MAX_MEMBERS = 10_000
-# Limit of the bytes between the contents of two members: headers (long names, attributes) and padding.
+MAX_BYTES = 8 << 30  # of all unpacked files together
+MAX_MEMBERS = 10_000  # files and folders of an archive
+# Limit of the bytes between the contents of two files: headers (long names, attributes) and padding.
 _BETWEEN = 1 << 20
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes that are read at once
+_UNPACK_IT = "unpack it yourself if you trust it, and name the folder"
 _MOST_LINKS = 40  # Linux follows at most this many links
 
 
-class _Metered:
-    """A stream that raises if more bytes are read than `allow` permits, so that no header can fill memory or disk."""
+class _LimitedStream:
+    """A stream from which at most as many bytes can be read as `allow` permits, so that no header can fill the memory.
+
+    Args:
+      file: the unzipped archive.
+      source: the path of the archive, for the error message.
+    """
 
     def __init__(self, file: gzip.GzipFile, source: str) -> None:
         self._file, self._source, self._left = file, source, 0
 
     def allow(self, count: int) -> None:
+        """Permits that `count` bytes are read from now on; bytes that an earlier call permitted do not count."""
         self._left = count
 
     def read(self, count: int) -> bytes:
+        """Reads at most `count` bytes; raises `UsageError` if they exceed what is permitted."""
         data = self._file.read(count)
         self._left -= len(data)
         if self._left < 0:
-            raise UsageError(f"{self._source} is refused: more than {_BETWEEN} bytes between two of its files")
+            raise UsageError(
+                f"{self._source} is refused: more than {_BETWEEN} bytes between two of its files; {_UNPACK_IT}"
+            )
         return data
 
 
 def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS) -> list[str]:
-    """Unpacks an archive, which need not be trusted, into a new local folder: whole, or not at all.
+    """Unpacks an archive, which need not be trusted, into a new local folder, either completely or not at all.
 
     Only plain files and folders with names inside the archive are accepted; owners, modes and times are not
     restored.
@@ -63,15 +73,15 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
     """
     _refuse_used_folder(folder)
     names: list[str] = []
-    with _damage_named(tgz_path), storage.open_read(tgz_path) as raw:
-        for _ in _members(raw, tgz_path, os.path.realpath(folder), max_bytes, max_members):
+    with _name_damage(tgz_path), storage.open_read(tgz_path) as raw:
+        for _ in _checked_members(raw, tgz_path, os.path.realpath(folder), max_bytes, max_members):
             pass  # the loop checks every member before anything is written
         if not raw.seekable():
             raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
         raw.seek(0)
         with LocalStore().replaced_folder(os.path.realpath(folder)) as part:
-            for archive, member, name in _members(raw, tgz_path, part, max_bytes, max_members):
-                _put(archive, member, os.path.join(part, name))
+            for archive, member, name in _checked_members(raw, tgz_path, part, max_bytes, max_members):
+                _unpack_member(archive, member, os.path.join(part, name))
                 names += [name] if member.isreg() else []
     return names
 
@@ -91,7 +101,7 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """The symbolic links that the system follows on the way to `path`, including links that point to links."""
+    """Yields the symbolic links that the system follows on the way to `path`, including links that point to links."""
     place, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while components:
         part = components.pop(0)
@@ -102,53 +112,69 @@ def _links_on(path: str) -> Iterator[str]:
         yield step
         count += 1
         if count > _MOST_LINKS:
-            raise UsageError(f"cannot unpack into {path}: its symbolic links form a circle")
+            raise UsageError(f"cannot unpack into {path}: its symbolic links form a circle; name another folder")
         target = os.readlink(step)
         place, components = "/" if target.startswith("/") else place, target.split("/") + components
 
 
 @contextlib.contextmanager
-def _damage_named(source: str) -> Iterator[None]:
+def _name_damage(source: str) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise UsageError(f"{source} is refused: too many nested headers") from error
+        raise UsageError(f"{source} is refused: it has too many nested headers; {_UNPACK_IT}") from error
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
-        raise RunError(f"{source} is not a complete .tgz archive: {error}") from error
+        raise RunError(f"{source} is not a complete .tgz archive: {error}; copy it again, or make it again") from error
 
 
-def _members(
+def _checked_members(
     raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
-    """Yields (archive, member, normalised name) for each member, after checking it."""
+    """Checks each member of an archive, then yields it as (archive, member, normalised name).
+
+    Args:
+      raw: the archive, read from its start.
+      source: the path of the archive, for error messages.
+      folder: the folder that the archive is unpacked into.
+      max_bytes: limit on the unpacked size of all files together.
+      max_members: limit on the number of files and folders.
+
+    Raises:
+      UsageError: a member is refused, see `safe_extract`.
+    """
     names: set[str] = set()
-    room = max_bytes
+    bytes_left = max_bytes
     with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:
-        stream = _Metered(unzipped, source)
+        stream = _LimitedStream(unzipped, source)
         stream.allow(_BETWEEN)
         with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
             while (member := archive.next()) is not None:
                 name = _checked_name(member, source, folder)
-                room -= member.size
-                if room < 0 or len(names) == max_members:
+                bytes_left -= member.size
+                if bytes_left < 0 or len(names) == max_members:
                     raise UsageError(
                         f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries; "
-                        "unpack it yourself if you trust it, and name the folder"
+                        f"{_UNPACK_IT}"
                     )
                 if name in names:
-                    raise UsageError(f"{source} is refused: it holds {name!r} twice")
+                    raise UsageError(f"{source} is refused: it holds {name!r} twice; {_UNPACK_IT}")
                 names.add(name)
                 stream.allow(member.size + _BETWEEN)
                 yield archive, member, name
-        while stream.read(_CHUNK):  # reads on to the end, where the checksum is
+        while stream.read(_CHUNK):  # the checksum at the end of the file is checked only if all bytes are read
             pass
 
 
 def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
-    """The member's name, normalised; only plain files and folders below the root have one.
+    """Returns the normalised name of a member; raises `UsageError` unless it is a plain file or a folder.
 
-    Stricter than `tarfile.data_filter`, which makes absolute names relative, clears set-user-id bits, and accepts links
-    and sparse files.
+    This is stricter than `tarfile.data_filter`, which makes absolute names relative, clears set-user-id bits, and
+    accepts links and sparse files.
+
+    Args:
+      member: the member.
+      source: the path of the archive, for the error message.
+      folder: the folder that the archive is unpacked into; a member outside of it is refused.
     """
     fault = ""
     if member.name.startswith("/") or "\0" in member.name:
@@ -163,11 +189,11 @@ def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
         except tarfile.FilterError:
             fault = "lies outside of the archive"
     if fault:
-        raise UsageError(f"{source} is refused: {member.name!r} {fault}")
+        raise UsageError(f"{source} is refused: {member.name!r} {fault}; {_UNPACK_IT}")
     return os.path.normpath(member.name)
 
 
-def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if member.isdir():
         storage.makedirs(path)
         return
@@ -182,21 +208,22 @@ def make_tgz(folder: str, path: str) -> None:
 
     Args:
       folder: all plain files in it and below are packed, under names relative to it.
-      path: path of the archive, local or gs://; it appears whole or not at all. If it lies in `folder`, it is left out.
+      path: path of the archive, local or gs://; it appears complete or not at all. If it lies in `folder`, an older
+        archive of that name is not packed.
 
     Raises:
       UsageError: there is no such folder, or something in it is not a plain file.
     """
     if not storage.is_dir(folder):
-        raise UsageError(f"cannot pack {folder}: there is no such folder")
-    names = [name for name in _names_below(folder) if not _is_same(os.path.join(folder, name), path)]
+        raise UsageError(f"cannot pack {folder}: there is no such folder; name the folder of a model")
+    names = [name for name in _names_below(folder) if not _is_same_file(os.path.join(folder, name), path)]
     with (
         storage.write_atomic(path) as file,
         gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in names:
-            _add(archive, os.path.join(folder, name), name)
+            _add_file(archive, os.path.join(folder, name), name)
 
 
 def _names_below(folder: str, prefix: str = "") -> Iterator[str]:
@@ -204,19 +231,25 @@ def _names_below(folder: str, prefix: str = "") -> Iterator[str]:
         relative = os.path.join(prefix, name)
         full = os.path.join(folder, relative)
         if os.path.islink(full) or not (os.path.isfile(full) or os.path.isdir(full)):
-            raise UsageError(f"cannot pack {full}: it is neither a plain file nor a folder")
+            raise UsageError(f"cannot pack {full}: it is neither a plain file nor a folder; remove it")
         if os.path.isdir(full):
             yield from _names_below(folder, relative)
         else:
             yield relative
 
 
-def _is_same(path: str, other: str) -> bool:
+def _is_same_file(path: str, other: str) -> bool:
     return not storage.is_remote(other) and os.path.realpath(path) == os.path.realpath(other)
 
 
-def _add(archive: tarfile.TarFile, path: str, name: str) -> None:
-    """Adds a file with a fixed owner, mode and time."""
+def _add_file(archive: tarfile.TarFile, path: str, name: str) -> None:
+    """Adds a file to an archive, with a fixed owner, mode and time instead of its own.
+
+    Args:
+      archive: the archive, opened for writing.
+      path: the path of the file.
+      name: its name in the archive.
+    """
     member = tarfile.TarInfo(name)
     member.size = storage.size(path)
     with storage.open_read(path) as content:

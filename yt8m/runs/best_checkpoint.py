@@ -18,13 +18,19 @@ from yt8m.storage import copies
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the checkpoint kept there.
+    """Copies a checkpoint to `train_dir`/best if its GAP is above that of the checkpoint kept there.
+
+    Args:
+      train_dir: the run's folder.
+      checkpoint: the path prefix of the checkpoint.
+      step: its global step.
+      gap: its GAP.
 
     Returns:
       Whether it was copied.
 
     Raises:
-      NotFoundError: training has deleted the checkpoint meanwhile.
+      NotFoundError: training deleted the checkpoint before it was copied.
     """
     if _number_in_note(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
         return False
@@ -44,16 +50,16 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
 
     Args:
       train_dir: the run's folder.
-      checkpoint: a path prefix.
+      checkpoint: the path prefix of the checkpoint.
       step: its global step.
       figures: further entries of the note, such as {"gap": 0.83}.
 
     Raises:
-      NotFoundError: training has deleted the checkpoint meanwhile.
+      NotFoundError: training deleted the checkpoint before it was copied.
     """
     folder = storage.join(train_dir, BEST_FOLDER)
     storage.makedirs(folder)
-    copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
+    copied = [_copy_into(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     if not any(name.endswith(".index") for name in copied):
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
     note = {"step": step, **figures, "checkpoint": checkpoint.rpartition("/")[2]}
@@ -64,9 +70,17 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
 
 
 def best_step(folder: str, steps: Sequence[int]) -> int:
-    """The step that the note in best/ names, if it is one of `steps`; else the first of them, or -1."""
-    noted = _number_in_note(folder, "step")
-    return next((step for step in steps if step == noted), steps[0] if steps else -1)
+    """Finds the step of the best checkpoint.
+
+    Args:
+      folder: best/ in the run's folder.
+      steps: the steps of the checkpoints in `folder`, newest first.
+
+    Returns:
+      The step that the note (best.json) names, if it is one of `steps`; else the newest step, or -1 if there is none.
+    """
+    step_in_note = _number_in_note(folder, "step")
+    return next((step for step in steps if step == step_in_note), steps[0] if steps else -1)
 
 
 def _number_in_note(folder: str, key: str) -> float:
@@ -77,7 +91,7 @@ def _number_in_note(folder: str, key: str) -> float:
         return -1.0
 
 
-def _copy(path: str, folder: str) -> str:
+def _copy_into(path: str, folder: str) -> str:
     name = path.rpartition("/")[2]
     with storage.write_atomic(storage.join(folder, name)) as file, storage.open_read(path) as source:
         shutil.copyfileobj(source, file)

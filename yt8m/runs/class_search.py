@@ -30,7 +30,11 @@ class SearchConfig(options.Checked):
 
 
 def run(config: SearchConfig, words: Sequence[str]) -> int:
-    """Prints the classes found; returns the exit status.
+    """Prints the classes that match a text; returns the exit status.
+
+    Args:
+      config: the flags.
+      words: the words of the command line that are not flags: `search`, then the text.
 
     Raises:
       UsageError: no text is given; or there is no such run, or its classes have no names.
@@ -39,17 +43,17 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
         raise UsageError(f"{' '.join(['vocabulary', *words])} is no command; expected `yt8m vocabulary search TEXT`.")
-    names = _of_run(config.run) if config.run else vocabulary.load()
+    names = _read_names_of_run(config.run) if config.run else vocabulary.load()
     matches = search(text, names)
     if not matches:
-        raise RunError(f"no class has {text!r} in its name{_closest(text, names)}.")
-    _show(matches[: config.limit], names)
+        raise RunError(f"no class has {text!r} in its name{_suggest_closest(text, names)}.")
+    _print_classes(matches[: config.limit], names)
     if len(matches) > config.limit:
         print(f"and {len(matches) - config.limit} more; --limit={len(matches)} shows all")
     return 0
 
 
-def _of_run(folder: str) -> Vocabulary:
+def _read_names_of_run(folder: str) -> Vocabulary:
     if not storage.is_dir(folder):
         raise UsageError(f"--model={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
     for place in _NAMED_IN:
@@ -64,38 +68,51 @@ def _of_run(folder: str) -> Vocabulary:
 
 
 def search(text: str, names: Vocabulary) -> list[int]:
-    """The indices of the classes that match, best match first; equal matches by descending number of videos.
+    """Finds the classes that match a text, in small or capital letters.
 
-    From best to worst: `text` is the index of the class; equals its name; begins the name; begins a word of the name;
-    occurs in the name; occurs in the name of its vertical. Case is ignored.
+    A match is best if `text` is the index of the class, then if it equals its name, begins the name, begins a word of
+    the name, occurs in the name, or occurs in the name of its vertical.
+
+    Args:
+      text: the text.
+      names: the vocabulary.
+
+    Returns:
+      The indices of the matching classes, best match first. Of equally good matches, the class with more training
+      videos comes first.
     """
-    wanted = " ".join(text.casefold().split())
-    ranks = {index: _rank(wanted, index, names) for index in range(len(names))}
+    lowered_text = " ".join(text.casefold().split())
+    ranks = {index: _match_rank(lowered_text, index, names) for index in range(len(names))}
     matching = [index for index, rank in ranks.items() if rank is not None]
     return sorted(matching, key=lambda index: (ranks[index], -int(names.counts[index]), index))
 
 
-def _rank(wanted: str, index: int, names: Vocabulary) -> int | None:
+def _match_rank(lowered_text: str, index: int, names: Vocabulary) -> int | None:
     name = names.names[index].casefold()
     tests = (
-        wanted == str(index),
-        wanted == name,
-        name.startswith(wanted),
-        f" {wanted}" in name,
-        wanted in name,
-        wanted in names.verticals[index].casefold(),
+        lowered_text == str(index),
+        lowered_text == name,
+        name.startswith(lowered_text),
+        f" {lowered_text}" in name,
+        lowered_text in name,
+        lowered_text in names.verticals[index].casefold(),
     )
     return tests.index(True) if True in tests else None
 
 
-def _closest(text: str, names: Vocabulary) -> str:
+def _suggest_closest(text: str, names: Vocabulary) -> str:
     by_name = {name.casefold(): name for name in names.names}
     close = difflib.get_close_matches(text.casefold(), by_name, n=3)
     return f"; closest: {', '.join(by_name[name] for name in close)}" if close else ""
 
 
-def _show(matches: list[int], names: Vocabulary) -> None:
-    """Prints the classes. Columns for which the vocabulary has no value are left out."""
+def _print_classes(matches: list[int], names: Vocabulary) -> None:
+    """Prints a table of classes. Columns for which the vocabulary has no value are left out.
+
+    Args:
+      matches: the indices of the classes.
+      names: the vocabulary.
+    """
     rated = set(vocabulary.segment_classes().tolist() if names.is_youtube8m else ())
     columns: dict[str, list[str]] = {
         "class": [str(index) for index in matches],

@@ -27,7 +27,7 @@ from yt8m.runs import best_checkpoint
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """The config and vocabulary of a run, read once. Checkpoints are searched at each call, since training may go on.
+    """The config and vocabulary of a run, read once. Its checkpoints are listed at each call, as training may go on.
 
     Attributes:
       folder: the folder of the run, or of an unpacked archive.
@@ -63,7 +63,10 @@ class OpenedRun:
         return newest
 
     def checkpoint(self, choice: str = "last") -> str:
-        """The path of a checkpoint; `choice` is `last`, `best`, or a step.
+        """Returns the path of a checkpoint of the run.
+
+        Args:
+          choice: `last`, `best`, or a step.
 
         Raises:
           UsageError: there is no such checkpoint; the message lists the steps that exist.
@@ -78,25 +81,27 @@ class OpenedRun:
                 f"{self.folder} has no best checkpoint; train with --eval_data_pattern, or keep one by "
                 "yt8m eval --keep_best."
             )
-        step = best_checkpoint.best_step(folder, steps) if choice == "best" else _step(choice)
+        step = best_checkpoint.best_step(folder, steps) if choice == "best" else _parse_step(choice)
         if step not in steps:
             listed = ", ".join(map(str, steps)) or "none"
             raise UsageError(f"{self.folder} has no checkpoint of step {step}; it has: {listed}.")
         path = checkpoints.path_of(folder, step)
         problem = checkpoints.problem_of(path)
         if problem and choice == "best" and best_checkpoint.best_step(folder, checkpoints.steps_in(folder)) != step:
-            return self.checkpoint(choice)  # try again: an evaluation has just replaced it by a better one
+            return self.checkpoint(choice)  # an evaluation has just replaced the checkpoint by a better one
         if problem:
-            raise RunError(f"{path} cannot be read: {problem}")
+            raise RunError(f"{path} cannot be read: {problem}; choose another one by --checkpoint")
         return path
 
     def data_for(
         self, config: EvalConfig | InferenceConfig | ExportConfig, pattern: str, segment_labels: bool
     ) -> DataConfig:
-        """The data config of an evaluation, inference or export.
+        """Returns the data config of an evaluation, inference or export; features and classes are the run's.
 
-        Features and classes are the run's; the files come from `pattern`; batch size, readers and limits from
-        `config`.
+        Args:
+          config: the config of the program, which has the batch size, the number of readers and the limits.
+          pattern: the pattern of the files.
+          segment_labels: whether segments of the videos are evaluated or predicted.
 
         Raises:
           UsageError: segments are requested, but the model takes video-level features; or no cache can serve the data.
@@ -107,7 +112,7 @@ class OpenedRun:
                 f"Segments are cut from frames, but the model was trained on video-level features "
                 f"({','.join(data.feature_names)}); name a run that was trained with --frame_features."
             )
-        of_damage = dataclasses.fields(DamagePolicy) if isinstance(config, DamagePolicy) else ()
+        damage_options = dataclasses.fields(DamagePolicy) if isinstance(config, DamagePolicy) else ()
         fitted = dataclasses.replace(
             data,
             data_pattern=pattern,
@@ -116,19 +121,19 @@ class OpenedRun:
             max_frames=getattr(config, "max_frames", None) or data.max_frames,
             cache=getattr(config, "cache", ""),
             num_readers=config.num_readers,
-            **{field.name: getattr(config, field.name) for field in of_damage},
+            **{field.name: getattr(config, field.name) for field in damage_options},
         )
         fitted.check_cache()
         usual = fitted.examples_in_batch(config.most_in_batch, getattr(config, "segment_context", 0))
         return dataclasses.replace(fitted, batch_size=config.batch_size or usual)
 
     def names_for(self, data: DataConfig, where: str = "", remedy: str = "") -> Vocabulary:
-        """The run's own vocabulary, or else that of the data; empty if there is neither.
+        """Returns the run's own vocabulary, or else that of the data; empty if there is neither.
 
         Args:
           data: the data config that `data_for` returned.
           where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
-          remedy: the sentence of error messages that says what to do; by default that of a trained model.
+          remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
 
         Raises:
           UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names
@@ -143,11 +148,14 @@ class OpenedRun:
 
 
 def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: bool = False) -> OpenedRun:
-    """Opens the run in `train_dir`, or the newest run under runs/ if none is named.
+    """Opens the folder of a run.
 
-    A run of the published code has only model_flags.json. Its hyper-parameters come from `flags`, and its
-    number of classes from them, from a meta-graph in the folder, or from the vocabulary that the flags name.
-    `run_dir.read` says when code that the run names is imported.
+    Args:
+      train_dir: the folder; if it is empty, the newest run under runs/ is opened.
+      flags: the flags of the program. They complete a run of the published code, which has only model_flags.json: its
+        hyper-parameters come from the flags, and its number of classes from the flags, from a meta-graph in the folder,
+        or from the vocabulary that the flags name. None for no flags.
+      trust_code: whether code that the run names may be imported, see `run_dir.read`.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
@@ -159,7 +167,7 @@ def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: boo
 
 
 def find_folder(train_dir: str) -> str:
-    """`train_dir`, or the newest run under runs/ if none is named.
+    """Returns `train_dir`, or the folder of the newest run under runs/ if `train_dir` is empty.
 
     Raises:
       UsageError: there is no such run.
@@ -182,14 +190,14 @@ def find_folder(train_dir: str) -> str:
     return newest
 
 
-def _step(choice: str) -> int:
+def _parse_step(choice: str) -> int:
     if not choice.isdecimal():
         raise UsageError(f"--checkpoint={choice}: expected last, best, or a step such as 1000.")
     return int(choice)
 
 
 def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
-    """The config of the run in a folder, completed by `flags`; raises like `open_run`."""
+    """Reads the config of the run in `folder` and completes it by `flags`; see `open_run` for arguments and errors."""
     saved = run_dir.read(folder, trust_code=trust_code)
     if saved is None:
         raise RunError(
@@ -201,8 +209,8 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
     num_classes = flags.num_classes
     if saved.published:
-        of_flag = vocabulary.class_count(num_classes, vocabulary.of_data(flags.vocabulary))
-        num_classes = num_classes or _classes_in_meta_graph(folder) or of_flag
+        num_classes_of_flags = vocabulary.class_count(num_classes, vocabulary.of_data(flags.vocabulary))
+        num_classes = num_classes or _classes_in_meta_graph(folder) or num_classes_of_flags
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
     return config
@@ -221,9 +229,9 @@ def _classes_in_meta_graph(train_dir: str) -> int | None:
             continue
         logging.info("the class count, %d, comes from %s", count, meta)
         return count
-    # A running training may have deleted all of these since they were listed. Then list the checkpoints again.
-    is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
-    return _classes_in_meta_graph(train_dir) if is_old else None
+    # A running training may have deleted all these checkpoints after they were listed. Then the new ones are tried.
+    has_changed = checkpoints.steps_in(train_dir)[:1] != steps[:1]
+    return _classes_in_meta_graph(train_dir) if has_changed else None
 
 
 Lines = Sequence[Mapping[str, Any]]
@@ -234,7 +242,7 @@ class RunFiles:
 
     Args:
       folder: the folder of the run.
-      names: names of the files in the folder, if they are known; else the folder is listed.
+      names: names of the files in the folder; None if they are not known, so that the folder has to be listed.
     """
 
     def __init__(self, folder: str, names: Collection[str] | None = None) -> None:

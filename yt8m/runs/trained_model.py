@@ -32,7 +32,7 @@ _STEP = "global_step"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """The model of a run.
+    """The model of a run with certain weights.
 
     Attributes:
       run: the run, or an unpacked archive.
@@ -53,16 +53,24 @@ class TrainedModel:
         return int(reader.get_tensor(_STEP)) if reader.has_tensor(_STEP) else 0
 
     def modeler(self, data: DataConfig, mode: str, top_k: int = 20) -> VideoModeler:
-        """The modeler for inference (`mode` infer) or for evaluation (eval)."""
+        """Creates the modeler, which builds the graph of the model.
+
+        Args:
+          data: the config of the data.
+          mode: infer, or eval for a graph with labels and a loss.
+          top_k: number of best classes of each video that the reports have.
+        """
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
         loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
         return MetaGraphModeler(self.weights, top_k, loss)
 
     def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
-        """The config of the runner for an evaluation (`mode` eval) or for inference (infer).
+        """Returns the config of a runner with these weights.
 
-        If `config` is None, the runner writes no log lines and shows no progress.
+        Args:
+          mode: eval for an evaluation, infer for an inference.
+          config: the config of the program; if it is None, the runner writes no log lines and shows no progress.
         """
         return RunnerConfig.for_run(
             self.run.config,
@@ -92,7 +100,11 @@ def _inference_model_of(run: OpenedRun) -> str:
 
 
 def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
-    """The model of a run at a checkpoint; for `last` in a folder without checkpoints, its inference model.
+    """Returns the model of a run with the weights of a checkpoint.
+
+    Args:
+      run: the run.
+      choice: `last`, `best`, or a step. In a folder without checkpoints, `last` is its inference model.
 
     Raises:
       UsageError: there is no such checkpoint.
@@ -107,7 +119,14 @@ def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
 
 
 def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedModel:
-    """Unpacks an archive and finds its model: in the folder itself or, in published archives, one folder below.
+    """Unpacks an archive and finds its inference model.
+
+    The model is in the root of the archive or, in archives of the published code, in a folder there.
+
+    Args:
+      tgz: the path of the archive, local or gs://.
+      folder: the local folder to unpack into, which must be new or empty.
+      trust_code: whether code that the config in the archive names may be imported, see `run_dir.read`.
 
     Raises:
       UsageError: the archive is refused, or its code is not trusted.
@@ -128,5 +147,9 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
 
 
 def with_newer(choose: Callable[[], TrainedModel], use: Callable[[TrainedModel], T]) -> T:
-    """`use(choose())`, repeated with a newer checkpoint if training deletes the chosen one meanwhile."""
+    """Calls `use` with the model that `choose` returns, and returns the result.
+
+    If training deletes the checkpoint of the model during the call and there is a newer one, both functions are called
+    once more.
+    """
     return checkpoints.with_newer(choose(), choose, lambda model: [] if model.is_file else [model.weights], use)

@@ -214,8 +214,8 @@ def _find_prefix(path_in_flag: str) -> str:
         newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
             raise UsageError(
-                f"--checkpoint={path_in_flag}: the folder has no checkpoint model.ckpt-N that can be read; name a file "
-                "of the checkpoint."
+                f"--checkpoint={path_in_flag}: the folder has no checkpoint named model.ckpt-N; name a file of the "
+                "checkpoint."
             )
         return newest
     return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path_in_flag)
