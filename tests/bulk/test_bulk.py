@@ -79,7 +79,7 @@ def test_options_that_beam_does_not_have_are_named(capsys: pytest.CaptureFixture
 
 def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown() -> None:
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
-    beam_runs = bulk._loaded("beam_runs")
+    beam_runs = bulk._import_bulk_module("beam_runs")
     page = pathlib.Path(__file__).parents[2] / "docs/users/bulk.md"
     words = re.findall(
         r"(?<= )(--\S+)", page.read_text().partition("--runner=DataflowRunner -- ")[2].partition("```")[0]
@@ -90,11 +90,11 @@ def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown(
 
 
 def test_words_after_two_dashes_are_beams() -> None:
-    assert bulk._split(["infer", "--model=m", "--", "--region=x", "--"]) == (
+    assert bulk._split_at_dashes(["infer", "--model=m", "--", "--region=x", "--"]) == (
         ["infer", "--model=m"],
         ["--region=x", "--"],
     )
-    assert bulk._split(["infer"]) == (["infer"], [])
+    assert bulk._split_at_dashes(["infer"]) == (["infer"], [])
 
 
 def test_paths_become_absolute_and_buckets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:

@@ -199,7 +199,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
             if hasattr(config_flags, name):
                 patch.setattr(config_flags, name, getattr(flags, name))
-        patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
+        patch.setattr(cloud_job, "_print_job", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
         patch.setattr(flags, "start_named_in", lambda _: flag_defaults.Start())
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level

@@ -1,4 +1,4 @@
-"""`yt8m bulk infer | rank | eval | extract`: many shards by Apache Beam; see the package `bulk`."""
+"""The command line of `yt8m bulk`, which processes many shards by Apache Beam; `yt8m.bulk` has the work itself."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from yt8m.errors import UsageError, missing_extra, suggestion
 
 
 def main(argv: list[str]) -> int:
-    """Runs `yt8m bulk infer | rank | eval | extract`; words after `--` are options of Beam. Returns the exit status.
+    """Runs `yt8m bulk infer`, `rank`, `eval` or `extract`; returns the exit status.
+
+    Args:
+      argv: the words after `yt8m bulk`: the name of the command, its flags, and after `--` options of Beam.
 
     Raises:
       UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
       RunError: a shard is damaged, or the workers died repeatedly.
     """
-    words, beam_words = _split(argv)
+    words, beam_words = _split_at_dashes(argv)
     name = words[0] if words else ""
     if name in ("--help", "--help=all", "-h", ""):
         print(_overview(), end="")
@@ -40,23 +43,23 @@ def main(argv: list[str]) -> int:
     if importlib.util.find_spec("apache_beam") is None:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
     if isinstance(config, ExtractBulk):
-        return int(_loaded("extraction").run(config, settings, beam_words))
-    return int(_loaded("jobs").run(name, with_absolute_paths(config), beam_words))
+        return int(_import_bulk_module("extraction").run(config, settings, beam_words))
+    return int(_import_bulk_module("jobs").run(name, with_absolute_paths(config), beam_words))
 
 
-def _loaded(name: str) -> Any:
-    """Imports the module `yt8m.bulk.NAME`, which loads Beam, with the log as it was before."""
+def _import_bulk_module(name: str) -> Any:
+    """Imports the module `yt8m.bulk.NAME`, which imports Beam, and undoes Beam's changes to the log."""
     handlers = list(logging.root.handlers)
     logging.disable(logging.WARNING)  # hides Beam's warnings about its optional packages
     try:
         return importlib.import_module(f"yt8m.bulk.{name}")
     finally:
         logging.disable(logging.NOTSET)
-        logging.root.handlers[:] = handlers  # without the handler that Beam adds, which would repeat each line
+        logging.root.handlers[:] = handlers  # removes the handler that Beam adds, which would repeat each line
         program.set_up_log()
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_at_dashes(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words before and after `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     return list(argv[:end]), list(argv[end + 1 :])

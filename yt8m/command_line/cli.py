@@ -13,7 +13,7 @@ from yt8m.errors import UsageError, suggestion
 
 
 class Command(NamedTuple):
-    """One command. The modules that it names are imported only when the command runs.
+    """A command of `yt8m`. The modules that its attributes name are imported only when the command runs.
 
     Attributes:
       function: "module:function". With `options`, the function takes the config; its result is the exit status if it is
@@ -22,8 +22,8 @@ class Command(NamedTuple):
       options: the config class, as "Class" of the same module or "module:Class"; or "module:function", a function that
         maps the words of the command line to the arguments of `function`. Empty if `function` takes the words.
       help: the sentence that `--help` shows, if `options` is a class.
-      extractors: the name of the option that names extractors, if their settings are flags too; `function` gets the
-        settings after the config.
+      extractors: the name of the option that names extractors, if the settings of these are flags too; `function` gets
+        {name: value} of the settings after the config. Empty for other commands.
       operands: whether the command line may have words that are not flags, such as files; `function` gets them last.
     """
 
@@ -219,22 +219,27 @@ COMMANDS = {name: command for group in _GROUPS.values() for name, command in gro
 
 
 def call(name: str, words: Sequence[str]) -> int:
-    """Runs the command `name` with the words after it; returns the exit status, and raises what the command raises."""
+    """Runs a command; returns its exit status, and raises what the command raises.
+
+    Args:
+      name: a key of `COMMANDS`.
+      words: the words after the name of the command.
+    """
     command = COMMANDS[name]
     if not command.options:
-        return int(_imported(command.function)(list(words)))
+        return int(_import_object(command.function)(list(words)))
     set_up_log()  # before the flags are read, because reading them may log values that come from the data
-    arguments = _arguments(name, command, words)
+    arguments = _parse_arguments(name, command, words)
     # The function is imported after the flags are read, so that flag errors come before slow imports.
-    status = _imported(command.function)(*arguments)
+    status = _import_object(command.function)(*arguments)
     return status if isinstance(status, int) else 0
 
 
-def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
-    """The arguments of the command's function."""
+def _parse_arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
+    """Parses the words after the name of a command into the arguments of the command's function."""
     from yt8m.command_line import config_flags  # slow to import, and the overview does not need it
 
-    options = _imported(command.options, command.function.partition(":")[0])
+    options = _import_object(command.options, command.function.partition(":")[0])
     if not isinstance(options, type):
         return tuple(options(words))
     operands: list[str] | None = [] if command.operands else None
@@ -249,7 +254,7 @@ def _arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[An
     return arguments if operands is None else (*arguments, operands)
 
 
-def _imported(path: str, default_module: str = "") -> Any:
+def _import_object(path: str, default_module: str = "") -> Any:
     module, _, name = path.rpartition(":")
     return getattr(importlib.import_module(module or default_module), name)
 
@@ -270,7 +275,11 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `yt8m COMMAND ...`; without a command it prints the overview. Returns the exit status."""
+    """Runs `yt8m COMMAND ...`, or prints the overview if there is no command; returns the exit status.
+
+    Args:
+      argv: the words after `yt8m`; None for sys.argv[1:].
+    """
     return run_main("yt8m", _dispatch, argv)
 
 

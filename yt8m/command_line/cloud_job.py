@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     _check_exchange(job, run)
     _refuse_local_paths(job, run, values.get("config", ""))
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
-    return _submit(job, args, name) if job.submit else _show(job, args, name)
+    return _submit(job, args, name) if job.submit else _print_job(job, args, name)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class CloudJobConfig(options.Checked):
         return not (self.image or self.package)
 
     def pools(self) -> list[dict[str, Any]]:
-        """The machine type and replica count of each worker pool; `{}` for a pool that is not used."""
+        """The worker pools (chief, workers, parameter servers) as a CustomJobSpec has them; `{}` for an unused pool."""
         machine: dict[str, Any] = {"machineType": self.machine}
         if self.accelerator:
             machine |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
@@ -157,7 +157,13 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:
-    """Raises `UsageError` for paths of this machine, which the job cannot read, and if no run folder is given."""
+    """Raises `UsageError` for paths on this machine, which the job cannot read, or if no folder for the run is given.
+
+    Args:
+      job: the config of the job.
+      run: the config of the training.
+      start: the value of --config; empty if it is not given.
+    """
     if not job.output_dir and not run.train_dir:
         raise UsageError(
             "the files of the job's machine are deleted when the job ends: give --output_dir=gs://... or "
@@ -174,18 +180,27 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
                 raise UsageError(f"--{name}={paths}: the job cannot read files of this machine; expected gs://...")
 
 
-def _show(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Prints shell text to paste: a here-document that writes the configuration file, then the gcloud command."""
+def _print_job(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
+    """Prints text for a shell: a here-document that writes the configuration file, then the gcloud command.
+
+    Args:
+      job: the config of the job.
+      args: the training flags.
+      name: the name of the job in the console.
+
+    Returns:
+      The exit status, 0.
+    """
     spec = job_spec(job, args)
     if spec:
-        print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_as_yaml(spec)}END")
+        print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_to_yaml(spec)}END")
     words = [shlex.quote(word) for word in command(job, args, name, job.config_file)]
     print(" \\\n  ".join([" ".join(words[:4]), *words[4:]]))
     return 0
 
 
-def _as_yaml(spec: dict[str, Any]) -> str:
-    """The spec as JSON. JSON is valid YAML, so no YAML library is needed."""
+def _to_yaml(spec: dict[str, Any]) -> str:
+    """Formats the spec as JSON. JSON is valid YAML, so no YAML library is needed."""
     return json.dumps(spec, indent=2) + "\n"
 
 
@@ -198,18 +213,18 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.yaml")
-        storage.write(path, _as_yaml(job_spec(job, args)))
+        storage.write(path, _to_yaml(job_spec(job, args)))
         return subprocess.run([gcloud, *command(job, args, name, path)[1:]]).returncode
 
 
 def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    """The part of the CustomJobSpec in the configuration file; may be empty.
+    """Returns the part of the CustomJobSpec that belongs into the configuration file.
 
     If gcloud packs the code from the current folder, the worker pools are left out, because gcloud then accepts them
-    only on its command line.
+    only on its command line. The result may then be empty.
 
     Args:
-      config: the job's config.
+      config: the config of the job.
       args: the training flags.
     """
     spec: dict[str, Any] = {}
@@ -230,23 +245,30 @@ def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
 
 
 def command(config: CloudJobConfig, args: Sequence[str], display_name: str, config_file: str) -> list[str]:
-    """The words of the gcloud command. `config_file` is the file with `job_spec`; not used if that is empty."""
+    """Returns the words of the gcloud command.
+
+    Args:
+      config: the config of the job.
+      args: the training flags.
+      display_name: the name of the job in the console.
+      config_file: the path of the file with `job_spec`; if that is empty, the command does not name the file.
+    """
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
     words += [f"--region={config.region}", f"--display-name={display_name}"]
     if job_spec(config, args):
         words.append(f"--config={config_file}")
     if config.is_packed_here:
-        # Only the first pool names the code, which gcloud uses for all pools.
+        # Only the first pool names the code, because gcloud uses that code for all pools.
         code = [f"executor-image-uri={config.executor_image}", "local-package-path=.", f"python-module={_MODULE}"]
         for number, pool in enumerate(config.pools()):
-            fields = [*_as_flag(pool), *([] if number else code)]
+            fields = [*_machine_fields(pool), *([] if number else code)]
             words.append(f"--worker-pool-spec={','.join(fields)}")
-        words += [f"--args={_escaped(args)}"] if args else []
+        words += [f"--args={_join_for_gcloud(args)}"] if args else []
     return words
 
 
-def _as_flag(pool: dict[str, Any]) -> list[str]:
-    """The machine fields of a pool as key=value words of `--worker-pool-spec`."""
+def _machine_fields(pool: dict[str, Any]) -> list[str]:
+    """The machine type and the counts of a pool, as `key=value` texts for gcloud's --worker-pool-spec."""
     machine = pool.get("machineSpec", {})
     fields = {
         "machine-type": machine.get("machineType"),
@@ -257,8 +279,11 @@ def _as_flag(pool: dict[str, Any]) -> list[str]:
     return [f"{name}={value}" for name, value in fields.items() if value is not None]
 
 
-def _escaped(args: Sequence[str]) -> str:
-    """The list as one gcloud argument; if an item has a comma, with another separator (see `gcloud topic escaping`)."""
+def _join_for_gcloud(args: Sequence[str]) -> str:
+    """Joins a list into one argument of gcloud, by commas.
+
+    If an item has a comma, another separator is used and declared in the way that `gcloud topic escaping` describes.
+    """
     text = "".join(args)
     if "," not in text:
         return ",".join(args)

@@ -1,6 +1,6 @@
 """`yt8m completion bash|zsh|fish`: prints a script with which the shell completes commands, flags and their values.
 
-Flags and values are parsed from the output of `yt8m COMMAND --help=all`, so they are always those of the command.
+Flags and values are parsed from the output of `yt8m COMMAND --help=all`, so they are always up to date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (models|losses|optimizers): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
-# {command: words of its subcommands}; the shell is offered the flags of all subcommands together.
+# {command: words that call each of its subcommands}. The flags of all subcommands together are offered to the shell.
 _SUBCOMMANDS = {"cloud-job": (["train"],), "bulk": (["infer"], ["rank"], ["eval"], ["extract"])}
 
 _HELP = """\
@@ -44,7 +44,11 @@ For zsh the same with zsh in ~/.zshrc; for fish:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the script for a shell; or, called by a script as `completion words|tokens LINE`, the candidates.
+    """Prints the script for a shell, or the words that complete a command line; returns the exit status.
+
+    Args:
+      argv: the name of the shell; or, if such a script calls this, `words` or `tokens` (see `_SCRIPTS`) and the command
+        line up to the cursor.
 
     Raises:
       UsageError: the words name no supported shell.
@@ -63,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def candidates(line: str, is_whole: bool = False) -> list[str]:
-    """The words that can complete the last word of `line`.
+    """Returns the words that can complete the last word of a command line.
 
     Args:
       line: the command line up to the cursor.
@@ -78,7 +82,7 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     if before[0] not in COMMANDS or not started.startswith("-"):
         return []
     name, equals, value = started.lstrip("-").partition("=")
-    flags = _flags(before[0])
+    flags = _flags_of_command(before[0])
     if equals:
         head = f"--{name}=" if is_whole else ""
         return [head + choice + end for choice in flags.get(name) or () if choice.startswith(value)]
@@ -87,12 +91,12 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
 
 @functools.cache
-def _flags(command: str) -> dict[str, list[str] | None]:
-    """{flag: its known values}; an empty list if no values are known, None for a flag without a value."""
-    text = _help(command)
+def _flags_of_command(command: str) -> dict[str, list[str] | None]:
+    """{flag of the command: its values}; [] if the values are not known, None for a flag that takes no value."""
+    text = _help_text(command)
     choices_of: dict[str, list[str] | None] = {}
-    _, *pieces = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
-    for switch, flag, description in zip(pieces[0::3], pieces[1::3], pieces[2::3], strict=True):
+    _, *groups = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
+    for switch, flag, description in zip(groups[0::3], groups[1::3], groups[2::3], strict=True):
         choices = _CHOICES.search(description)
         choices_of[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
@@ -101,7 +105,7 @@ def _flags(command: str) -> dict[str, list[str] | None]:
     return choices_of
 
 
-def _help(command: str) -> str:
+def _help_text(command: str) -> str:
     """The `--help=all` text of the command; empty if it prints none."""
     printed = io.StringIO()
     for words in _SUBCOMMANDS.get(command, ([],)):

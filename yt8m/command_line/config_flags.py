@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:
-    """Reads a config from flags: one flag for every option of the dataclass `cls`. Users call this for own workloads.
+    """Reads a config from flags, one for every option of a dataclass. Users call this too, for their own workloads.
 
     Args:
       cls: a dataclass whose fields are declared by `yt8m.options.option`.
@@ -47,7 +47,7 @@ def read_with(
     flag: str,
     operands: list[str] | None = None,
 ) -> tuple[C, dict[str, Any]]:
-    """Like `read`, for a program with classes that the user chooses by name, and whose fields are flags too.
+    """Like `read`, for a program of which a flag names classes, such as extractors, whose fields are flags too.
 
     Args:
       cls, program, purpose, words, operands: as for `read`.
@@ -61,19 +61,19 @@ def read_with(
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
     load_own_classes(*((flag, catalogue, name) for name in chosen))
-    of_program = flags_of(cls, "Flags")
+    own_flags = flags_of(cls, "Flags")
     # `flags_of_parts` imports all classes of the catalogue, which is slow; it is skipped if no flag of theirs is given.
-    is_plain = not chosen and are_flags_of(of_program, words)
-    names = {flag_of_program.name for flag_of_program in of_program}
-    of_parts = [] if is_plain else flags_of_parts(catalogue, chosen, f"Settings of {flag}", names)
-    config, values = read_values(cls, Program(program, purpose, [*of_program, *of_parts]), words, operands)
+    has_only_own_flags = not chosen and are_flags_of(own_flags, words)
+    names = {flag_of_program.name for flag_of_program in own_flags}
+    part_flags = [] if has_only_own_flags else flags_of_parts(catalogue, chosen, f"Settings of {flag}", names)
+    config, values = read_values(cls, Program(program, purpose, [*own_flags, *part_flags]), words, operands)
     return config, {
-        flag_of_part.name: values[flag_of_part.name] for flag_of_part in of_parts if flag_of_part.name in values
+        flag_of_part.name: values[flag_of_part.name] for flag_of_part in part_flags if flag_of_part.name in values
     }
 
 
 def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
-    """Whether the words can be parsed with these flags alone; False if they have `--help`."""
+    """Whether `program_flags` are enough to parse the words; False if the words have `--help`."""
     try:
         parse(program_flags, words, [])
     except (HelpAsked, UsageError):
@@ -84,7 +84,12 @@ def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
 def read_values(
     cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None
 ) -> tuple[C, dict[str, Any]]:
-    """(the config, {flag: value} of all flags that were given); see `read` for the arguments."""
+    """Reads a config like `read`, but also returns {flag: value} of all flags that were given.
+
+    Args:
+      cls, words, operands: as for `read`.
+      program: the program and its flags.
+    """
     values = parse_program(program, words, {}, {flag.name for flag in program.flags}, operands)
     config = config_section(cls, values)
     if operands is not None:
@@ -94,10 +99,11 @@ def read_values(
 
 
 def load_own_classes(*chosen: tuple[str, Any, str]) -> None:
-    """Imports the user's own classes, because their fields are flags.
+    """Imports classes of the user, so that flags can be made of their fields.
 
     Args:
-      chosen: (flag, catalogue, name in the flag); names of this package's classes are ignored.
+      chosen: (name of a flag, catalogue of classes, class that the flag names) for each class. A class of this package
+        is ignored.
 
     Raises:
       UsageError: a class cannot be imported, or may not be used; the message begins with the flag.
@@ -115,14 +121,17 @@ def parse_program(
     also: Collection[str],
     operands: list[str] | None = None,
 ) -> dict[str, Any]:
-    """{flag: value} of the flags that were given; with `--help`, prints the help and exits.
+    """Parses a command line; if it has `--help`, prints the help and exits.
 
     Args:
       program: the program and its flags.
       words: the command line without the program's name.
-      names: see `usage`.
-      also: flags that the short help lists besides the common ones.
+      names: {kind, such as `models`: the names to choose from}, for the help.
+      also: names of flags that the short help lists besides the common ones.
       operands: see `read`.
+
+    Returns:
+      {flag: value} of the flags that were given.
     """
     try:
         return parse(program.flags, words, operands, program.only_in_files)
@@ -132,11 +141,18 @@ def parse_program(
 
 
 def config_section(cls: type[C], flags: Mapping[str, Any], base: C | None = None) -> C:
-    """An instance of the config `cls` with the values in `flags`; other values are those of `base`, or defaults.
+    """Makes an instance of a config class from the values of flags.
 
-    The keys of `flags` are names of flags, or of options without a flag; keys that `cls` lacks are ignored.
+    Args:
+      cls: the class.
+      flags: {name of a flag, or of an option without a flag: value}. Names that the class lacks are ignored.
+      base: an instance from which the other values come; None for their defaults.
+
+    Raises:
+      UsageError: a value is not allowed; the message names the flag.
     """
-    # Nested sections have no metadata: the flag --model is a field of ModelConfig, not TrainConfig.model.
+    # A field that holds a section has no metadata, so it is left out: the flag --model sets a field of ModelConfig, not
+    # the field TrainConfig.model.
     names = {options.flag_of(field): field.name for field in dataclasses.fields(cls) if field.metadata}  # type: ignore[arg-type]
     values = {names[flag]: value for flag, value in flags.items() if flag in names}
     with about_flags():

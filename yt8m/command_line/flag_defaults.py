@@ -1,8 +1,9 @@
-"""The values of flags of a training that are not given: from the run that `--config` names, or from the data.
+"""Finds the values of those flags of a training that the user does not give.
 
-The flags that describe the records (level, features, classes) are taken from the data if the user gives none of them.
-If the user gives one, or if the records have features of YouTube-8M, the defaults are those of the published code.
-Evaluation and inference take these options from the run. Nothing here imports TensorFlow.
+They come from the run that `--config` names, or from the data. The values of the flags that describe the records
+(level, features, classes) are taken from the data if the user gives none of these flags. If the user gives one of them,
+or if the records have features of YouTube-8M, the defaults are those of the published code. An evaluation and an
+inference take these options from the run. Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -44,7 +45,15 @@ class Start(NamedTuple):
         return path if path and storage.exists(path) else ""
 
     def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """{flag: value} of the training: `typed`, and for other flags the values of the run that are not defaults."""
+        """Adds the values of the run's options to those of the flags that the user gave.
+
+        Args:
+          typed: {flag: value} of the flags that the user gave; they take precedence.
+
+        Returns:
+          {flag: value} of the training. A value of the run is left out if it is the default, or if the user changes a
+          flag on which it depends.
+        """
         if not self.path:
             return dict(typed)
         fields = dict(options.fields_of(TrainConfig))
@@ -62,7 +71,7 @@ class Start(NamedTuple):
         return taken | dict(typed)
 
     def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
-        """`model` with the run's hyper-parameters, if model or loss are those of the run."""
+        """Returns `model` with those hyper-parameters of the run that belong to the same model, or to the same loss."""
         saved = self.config.model
         return dataclasses.replace(
             model,
@@ -74,7 +83,7 @@ class Start(NamedTuple):
 def start_named_in(words: Sequence[str]) -> Start:
     """Reads the run that `--config` in the words of a command line names; an empty `Start` if it is not given.
 
-    Whether code that the run names may be imported later is decided as in `run_dir.read`.
+    `run_dir.read` says when code that the run names may be imported.
 
     Raises:
       UsageError: there is no such file.
@@ -92,7 +101,7 @@ def start_named_in(words: Sequence[str]) -> Start:
 def complete(
     flags: Mapping[str, Any], files: Sequence[str], names: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Adds the values of flags that describe the records, from the data or as defaults; logs them in one line.
+    """Adds the values of flags that describe the records, from the data or as defaults, and logs what the data say.
 
     Args:
       flags: {flag: value} of the flags that were given for a training.
@@ -110,17 +119,19 @@ def complete(
     discovered = discovery.find(files, flags.get("manifest", "")) if files and "reader" not in flags else None
     of_names = dict(vocabulary=names.path, num_classes=len(names)) if names else {}
     if discovered is None:
-        return _with_sizes({"feature_names": _published_names(flags), **flags, **of_names}, {}, ""), False
+        return _add_sizes({"feature_names": _default_features(flags), **flags, **of_names}, {}, ""), False
     _refuse_more_classes(names, discovered)
     is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
     is_taken = is_own and not any(name in flags for name in DESCRIBING)
     taken: dict[str, Any] = (
-        _options_of_format(discovered.format) if is_taken else {"feature_names": _published_names(flags)}
+        _options_of_format(discovered.format) if is_taken else {"feature_names": _default_features(flags)}
     )
     values = {"frame_features": False, **taken, **flags, **of_names}
     if is_own and discovered.format.num_classes is not None:
         values.setdefault("num_classes", discovered.format.num_classes)
-    if discovered.is_declared or not flags.get("max_bad_records"):  # else the first record, read here, may be bad
+    # Without a manifest, the format is that of the first record. If bad records are tolerated, that may be one of them,
+    # so no flag is refused because of it.
+    if discovered.is_declared or not flags.get("max_bad_records"):
         # A vocabulary may have more classes than the data, if classes were appended after the data were made.
         of_records = {name: value for name, value in flags.items() if not names or name != "num_classes"}
         refuse_contradiction(of_records, discovered, values, is_own)
@@ -130,7 +141,7 @@ def complete(
         _log_unused(values, discovered)
     values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
     values["extractors"] = options.with_tuples(discovered.extractors)
-    return _with_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
+    return _add_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
 
 
 def _refuse_more_classes(names: Vocabulary | None, discovered: Found) -> None:
@@ -154,19 +165,26 @@ def _options_of_format(format: DataFormat) -> dict[str, Any]:
     )
 
 
-def _published_names(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: only rgb, as in the published code; of the sample data also audio."""
+def _default_features(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """The features that are read by default: mean_rgb or rgb, as in the published code; of the sample data also audio.
+
+    Args:
+      flags: {flag: value} of the flags that were given; without --train_data_pattern the sample data are read.
+    """
     names = ("rgb", "audio") if flags.get("frame_features") else ("mean_rgb", "mean_audio")
     return names[:1] if "train_data_pattern" in flags else names
 
 
-def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
-    """`values` with `feature_sizes`; if these are not given, the features must be ones of YouTube-8M.
+def _add_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
+    """Adds the value of `feature_sizes`, unless it is given; features without a given size must be ones of YouTube-8M.
 
     Args:
       values: {option: value}, with `feature_names`.
-      sizes: {feature of the data: its size}.
-      where: where these sizes were found, for the message.
+      sizes: {feature of the data: its size}; empty if the data are not known.
+      where: the description of the data with these sizes, for the error message.
+
+    Raises:
+      UsageError: a feature is not one of YouTube-8M's, so its size must be given.
     """
     names = values["feature_names"]
     if "feature_sizes" in values:

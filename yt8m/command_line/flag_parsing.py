@@ -2,7 +2,7 @@
 
 The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is that of
 absl, but stricter: absl uses the last value of a repeated flag, and ignores words that are not flags, so it reads
-`--frame_features False` as true. Here such command lines are errors.
+`--frame_features False` as true. This module refuses such command lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from yt8m.registry import owners
 
 
 class Flag(NamedTuple):
-    """One flag.
+    """A flag of a program: its name, its type, and how `--help` shows it.
 
     Attributes:
       name: the name without dashes.
@@ -58,7 +58,8 @@ class Program(NamedTuple):
       name: its name.
       purpose: one sentence.
       flags: its flags.
-      only_in_files: further flags that are allowed in flagfiles, which may have been written for another program.
+      only_in_files: further flags that are allowed in flagfiles, because these may have been written for another
+        program.
     """
 
     name: str
@@ -69,12 +70,17 @@ class Program(NamedTuple):
 
 _FEW = 30  # `--help` lists all flags of a program that has at most this number of flags
 
-# {field of a config's section: its heading in `--help`}, where that is not the field's name.
+# {name of a field with a section of a config: the heading of the section in `--help`}, if they are not the same word.
 _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
-    """The flags of the config class `cls`: its own under `heading`, then those of its sections."""
+    """Makes the flags of a config class with sections.
+
+    Args:
+      cls: the config class.
+      heading: the heading in `--help` of the flags that are not in a section.
+    """
     sections = sections_of(cls).items()
     of_sections = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
     return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
@@ -83,13 +89,13 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
 def flags_of_parts(
     catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str], *, others: bool = True
 ) -> list[Flag]:
-    """The flags for the fields of the classes in a catalogue; fields of the same name share a flag.
+    """Makes flags for the fields of the classes in a catalogue; fields of the same name share a flag.
 
     Args:
-      catalogue: see `owners`.
-      chosen: names of the classes that the user chose, which may be the user's own. If they have a field, only their
-        defaults of it are shown.
-      group: the heading of these flags.
+      catalogue: the classes, such as the package `yt8m.models`; see `registry.owners`.
+      chosen: names of the classes that the user chose, which may be the user's own. If they have a field, the help of
+        its flag shows only their defaults.
+      group: the heading of these flags in `--help`.
       taken: names of other flags, for which no flags are made.
       others: whether to make flags for classes that the user did not choose.
     """
@@ -100,27 +106,38 @@ def flags_of_parts(
             for name, declarations in owners(catalogue, part, others=others).items()
             if name not in {*fields, *taken}
         }
-    made = []
+    flags_of_fields = []
     for name, declared in fields.items():
         shown_declarations = [declaration for declaration in declared if declaration[0] in chosen] or declared
-        made.append(Flag(name, _plain(shown_declarations[0][1].type), None, _shared_help(shown_declarations), group))
-    return made
+        kind, text = _without_none(shown_declarations[0][1].type), _shared_help(shown_declarations)
+        flags_of_fields.append(Flag(name, kind, None, text, group))
+    return flags_of_fields
 
 
 def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
-    """The names of the hyper-parameters of the class `chosen`; empty if there is no such class."""
+    """The names of the hyper-parameters of a class; empty if the catalogue has no such class.
+
+    Args:
+      catalogue: the package `yt8m.models` or `yt8m.losses`.
+      chosen: the name of the class.
+    """
     return set(owners(catalogue, chosen, others=False))
 
 
 def flags_of(cls: type, group: str) -> list[Flag]:
-    """The flags for the declared fields of one config class, under the heading `group`."""
+    """Makes the flags of a config class, without those of its sections.
+
+    Args:
+      cls: the config class, whose fields are declared by `yt8m.options.option`.
+      group: the heading of these flags in `--help`.
+    """
     fields = {field.name: field for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
     return [
         Flag(
             flag_of(fields[name]),
-            _plain(option.type),
+            _without_none(option.type),
             option.default,
-            _help(option, fields[name].metadata),
+            _help_with_choices(option, fields[name].metadata),
             group,
             *(fields[name].metadata[fact] for fact in Flag._fields[5:-1]),
         )._replace(may_be_empty="" in fields[name].metadata["choices"])
@@ -129,19 +146,23 @@ def flags_of(cls: type, group: str) -> list[Flag]:
     ]
 
 
-def _plain(kind: Any) -> Any:
-    """The type without its `| None`."""
+def _without_none(kind: Any) -> Any:
+    """Removes `| None` from a type."""
     members = [member for member in typing.get_args(kind) if member is not type(None)]
     return members[0] if type(None) in typing.get_args(kind) else kind
 
 
-def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
+def _help_with_choices(option: options.Option, metadata: Mapping[str, Any]) -> str:
     choices = [choice for choice in metadata["choices"] if choice]
     return option.help + (f" ({' or '.join(choices)})" if len(choices) > 1 else "")
 
 
 def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
-    """The help of a field that several classes declare, with the default of each class that is not empty."""
+    """The help of a field that several classes declare: the text of the first class, and the default of each class.
+
+    Args:
+      declarations: (name of the class, its declaration of the field) for each class.
+    """
     defaults = [f"{model}: {text}" for model, option in declarations if (text := shown(option.default))]
     return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
@@ -149,46 +170,46 @@ def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
 def usage(
     program: Program, names: Mapping[str, Sequence[str]], also: Collection[str] = (), show_all: bool = False
 ) -> str:
-    """The text of `--help`: flags under their headings, with defaults.
+    """Returns the text of `--help`: flags under their headings, with defaults.
 
     Args:
       program: the program; if it has many flags, only common flags are listed.
-      names: {kind, such as `models`: the names to choose from}.
-      also: names of further flags to list, such as those of the chosen model.
+      names: {kind, such as `models`: the names to choose from}, listed at the end.
+      also: names of flags to list although they are not common, such as those of the chosen model.
       show_all: whether to list all flags.
     """
     show_all = show_all or len(program.flags) <= _FEW
     shown_flags = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
     names = {kind: names[kind] for kind in names if show_all or CHOOSE[kind] in [flag.name for flag in shown_flags]}
-    lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrapped(program.purpose, 0)]
+    lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrap(program.purpose, 0)]
     for group, of_group in itertools.groupby(shown_flags, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
         for flag in of_group:
-            lines += _entry(flag)
+            lines += _format_flag(flag)
     lines += ["", "Names:"] if names else []
     for kind, members in names.items():
-        lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
+        lines += _wrap(f"{kind}: {', '.join(members)}", 2)
     hidden = len(program.flags) - len(shown_flags)
     hint = f"--help=all lists {hidden} more flags. " if hidden else ""
-    return "\n".join([*lines, "", *_wrapped(f"{hint}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
+    return "\n".join([*lines, "", *_wrap(f"{hint}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
-CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag for such a name}
-_COLUMN, _WIDTH = 30, 100  # the first and the last column of the help of a flag
+CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of names: flag that takes one}
+_COLUMN, _WIDTH = 30, 100  # the columns of a line of `--help` at which the text on a flag begins and ends
 
 
-def _entry(flag: Flag) -> list[str]:
+def _format_flag(flag: Flag) -> list[str]:
     placeholder = {int: "N", float: "X", str: "TEXT"}.get(flag.kind, "A,B,...")
     head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={placeholder}"
     has_default = flag.default not in (None, "", ()) and flag.default is not False and not flag.help.endswith("]")
     default = f" [{shown(flag.default)}]" if has_default else ""
-    first, *lines = _wrapped(flag.help + default, _COLUMN)
+    first, *lines = _wrap(flag.help + default, _COLUMN)
     if len(head) > _COLUMN - 2:
         return [head, first, *lines]
     return [head.ljust(_COLUMN) + first.lstrip(), *lines]
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
+def _wrap(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
@@ -208,15 +229,21 @@ _EXPECTED = {
 
 
 class HelpAsked(Exception):  # noqa: N818 - no error: the user asked for help
-    """The command line has `--help`; `show_all` is True for `--help=all`."""
+    """Raised if the command line has `--help`; `show_all` is True for `--help=all`."""
 
     def __init__(self, show_all: bool) -> None:
         super().__init__()
         self.show_all = show_all
 
 
-class _Given(NamedTuple):
-    """A flag on a command line: its name, its value as text (None for a bare `--flag` or `--noflag`), and its words."""
+class _TypedFlag(NamedTuple):
+    """A flag as a command line or a flagfile has it.
+
+    Attributes:
+      name: the name of the flag.
+      text: the value as text; None for `--name` or `--noname` of a flag that is on or off.
+      written: the word or the two words that gave the flag, for error messages.
+    """
 
     name: str
     text: str | None
@@ -226,7 +253,7 @@ class _Given(NamedTuple):
 def parse(
     flags: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None, only_in_files: Sequence[Flag] = ()
 ) -> dict[str, Any]:
-    """{flag: value} of the flags that were given.
+    """Parses a command line.
 
     A flag may be given once on the command line, and once in all flagfiles together; the command line takes precedence.
 
@@ -235,6 +262,9 @@ def parse(
       words: the command line without the program's name.
       operands: a list that receives the words that are not flags, in order; if None, such words are refused.
       only_in_files: further flags that are allowed in flagfiles.
+
+    Returns:
+      {flag: value} of the flags that were given.
 
     Raises:
       HelpAsked: `--help` was given.
@@ -245,12 +275,12 @@ def parse(
         for members in (flags, [*flags, *only_in_files])
     )
     typed, files = _split_flagfiles(words)
-    texts = {**_once(files, of_files, " in the flagfiles"), **_once(typed, by_name, "", operands)}
-    return {name: _value(of_files[name], text) for name, text in texts.items()}
+    texts = {**_read_unrepeated(files, of_files, " in the flagfiles"), **_read_unrepeated(typed, by_name, "", operands)}
+    return {name: _parse_value(of_files[name], text) for name, text in texts.items()}
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
-    """The value of one string flag as text, found before all flags are known; empty if the flag is not given."""
+    """Finds the value of a text flag before the other flags of the program are known; empty if it is not given."""
     try:
         typed, files = _split_flagfiles(words)
     except UsageError:
@@ -264,14 +294,18 @@ def find_word(name: str, words: Sequence[str]) -> str:
 
 
 def find_switch(name: str, words: Sequence[str]) -> bool:
-    """Whether a bool flag is on, found before all flags are known; raises like `parse`."""
+    """Finds out whether a bool flag is on before the other flags of the program are known.
+
+    Raises:
+      UsageError: the flag has no valid value, or a flagfile cannot be read.
+    """
     typed, files = _split_flagfiles(words)
     matching = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
     return bool(parse([Flag(name, bool, False, "", "")], matching[-1:]).get(name))
 
 
 def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(words of the command line, words of the files that `--flagfile` names)."""
+    """Reads flagfiles; returns (the words of the command line without --flagfile, the words of the flagfiles)."""
     typed, files, remaining = [], [], iter(words)
     for word in remaining:
         if word.lstrip("-").partition("=")[0] != "flagfile" or not word.startswith("-"):
@@ -286,19 +320,29 @@ def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return typed, files
 
 
-def _once(
+def _read_unrepeated(
     words: Sequence[str], flags: Mapping[str, Flag], where: str, operands: list[str] | None = None
-) -> dict[str, _Given]:
-    values: dict[str, _Given] = {}
-    for value in _read(words, flags, operands):
+) -> dict[str, _TypedFlag]:
+    values: dict[str, _TypedFlag] = {}
+    for value in _read_flags(words, flags, operands):
         if value.name in values:
             raise UsageError(f"--{value.name} is given twice{where}: {values[value.name].written} and {value.written}.")
         values[value.name] = value
     return values
 
 
-def _read(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
-    """Yields the flags in the words, with their values; appends other words to `operands`."""
+def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_TypedFlag]:
+    """Yields the flags in a command line, with their values as text.
+
+    Args:
+      words: the command line.
+      flags: {name or alias: flag} of the flags that may be given.
+      operands: a list to which words that are not flags are appended; None if they are refused.
+
+    Raises:
+      HelpAsked: `--help` was given.
+      UsageError: a word is not a flag, a flag is unknown, or a flag has no value.
+    """
     remaining = list(words)
     while remaining:
         word = remaining.pop(0)
@@ -310,26 +354,26 @@ def _read(words: Sequence[str], flags: Mapping[str, Flag], operands: list[str] |
             raise UsageError(f"stray argument {word!r}; give every value as --name=value.")
         if name in HELP:
             raise HelpAsked(name == "helpfull" or text == "all")
-        flag = flags.get(name) or _negated(name, equals, flags)
+        flag = flags.get(name) or _find_negated(name, equals, flags)
         if flag is None:
-            raise UsageError(_unknown(name, flags))
+            raise UsageError(_describe_unknown(name, flags))
         if equals:
-            yield _Given(flag.name, text, word)
+            yield _TypedFlag(flag.name, text, word)
         elif flag.kind is bool:
             _refuse_word_after_switch(flag.name, remaining, takes_files=operands is not None)
-            yield _Given(flag.name, None, word)
+            yield _TypedFlag(flag.name, None, word)
         elif not remaining or remaining[0].startswith("--"):
             raise UsageError(f"--{name} has no value; write --{name}=...")
         else:
-            yield _Given(flag.name, remaining[0], f"{word} {remaining.pop(0)}")
+            yield _TypedFlag(flag.name, remaining[0], f"{word} {remaining.pop(0)}")
 
 
-def _negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | None:
+def _find_negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | None:
     flag = flags.get(name[2:]) if name.startswith("no") and not equals else None
     return flag if flag and flag.kind is bool else None
 
 
-def _unknown(name: str, flags: Mapping[str, Flag]) -> str:
+def _describe_unknown(name: str, flags: Mapping[str, Flag]) -> str:
     close = suggestion(name, flags).replace("mean ", "mean --")
     return f"unknown flag --{name}{close or '; --help=all lists all flags'}"
 
@@ -347,8 +391,8 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
-def _value(flag: Flag, argument: _Given) -> Any:
-    """The value in the argument, converted to the flag's type."""
+def _parse_value(flag: Flag, argument: _TypedFlag) -> Any:
+    """Converts the text that was given for a flag to the flag's type; raises `UsageError` if that is not possible."""
     if argument.text is None:
         return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
     if not argument.text and not flag.may_be_empty:
@@ -356,13 +400,13 @@ def _value(flag: Flag, argument: _Given) -> Any:
     if flag.is_path and flag.kind is not str:
         return tuple(storage.listed(argument.text))
     try:
-        return _converted(flag.kind, argument.text)
+        return _convert_text(flag.kind, argument.text)
     except ValueError as error:
         raise UsageError(f"--{flag.name}={argument.text}: expected {_EXPECTED[flag.kind]} ({flag.help}).") from error
 
 
-def _converted(kind: Any, text: str) -> Any:
-    """The text converted to `kind`; for a tuple type, commas separate the items."""
+def _convert_text(kind: Any, text: str) -> Any:
+    """Converts a text to the type `kind`; for a tuple type, commas separate the items."""
     if kind in _PARSERS:
         value = _PARSERS[kind].parse(text)
         if kind is float and not math.isfinite(value):

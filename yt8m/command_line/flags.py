@@ -75,7 +75,7 @@ INFERENCE = {**_FOLDER, "AIP_TEST_DATA_URI": "input_data_pattern"}
 
 
 def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainConfig:
-    """The config of the training with the command line `train.py WORDS`.
+    """Reads the command line `train.py WORDS`; returns the config of the training.
 
     Args:
       words: the command line without the program's name.
@@ -86,10 +86,10 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
-    begun = start_named_in(words)
+    start = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
-    typed, hyper_parameter_values = _flags_and_hyper_parameters(program, words, TRAIN, begun)
-    return _training(begun, begun.values(typed), hyper_parameter_values, files_are_here)
+    typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
+    return _make_training_config(start, start.values(typed), hyper_parameter_values, files_are_here)
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
@@ -99,96 +99,113 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
       The config of the command; the config of the run to write, whose hyper-parameters are by default those of the
       published network; and the names of the hyper-parameters that the user gave, by flags or by --config.
     """
-    begun = start_named_in(words)
+    start = start_named_in(words)
     purpose = "Makes a run from a checkpoint that the published code of another group wrote."
     listed = import_flags()
     names = {flag.name for flag in listed}
-    # A flagfile with the recipe of a network has flags for training too, which the run saves.
+    # A flagfile with the recipe of a network also has flags of its training. They are accepted, and the run saves them.
     training_only = [flag for flag in training_flags() if flag.name not in names]
-    typed, hyper_parameter_values = _flags_and_hyper_parameters(
-        Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, begun
+    typed, hyper_parameter_values = _parse_training_flags(
+        Program("yt8m import-checkpoint", purpose, listed, training_only), words, {}, start
     )
     config_of_import = config_section(ImportConfig, typed)
-    values = {**begun.values(typed), "train_dir": config_of_import.out}
+    values = {**start.values(typed), "train_dir": config_of_import.out}
     network = published.find(config_of_import.source, values.get("model", ModelConfig.model))
-    config = _training(begun, values, published.options(network, hyper_parameter_values, usual=not begun.path))
+    config = _make_training_config(
+        start, values, published.options(network, hyper_parameter_values, usual=not start.path)
+    )
     return (
         config_of_import,
         config,
-        {*hyper_parameter_values, *begun.hyper_parameters_for(config.model).hyper_parameters},
+        {*hyper_parameter_values, *start.hyper_parameters_for(config.model).hyper_parameters},
     )
 
 
 def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
-    """(config of `yt8m audit WORDS`, config of a training on all of its data); raises like `train_config`."""
-    begun = start_named_in(words)
+    """Reads the command line `yt8m audit WORDS`; raises like `train_config`.
+
+    Returns:
+      The config of the command, and the config of a training on all data that are audited.
+    """
+    start = start_named_in(words)
     purpose = "Lists labels that are probably wrong or missing, by models that have not seen the videos."
     flags = audit_flags()
-    typed, hyper_parameter_values = _flags_and_hyper_parameters(Program("yt8m audit", purpose, flags), words, {}, begun)
+    typed, hyper_parameter_values = _parse_training_flags(Program("yt8m audit", purpose, flags), words, {}, start)
     config = config_section(AuditConfig, typed)
     names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
-    values = {name: value for name, value in begun.values(typed).items() if name in names}
+    values = {name: value for name, value in start.values(typed).items() if name in names}
     values["train_data_pattern"] = config.data
-    return config, _training(begun, {**values, "train_dir": config.out}, hyper_parameter_values)
+    return config, _make_training_config(start, {**values, "train_dir": config.out}, hyper_parameter_values)
 
 
-def _training(
-    begun: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
+def _make_training_config(
+    start: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
 ) -> TrainConfig:
-    """The config of a training from {flag: value} and {hyper-parameter: value}; see `train_config`."""
+    """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
+
+    Args:
+      start: the run whose options are taken over.
+      flags: {flag: value}, including the options that are taken over.
+      hyper_parameter_values: {hyper-parameter: value} of those that the user gave.
+      files_are_here: whether this machine can read the data.
+    """
     pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
     files = check_files("train_data_pattern", pattern) if files_are_here else []
-    names = _vocabulary(flags, files, begun.vocabulary) if files_are_here else None
+    names = _find_vocabulary(flags, files, start.vocabulary) if files_are_here else None
     values, are_taken = flag_defaults.complete(flags, files, names)
-    values.setdefault("num_classes", begun.config.data.num_classes)
-    config = _config(TrainConfig, values)
+    values.setdefault("num_classes", start.config.data.num_classes)
+    config = _make_config(TrainConfig, values)
     check_names(config.model, config.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
     with about_flags(f"--best_metric={config.validation.best_metric}: "):
         metrics.find(config.validation.best_metric)
-    model = with_hyper_parameters(begun.hyper_parameters_for(config.model), hyper_parameter_values)
+    model = with_hyper_parameters(start.hyper_parameters_for(config.model), hyper_parameter_values)
     check_model_takes(config.data, model, are_taken)
     config = dataclasses.replace(config, model=model)
-    if begun.path:
+    if start.path:
         changed = [
             str(change)
-            for change in resume.list_changes(SavedRun(begun.config, False), config)
+            for change in resume.list_changes(SavedRun(start.config, False), config)
             if change.name != "train_dir"
         ]
-        logging.info("the options are those of %s, except: %s", begun.path, "; ".join(changed) or "nothing")
+        logging.info("the options are those of %s, except: %s", start.path, "; ".join(changed) or "nothing")
     return config
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
-    """The config of the evaluation with the command line `eval.py WORDS`; raises like `train_config`.
+    """Reads the command line `eval.py WORDS`; returns the config of the evaluation; raises like `train_config`.
 
-    Hyper-parameters may be given for runs that did not save them. Whether the model has them is checked later by
-    `with_hyper_parameters`, when the run is read.
+    The user may give hyper-parameters, for runs that did not save them. Whether the model has them is checked later,
+    by `with_hyper_parameters`, when the run is read.
     """
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
-    values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, EVALUATION)
-    config = _config(EvalConfig, values)
+    values, hyper_parameter_values = _parse_training_flags(program, words, EVALUATION)
+    config = _make_config(EvalConfig, values)
     refuse_cache_of_bucket(config.cache, config.eval_data_pattern)
     check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
-    """The config of the inference with the command line `inference.py WORDS`; see `eval_config`."""
+    """Reads the command line `inference.py WORDS`; returns the config of the inference; see `eval_config`."""
     of_inference = program_flags(InferenceConfig, "Inference")
     program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
-    values, hyper_parameter_values = _flags_and_hyper_parameters(program, words, INFERENCE, of_losses=False)
-    config = _config(InferenceConfig, values)
+    values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, of_losses=False)
+    config = _make_config(InferenceConfig, values)
     refuse_cache_of_bucket(config.cache, config.input_data_pattern)
     check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
-    """(config of `yt8m cache WORDS`, data config of a training with the same flags); raises like `train_config`."""
+    """Reads the command line `yt8m cache WORDS`; raises like `train_config`.
+
+    Returns:
+      The config of the command, and the data config of a training with the same flags.
+    """
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
     config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
@@ -197,27 +214,37 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
     files = check_files("data", config.data)
     described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = config.data
-    values, _ = flag_defaults.complete(described, files, _vocabulary(described, files, ""))
+    values, _ = flag_defaults.complete(described, files, _find_vocabulary(described, files, ""))
     return config, config_section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
 
 
 def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None]:
-    """(config of `yt8m add-classes WORDS`, config of its training or None with --from_text); as `train_config`."""
+    """Reads the command line `yt8m add-classes WORDS`; raises like `train_config`.
+
+    Returns:
+      The config of the command, and that of the training of the new run; with --from_text, which needs no training,
+      None.
+    """
     purpose = "Adds the classes of new data to a trained model, and compares the old classes before and after."
     config = read(AddClassesConfig, "yt8m add-classes", purpose, words)
     return config, None if config.from_text else train_config(config.training_words())
 
 
 def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
-    """The config of `yt8m ensemble WORDS`; blanks may separate the entries of a list too."""
+    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too."""
     from yt8m.export.ensembles import EnsembleConfig  # slow to import, and other programs do not need it
 
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
-    return (read(EnsembleConfig, "yt8m ensemble", purpose, _with_commas(EnsembleConfig, words)),)
+    return (read(EnsembleConfig, "yt8m ensemble", purpose, _join_lists(EnsembleConfig, words)),)
 
 
-def _with_commas(cls: type, words: Sequence[str]) -> list[str]:
-    """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
+def _join_lists(cls: type, words: Sequence[str]) -> list[str]:
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that blanks may separate the entries of a list.
+
+    Args:
+      cls: the config class, whose fields say which flags take lists.
+      words: the command line.
+    """
     declared = flags_of(cls, "Flags")
     lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
     joined: list[str] = []
@@ -231,34 +258,46 @@ def _with_commas(cls: type, words: Sequence[str]) -> list[str]:
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """{flag: value} from the environment variables that are set; a slash at the end of a folder is removed."""
+    """Reads the values of flags from environment variables; a slash at the end of a folder is removed.
+
+    Args:
+      variables: {name of a variable: flag whose value it is}, such as `TRAIN`.
+      environment: {name of a variable: value}.
+
+    Returns:
+      {flag: value} for the variables that are set.
+    """
     values = {flag: environment.get(variable, "").strip() for variable, flag in variables.items()}
     return {flag: value.rstrip("/") for flag, value in values.items() if value}
 
 
-def _flags_and_hyper_parameters(
+def _parse_training_flags(
     program: Program,
     words: Sequence[str],
     variables: Mapping[str, str],
-    begun: Start = Start(),  # noqa: B008 - it is never changed
+    start: Start = Start(),  # noqa: B008 - it is never changed
     of_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """({flag: value} from the environment or the command line, {hyper-parameter: value} from the command line).
+    """Parses a command line with flags of a training, including those for the hyper-parameters of model and loss.
 
     Args:
       program: the program and its flags, without hyper-parameters.
       words: the command line without the program's name.
       variables: {environment variable: flag}, see `environment_defaults`.
-      begun: the run whose options are taken over.
+      start: the run whose options are taken over; its model and loss count if the command line names none.
       of_losses: whether hyper-parameters of losses are flags too.
+
+    Returns:
+      {flag: value} from the environment and the command line, and {hyper-parameter: value} from the command line.
     """
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
-    of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
+    of_run = start.config.model if start.path else ModelConfig("", label_loss="")
     chosen = model or of_run.model, loss or of_run.label_loss
     added, names = hyper_parameters(program.flags, *chosen, of_losses=of_losses, others=False), {}
-    if not are_flags_of([*program.flags, *added], words):  # imports all models and losses for their flags
+    # If the words have `--help` or further flags, all models and losses are imported, so that all flags are known.
+    if not are_flags_of([*program.flags, *added], words):
         added = hyper_parameters(program.flags, *chosen, of_losses=of_losses)
         names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
     of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
@@ -275,8 +314,13 @@ def _flags_and_hyper_parameters(
     return environment_defaults(variables) | values, hyper_parameter_values
 
 
-def _config(cls: type[C], values: Mapping[str, Any]) -> C:
-    """A program's config with its sections. Applies its storage settings at once, because checks of files use them."""
+def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
+    """Makes a program's config with its sections, and applies its storage settings, because checks of files use them.
+
+    Args:
+      cls: the config class.
+      values: {flag: value}.
+    """
     config = config_section(
         cls, values, cls(**{name: config_section(kind, values) for name, kind in sections_of(cls).items()})
     )
@@ -284,8 +328,16 @@ def _config(cls: type[C], values: Mapping[str, Any]) -> C:
     return config
 
 
-def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -> Vocabulary:
-    """The vocabulary of a training's data, or else of the run in --train_dir, or else the file `of_start`.
+def _find_vocabulary(flags: Mapping[str, Any], files: Sequence[str], file_of_start: str) -> Vocabulary:
+    """Finds the vocabulary of a training: that of the data, or else of the run in --train_dir, or else of --config.
+
+    Args:
+      flags: {flag: value} of the training.
+      files: paths of the shards.
+      file_of_start: path of the vocabulary of the run that --config names; empty if there is none.
+
+    Returns:
+      The vocabulary; empty if there is none.
 
     Raises:
       UsageError: the vocabulary has another number of classes than --num_classes.
@@ -293,7 +345,7 @@ def _vocabulary(flags: Mapping[str, Any], files: Sequence[str], of_start: str) -
     names = vocabulary.of_data(flags.get("vocabulary", ""), files)
     if not names and files and "train_dir" in flags and not flags.get("start_new_model"):
         names = run_dir.own_names(flags["train_dir"], None)
-    names = names or vocabulary.of_data(of_start)
+    names = names or vocabulary.of_data(file_of_start)
     vocabulary.class_count(flags.get("num_classes"), names)
     return names
 
@@ -313,7 +365,9 @@ def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:
-    """Raises `UsageError` for a video-level model on frames and the reverse; accepts a model without `level`.
+    """Raises `UsageError` for a video-level model on frames, and for a frame-level model on video-level records.
+
+    A model without an attribute `level` is accepted.
 
     Args:
       model: the name of the model.
@@ -358,19 +412,23 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
 
 
 def training_flags() -> list[Flag]:
-    """The flags of train.py, without the hyper-parameters of models and losses."""
+    """Makes the flags of train.py, without those for the hyper-parameters of models and losses."""
     return [*program_flags(TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
 
 
 def import_flags() -> list[Flag]:
-    """The flags of `yt8m import-checkpoint`: its own, and those that shape the variables and name the classes."""
+    """Makes the flags of `yt8m import-checkpoint`: its own, and those of a training that the imported variables need.
+
+    The latter are the flags that shape the variables, and --vocabulary.
+    """
     of_import = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
     shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
     names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
     return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
 
 
-# Training flags that `yt8m audit` lacks: it sets their values itself, or needs records of whole videos for its folds.
+# Flags of a training that `yt8m audit` lacks, because it sets the values itself, or because it divides the data into
+# folds, for which it needs records of whole videos.
 _NOT_OF_AUDIT = {
     *map(options.short_name, options.paths_where(TrainConfig, belongs_to="start")),
     *options.paths_where(ValidationConfig),
@@ -384,7 +442,7 @@ _NOT_OF_AUDIT = {
 
 
 def audit_flags() -> list[Flag]:
-    """The flags of `yt8m audit`: its own, and those of a training."""
+    """Makes the flags of `yt8m audit`: its own, and those of a training except `_NOT_OF_AUDIT`."""
     of_audit = flags_of(AuditConfig, "Audit")
     names = {flag.name for flag in of_audit} | _NOT_OF_AUDIT
     return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
@@ -396,7 +454,7 @@ OF_PARTS = "Hyper-parameters of the {}"  # the heading of hyper-parameters in `-
 def hyper_parameters(
     taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True, others: bool = True
 ) -> list[Flag]:
-    """The flags for the hyper-parameters of all models and losses; see `flags_of_parts`.
+    """Makes the flags for the hyper-parameters of models and losses; see `flags_of_parts`.
 
     Args:
       taken: other flags, for whose names no flags are made.

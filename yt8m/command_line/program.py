@@ -1,4 +1,4 @@
-"""The log of every program, which goes to the error stream, and its end: an error line and the exit status."""
+"""What all programs share: the log on the error stream, and how errors become a line and an exit status."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def set_up_log() -> None:
-    """Logs absl's records from INFO on, and those of other libraries from WARNING on, to the error stream.
+    """Makes absl's log records from INFO on, and those of other libraries from WARNING on, go to the error stream.
 
-    A second call only switches to the current error stream.
+    A second call only switches the log to the current error stream.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
@@ -47,7 +47,7 @@ def set_up_log() -> None:
     root.removeHandler(absl_logging.get_absl_handler())
     absl_logging.set_verbosity(absl_logging.INFO)
     tensorflow = logging.getLogger("tensorflow")
-    tensorflow.handlers.clear()  # TensorFlow adds a handler to a root without one; it would repeat each line
+    tensorflow.handlers.clear()  # TensorFlow may have added a handler, which would repeat each line
     tensorflow.addFilter(_no_deprecation_notice)
 
 
@@ -64,7 +64,7 @@ def shown_log() -> Iterator[None]:
     global _users_of_log, _undo_log
     with _log_lock:
         if not _users_of_log:
-            _undo_log = _shown_log()
+            _undo_log = _set_up_log_if_needed()
         _users_of_log += 1
     try:
         yield
@@ -75,10 +75,11 @@ def shown_log() -> Iterator[None]:
                 _undo_log()
 
 
-def _shown_log() -> Callable[[], None]:
-    """Sets up the log unless the process has done so; returns a function that restores the state before."""
+def _set_up_log_if_needed() -> Callable[[], None]:
+    """Sets up the log, unless the process has set up logging itself; returns a function that undoes this."""
     root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
-    # absl adds a plain handler to a root that has none; this does not count as a log that the process has set up.
+    # absl adds a handler of one of these types to the root logger. So such a handler does not show that the process has
+    # set up logging itself.
     plain = (logging.StreamHandler, type(absl_logging.get_absl_handler()))
     if root.level != logging.WARNING or any(type(handler) not in plain for handler in root.handlers):
         return lambda: None
@@ -97,7 +98,10 @@ _undo_log: Callable[[], None] = lambda: None  # noqa: E731 - replaced whenever t
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:
-    """Filters TensorFlow's deprecation notices, which are no use to users, because this package needs graph mode."""
+    """A filter of log records that drops TensorFlow's deprecation notices.
+
+    They are of no use to users, because this package needs graph mode, which TensorFlow calls deprecated.
+    """
     return "is deprecated and will be removed" not in str(record.msg)
 
 
@@ -106,7 +110,7 @@ _called = contextvars.ContextVar("called", default="")
 
 @contextlib.contextmanager
 def calling(name: str) -> Iterator[None]:
-    """During the block, messages name the program `name`, which is how the user called it."""
+    """Makes messages in the `with` block name the program `name`, such as `yt8m train`, as the user typed it."""
     token = _called.set(name)
     try:
         yield
@@ -115,7 +119,7 @@ def calling(name: str) -> Iterator[None]:
 
 
 def called(default: str) -> str:
-    """The name by which the user called the program; `default` outside of a block of `calling`."""
+    """The name of the program as the user typed it, which `calling` sets; `default` outside of a block of `calling`."""
     return _called.get() or default
 
 
@@ -128,7 +132,7 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
     Args:
       program: the name of the program, with which an error line begins, unless `calling` sets another name.
       run: takes the words after the program's name; returns the exit status.
-      argv: these words; None for sys.argv[1:].
+      argv: the words after the program's name; None for sys.argv[1:].
 
     Returns:
       The result of `run`; 2 for `UsageError`, or if TensorFlow is needed but not installed; 1 for `RunError`; 130 after
@@ -148,8 +152,8 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise
-        needed = "this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'"
-        print(f"{program}: error: {needed}.", file=sys.stderr)
+        message = "this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'."
+        print(f"{program}: error: {message}", file=sys.stderr)
         return UsageError.exit_code
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT

@@ -174,7 +174,7 @@ CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.jso
 ADDED_CLASSES = "added_classes.json"  # the comparison of a run with added classes and the run that it was made from
 INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of its files, as in the published code
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoint, and the file in it with its metrics
-RUNS = "runs"  # the folder of runs without --train_dir
+RUNS = "runs"  # the folder in which a training without --train_dir makes the folder of its run
 
 # Patterns of the names of all files and folders that trainings, evaluations and predictions write into a run's folder.
 _STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")

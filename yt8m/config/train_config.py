@@ -185,7 +185,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         refuse_cache_of_bucket(self.cache, self.data_pattern)
         level = "frame" if self.frame_features else "video"
         ranges = self.feature_ranges or [usual_range(level, name) for name in self.feature_names]
-        if self.nan_policy != "refuse" and not all(ranges):  # bytes are never NaN
+        if self.nan_policy != "refuse" and not all(ranges):  # features stored as bytes are never NaN
             raise UsageError(
                 f"{flag_text} parses a record only once, so later passes could not count the values that "
                 "--nan_policy=zero sets to 0. Leave out one of the two flags."

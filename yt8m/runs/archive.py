@@ -21,7 +21,7 @@ MAX_MEMBERS = 10_000  # files and folders of an archive
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20  # bytes that are read at once
 _UNPACK_IT = "unpack it yourself if you trust it, and name the folder"
-_MOST_LINKS = 40  # Linux follows at most this many links
+_MOST_LINKS = 40  # Linux follows at most this many links of one path
 
 
 class _LimitedStream:
@@ -93,7 +93,7 @@ def _refuse_used_folder(folder: str) -> None:
         raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
     for link in _links_on(folder):
         owner = os.lstat(link).st_uid
-        if owner not in (os.geteuid(), 0):  # root could do anything anyway
+        if owner not in (os.geteuid(), 0):  # links of root are accepted, because root could do anything anyway
             raise UsageError(
                 f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
                 "can redirect it at any time; name a folder that is reached without it"
@@ -198,7 +198,7 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str)
         storage.makedirs(path)
         return
     content = archive.extractfile(member)
-    assert content is not None  # a plain file has content
+    assert content is not None  # it is None only for a member that is not a plain file
     with storage.write_atomic(path) as file:
         shutil.copyfileobj(content, file, _CHUNK)
 

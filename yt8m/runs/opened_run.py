@@ -205,7 +205,7 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
             "Name the folder that was the --train_dir of a training."
         )
     config = saved.config
-    if flags.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
+    if flags.hyper_parameters:  # without them the model's code need not be imported: a meta-graph may replace it
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
     num_classes = flags.num_classes
     if saved.published:
@@ -271,5 +271,5 @@ class RunFiles:
 
     @cached_property
     def forgotten(self) -> Collection[int]:
-        """Steps of former validations that are not compared with later ones, as their data may have been easier."""
+        """Steps of validations that are not compared with later ones, because the validation data have changed."""
         return validation_history.forgotten_in(self.folder) if validation_history.NAME in self.names else ()

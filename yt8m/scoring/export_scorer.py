@@ -117,7 +117,7 @@ class ExportScorer(ArrayScorer):
         except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
         collections.refuse_newer(loaded, folder)
-        descriptions = loaded.collection_def[ABOUT].bytes_list.value  # a missing collection is empty
+        descriptions = loaded.collection_def[ABOUT].bytes_list.value  # empty if there is no such collection
         if not descriptions:
             raise UsageError(f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown.")
         records, features = (_signature_with(name, loaded) for name in ("example_bytes", "rgb_and_audio"))

@@ -174,7 +174,7 @@ def _describe_results(config: TrainConfig, step: int) -> str:
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
-        with contextlib.suppress(UsageError):  # no file matches
+        with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
             files, first = shlex.quote(pattern), shlex.quote(manifest.shards_at(pattern)[0])
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"

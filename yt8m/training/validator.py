@@ -213,7 +213,9 @@ def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
             f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
         )
     files = storage.glob(data.data_pattern)
-    chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)
+    # The videos drawn so far, as a heap of (-hash, -number of the file, -number of the record). The first one to be
+    # removed from it is that with the largest hash.
+    chosen: list[tuple[int, int, int]] = []
     total = 0
     for place, file in enumerate(files):
         for number, (_, record) in enumerate(_read_until_damage(file, data)):
