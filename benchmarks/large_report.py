@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.measure import Measured, repeat
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import places_within
-from yt8m.eval_util.videos import MOST, Videos, hashes
+from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.records import vocabulary
 from yt8m.reports import eval_samples, report_writer
 from yt8m.reports.eval_samples import EvalSamples
@@ -22,10 +22,10 @@ def page(repeats: int) -> Measured:
     """Times `yt8m report` of that evaluation, by the videos a second."""
     with tempfile.TemporaryDirectory() as folder:
         write(folder)
-        return repeat(lambda: report_writer.write([folder]), MOST, repeats)
+        return repeat(lambda: report_writer.write([folder]), MAX_VIDEOS, repeats)
 
 
-def write(folder: str, videos: int = MOST, num_classes: int = 3862) -> None:
+def write(folder: str, videos: int = MAX_VIDEOS, num_classes: int = 3862) -> None:
     """Writes the eval/videos.npz of a model that finds most labels; frequent classes have most of them."""
     eval_samples.write(folder, _samples(drawn(videos, num_classes), num_classes))
 

@@ -15,7 +15,7 @@ ENTRIES = st.lists(st.tuples(st.integers(0, 2**31 - 1), FLOATS, st.booleans()), 
 
 def packed(entries: list[tuple[int, float, bool]]) -> np.ndarray:
     classes, scores, hits = zip(*entries, strict=True) if entries else ((), (), ())
-    return arrays.pack(np.array(classes, np.int64), np.array(scores, np.float32), np.array(hits, np.bool_))
+    return arrays.pack_entries(np.array(classes, np.int64), np.array(scores, np.float32), np.array(hits, np.bool_))
 
 
 @given(ENTRIES)

@@ -155,8 +155,10 @@ def test_refusals_say_what_was_found() -> None:
     with pytest.raises(ValueError, match="expected 2 columns or more and 4 label_counts; found 2 and 3"):
         metrics.accumulate_top_k(*take_columns(scores, labels, 2))
     metrics = EvaluationMetrics(3, top_k=2)
-    with pytest.raises(ValueError, match=r"^perr must be \[3\] and not NaN; it is \(2,\)"):
+    with pytest.raises(ValueError, match=r"^perr must be \[3\]; it is \[2\]"):
         metrics.accumulate_top_k(*take_columns(scores, labels, 2), perr=[1, 1])
+    with pytest.raises(ValueError, match=r"^perr holds NaN; give 0"):
+        metrics.accumulate_top_k(*take_columns(scores, labels, 2), perr=[1, np.nan, 1])
     assert metrics.get()["num_examples"] == 0
 
 

@@ -11,7 +11,7 @@ from laws import examples
 from sklearn import metrics
 
 from yt8m.eval_util import EvaluationMetrics, arrays, evaluation_metrics
-from yt8m.eval_util.evaluation_metrics import NOTHING_KNOWN
+from yt8m.eval_util.evaluation_metrics import DEFAULT_THRESHOLD
 from yt8m.records.thresholds import OperatingPoints
 
 VIDEOS, CLASSES = 90, 8
@@ -58,7 +58,7 @@ def test_each_class_has_the_best_threshold_and_its_figures(coarse, top_k):
 def cross_fitted(number: int, scores: np.ndarray, labels: np.ndarray) -> tuple[float, float, float]:
     """Precision, recall and F1 of one class: each half tries every score, and the other half uses the best."""
     ranked_ones = scores > -np.inf
-    keys = arrays.pack(np.full(len(scores), number), scores.astype(np.float32), labels)
+    keys = arrays.pack_entries(np.full(len(scores), number), scores.astype(np.float32), labels)
     halves = evaluation_metrics._in_second_half(keys)
     tags = np.zeros(len(scores), np.bool_)
     missed = np.count_nonzero(labels & ~ranked_ones) / 2
@@ -118,7 +118,7 @@ def test_a_class_whose_labels_are_never_ranked_has_the_common_threshold():
 @pytest.mark.parametrize("videos", [0, 5])
 def test_without_labels_every_class_has_the_same_threshold(videos):
     points = found(np.full((videos, 3), 0.7, np.float32), np.zeros((videos, 3), np.bool_), top_k=3)
-    assert points.thresholds.tolist() == [NOTHING_KNOWN] * 3
+    assert points.thresholds.tolist() == [DEFAULT_THRESHOLD] * 3
     assert not points.is_own.any()
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from yt8m.eval_util import guaranteed_precision
-from yt8m.eval_util.guaranteed_precision import ForAll, PrecisionCalibration, thresholds_at
+from yt8m.eval_util.guaranteed_precision import CommonThreshold, PrecisionCalibration, thresholds_at
 from yt8m.eval_util.videos import hashes
 from yt8m.records.thresholds import BELOW_TARGET, CLASS, TOO_FEW_LABELS, PrecisionTarget
 
@@ -59,7 +59,7 @@ def test_few_of_1000_calibrations_break_the_promise_of_a_class(shares: list[floa
     """Each of 1000 independent classes is one calibration."""
     draw = np.random.default_rng(1)
     scores = draw.random((500, CALIBRATIONS)).astype(np.float32)
-    thresholds = calibrated(scores, right(draw, shares, scores)).of_classes(TARGET).thresholds
+    thresholds = calibrated(scores, right(draw, shares, scores)).choose_class_thresholds(TARGET).thresholds
     used = thresholds[np.isfinite(thresholds)]
     violations = sum(precision(shares, threshold) < TARGET.precision for threshold in used)
     assert violations / CALIBRATIONS <= MOST_VIOLATIONS
@@ -75,7 +75,7 @@ def test_few_of_1000_calibrations_break_the_promise_of_all_tags(shares: list[flo
         has_prediction = np.arange(3) <= draw.integers(0, 3, (250, 1))
         labels = right(draw, shares, quality) & has_prediction
         calibration = calibrated(np.where(has_prediction, quality, -1).astype(np.float32), labels)
-        thresholds.append(calibration.for_all(TARGET).threshold)
+        thresholds.append(calibration.choose_common_threshold(TARGET).threshold)
     used = [max(threshold, 0.0) for threshold in thresholds if np.isfinite(threshold)]
     violations = sum(precision(shares, threshold) < TARGET.precision for threshold in used)
     assert violations / CALIBRATIONS <= MOST_VIOLATIONS
@@ -115,7 +115,7 @@ def test_thresholds_are_those_of_a_loop_over_the_videos(coarse: bool) -> None:
     labels = right(draw, FALLING, scores)
     is_planning = hashes([b"v%d" % number for number in range(300)]) % np.uint64(5) == 0
     calibration = calibrated(scores, labels)
-    found, for_all = calibration.of_classes(TARGET), calibration.for_all(TARGET)
+    found, for_all = calibration.choose_class_thresholds(TARGET), calibration.choose_common_threshold(TARGET)
     assert found.guarantee is not None
     for number in range(8):
         threshold, count = _reference(scores[:, number], labels[:, number], is_planning)
@@ -128,7 +128,7 @@ def test_thresholds_are_those_of_a_loop_over_the_videos(coarse: bool) -> None:
     assert calibration.testing_videos == (~is_planning).sum()
     reaching = scores[~is_planning] >= np.float64(for_all.threshold)
     assert for_all[1:] == (reaching.any(axis=1).sum(), reaching.sum())
-    each = calibration.for_each(for_all, TARGET)
+    each = calibration.points_at_common_threshold(for_all, TARGET)
     assert each.bases() == ["common"] * 8
     assert each.thresholds.tolist() == [for_all.threshold] * 8
 
@@ -139,7 +139,7 @@ def test_classes_without_enough_labels_abstain_and_say_why() -> None:
     labels = scores > 0.5
     labels[:, 1] = draw.random(400) < 0.5
     labels[:, 2] &= scores[:, 2] > 0.98
-    found = calibrated(scores, labels).of_classes(TARGET)
+    found = calibrated(scores, labels).choose_class_thresholds(TARGET)
     assert found.bases() == [CLASS, BELOW_TARGET, TOO_FEW_LABELS]
     assert found.thresholds[1:].tolist() == [np.inf, np.inf]
     assert found.positives.tolist() == labels.sum(0).tolist()
@@ -155,25 +155,25 @@ def test_the_order_and_the_size_of_the_batches_do_not_matter() -> None:
         in_parts.add({name: values[rows] for name, values in whole.items()})
     at_once = PrecisionCalibration(5)
     at_once.add(whole)
-    expected = at_once.of_classes(TARGET).thresholds
-    np.testing.assert_array_equal(in_parts.of_classes(TARGET).thresholds, expected)
-    assert in_parts.for_all(TARGET) == at_once.for_all(TARGET)
+    expected = at_once.choose_class_thresholds(TARGET).thresholds
+    np.testing.assert_array_equal(in_parts.choose_class_thresholds(TARGET).thresholds, expected)
+    assert in_parts.choose_common_threshold(TARGET) == at_once.choose_common_threshold(TARGET)
     in_parts.clear()
-    assert in_parts.for_all(TARGET) == ForAll(np.inf, 0, 0)
+    assert in_parts.choose_common_threshold(TARGET) == CommonThreshold(np.inf, 0, 0)
 
 
 @pytest.mark.parametrize("videos", [0, 1, 30])
 def test_few_videos_give_no_threshold(videos: int) -> None:
     target = PrecisionTarget(0.95, 0.9)
     calibration = calibrated(np.full((videos, 2), 0.5, np.float32), np.ones((videos, 2), np.bool_))
-    assert calibration.of_classes(target).bases() == [TOO_FEW_LABELS] * 2
-    for_all = calibration.for_all(target)
-    assert for_all == ForAll(np.inf, 0, 0)
-    assert calibration.for_each(for_all, target).bases() == [BELOW_TARGET] * 2
+    assert calibration.choose_class_thresholds(target).bases() == [TOO_FEW_LABELS] * 2
+    for_all = calibration.choose_common_threshold(target)
+    assert for_all == CommonThreshold(np.inf, 0, 0)
+    assert calibration.points_at_common_threshold(for_all, target).bases() == [BELOW_TARGET] * 2
 
 
 def test_videos_with_one_id_are_in_one_part() -> None:
     calibration = PrecisionCalibration(1)
     scores = np.linspace(0, 1, 200, dtype=np.float32)[:, np.newaxis]
     calibration.add(reports(scores, scores > 0.2) | {"video_ids": np.full(200, b"", object)})
-    assert calibration.of_classes(TARGET).thresholds.tolist() == [np.inf]
+    assert calibration.choose_class_thresholds(TARGET).thresholds.tolist() == [np.inf]

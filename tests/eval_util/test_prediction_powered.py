@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from golden_data import golden
 
-from yt8m.eval_util.prediction_powered import ClassShares, Scores, class_shares
+from yt8m.eval_util.prediction_powered import ClassShares, ScoreSums, class_shares
 from yt8m.eval_util.resampling import wilson_interval
 
 
 def shares_of(labels: np.ndarray, labelled_scores: np.ndarray, other_scores: np.ndarray) -> ClassShares:
-    labelled, others = Scores(labels.shape[1]), Scores(labels.shape[1])
+    labelled, others = ScoreSums(labels.shape[1]), ScoreSums(labels.shape[1])
     for rows in np.array_split(np.arange(len(labels)), 3):
         labelled.add(labelled_scores[rows], labels[rows])
     others.add(other_scores)
@@ -60,4 +60,4 @@ def test_a_class_with_few_labels_has_the_interval_of_its_labels() -> None:
 
 def test_videos_with_and_without_labels_are_needed() -> None:
     with pytest.raises(ValueError, match="videos with and without labels are needed; there are 0 and 0"):
-        class_shares(Scores(1), Scores(1))
+        class_shares(ScoreSums(1), ScoreSums(1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from yt8m.eval_util.arrays import best_first
+from yt8m.eval_util.arrays import ranks_of_scores
 from yt8m.eval_util.top_k import top_k
 
 LEVELS = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-45, 0.5, 0.75, 3.0, np.inf])
@@ -46,7 +46,7 @@ def test_rows_of_many_classes_with_few_ranked(ranked: int, levels: int, k: int) 
 
 @given(hnp.arrays(np.float32, 20, elements=st.floats(width=32, allow_nan=False)))
 def test_keys_order_as_the_scores_do(scores: np.ndarray) -> None:
-    keys = best_first(scores).astype(np.int64)
+    keys = ranks_of_scores(scores).astype(np.int64)
     np.testing.assert_array_equal(keys[:, None] < keys, scores[:, None] > scores)
 
 

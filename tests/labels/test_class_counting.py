@@ -12,7 +12,7 @@ from golden_data import golden
 
 from yt8m import scoring
 from yt8m.command_line import cli
-from yt8m.eval_util.prediction_powered import Scores, class_shares
+from yt8m.eval_util.prediction_powered import ScoreSums, class_shares
 
 DATA, LABELLED = (golden(f"checkpoint_logistic/{name}.tfrecord") for name in ("test", "train"))
 
@@ -24,7 +24,7 @@ def test_the_file_has_the_shares_of_the_scores(tmp_path: pathlib.Path, capsys: p
     sums = {}
     with scoring.open(f"{tmp_path}/run") as scorer:
         for path in (DATA, LABELLED):
-            sums[path] = Scores(10)
+            sums[path] = ScoreSums(10)
             for batch in scorer.records(str(path)):
                 _, scores = scorer.scores(scorer.takes.arranged(batch))
                 sums[path].add(scores, batch.labels if path == LABELLED else None)

@@ -20,7 +20,7 @@ from yt8m.bulk.beam_runs import BeamJob, ShardFn, note_size, run_tasks, write_js
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.segment_ranking import line_of
+from yt8m.eval_util.segment_ranking import format_line
 
 DONE, FIGURES = "done.json", "figures.json"
 _JOINED, _LINES, _METRICS = "joined", "lines", "metrics"
@@ -82,7 +82,7 @@ class _BestSegments(beam.CombineFn):
 
 def _write_line(class_and_names: tuple[int, list[bytes]], output: str) -> None:
     number, names = class_and_names
-    line = line_of(number, names)
+    line = format_line(number, names)
     note_size(len(line))
     storage.write(storage.join(output, PARTS, f"class{number:09d}"), line)
 

@@ -1,7 +1,9 @@
 """Array types of this package, checks of arguments, and ranked entries packed into integers.
 
-A ranked entry is one uint64: class (31 bits), score as a key that is smaller for a better score (32 bits), hit (1
-bit). Sorting entries is then one value sort without an index array, and an entry takes 8 bytes.
+A ranked entry is one of the best classes of an example. It is one uint64 that holds, from the upper to the lower bits,
+the class (31 bits), the score as an integer that is smaller for a better score (32 bits), and whether the class is a
+label of the example, a hit (1 bit). Sorting entries is then one value sort without an index array, and an entry takes
+8 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
-    """`scores` as float32 [B, C], the precision in which rows are ranked. NaN is refused later, by the ranking.
+    """Converts `scores` to float32 [B, C], the precision in which rows are ranked. NaN is kept; `refuse_nan` finds it.
+
+    Args:
+      scores: any real numbers.
+      name: name of the argument, for the message of the error.
 
     Raises:
       ValueError: `scores` is not a matrix, or has no class.
@@ -34,6 +40,11 @@ def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
 def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "actuals") -> Bools:
     """bool array: True for each entry of `actuals` above 0, that is, for each positive.
 
+    Args:
+      actuals: numbers or bools.
+      shape: the shape that `actuals` must have.
+      name: name of the argument, for the message of the error.
+
     Raises:
       ValueError: the shape is not `shape`.
     """
@@ -45,7 +56,7 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
 
 def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
     """Raises ValueError if a score is NaN: NaN has no rank."""
-    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is
+    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is NaN
         raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
@@ -62,12 +73,12 @@ def places_within(counts: Ints64) -> Ints64:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-_CLASS_SHIFT = 33
-_WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
+_CLASS_SHIFT = 33  # number of bits below the class of an entry
+_SCORE_AND_HIT = np.uint64((1 << _CLASS_SHIFT) - 1)
 
 
-def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
-    """Integers whose ascending order is the descending order of `scores`; equal scores give equal integers.
+def ranks_of_scores(scores: Floats32) -> npt.NDArray[np.uint32]:
+    """Converts scores to uint32 of the same shape: smaller for better scores, and equal for equal scores.
 
     The bits of an IEEE 754 float, read as an integer, grow with its magnitude. If the bits of positive numbers
     are inverted and those of negative ones kept (their sign bit puts them last), the integer falls as the score rises.
@@ -78,26 +89,37 @@ def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
 
 
 def scores_of_ranks(ranks: npt.NDArray[np.uint32]) -> Floats32:
-    """The scores for which `best_first` gave `ranks`. The change of the bits is its own inverse."""
+    """The scores for which `ranks_of_scores` gave `ranks`. Inverting the same bits again restores the score."""
     bits = ranks.view(np.int32)
     return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
 
 
-def numbered(scores: Floats32, numbers: Ints64) -> Keys:
-    """Keys that sort by descending score and, among equal scores, by ascending number."""
-    return np.asarray(best_first(scores).astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64))
+def pack_numbers(scores: Floats32, numbers: Ints64) -> Keys:
+    """Packs scores and numbers into uint64 keys that sort by descending score, then by ascending number.
+
+    Args:
+      scores: float32 of any shape.
+      numbers: int64 in 0..2**32-1, of the same shape or one that broadcasts to it.
+    """
+    return np.asarray(ranks_of_scores(scores).astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64))
 
 
-def pack(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
-    """One uint64 per entry; ascending order is by class, then from the best score. All arrays have one shape."""
+def pack_entries(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
+    """Packs entries into one uint64 each, whose ascending order is by class, then from the best score.
+
+    Args:
+      classes: class of each entry, in 0..2**31-1.
+      scores: float32 of the same shape.
+      hits: of the same shape, whether the class is a label of the example.
+    """
     upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
-    lower = best_first(scores).astype(np.uint64) << np.uint64(1)
+    lower = ranks_of_scores(scores).astype(np.uint64) << np.uint64(1)
     return np.asarray(upper | lower | hits.astype(np.uint64), np.uint64)
 
 
 def without_class(keys: Keys) -> Keys:
-    """The same entries as if they were of one class: ordered by score alone."""
-    return keys & _WITHIN_CLASS
+    """The same entries with class 0 in place of their classes, so that they sort by score alone."""
+    return keys & _SCORE_AND_HIT
 
 
 def with_class(keys: Keys, classes: Ints64) -> Keys:
@@ -111,28 +133,29 @@ def class_of(keys: Keys) -> Ints64:
 
 
 def block_starts(keys: Keys) -> Ints64:
-    """The indexes in sorted `keys` at which a class or a score begins."""
+    """The indexes in sorted `keys` at which a block begins: neighbouring entries of one class with the same score."""
     blocks = keys >> np.uint64(1)
-    first = np.ones(len(blocks), np.bool_)
-    first[1:] = blocks[1:] != blocks[:-1]
-    return np.flatnonzero(first)
+    is_start = np.ones(len(blocks), np.bool_)
+    is_start[1:] = blocks[1:] != blocks[:-1]
+    return np.flatnonzero(is_start)
 
 
 def hit_of(keys: Keys) -> Bools:
-    """Whether each entry is a positive."""
+    """Whether each entry is a hit: its class is a label of its example."""
     return (keys & np.uint64(1)).astype(np.bool_)
 
 
 def score_of(keys: Keys) -> Floats32:
-    """The score of each entry, as it was given to `pack`."""
+    """The score of each entry, as it was given to `pack_entries`."""
     return scores_of_ranks(((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
 
 
-_PARTS_IN_A_CHUNK = 256
+# This many arrays are joined into one, because a small array needs much memory besides its entries.
+_PARTS_PER_CHUNK = 256
 
 
 class Entries:
-    """Packed entries, to which parts are appended. They take 8 bytes each, even if the parts are small."""
+    """Collects packed entries, part by part. An entry takes about 8 bytes, even if the parts are small."""
 
     def __init__(self) -> None:
         self._chunks: list[Keys] = []
@@ -141,7 +164,7 @@ class Entries:
     def append(self, keys: Keys) -> None:
         """Adds `keys`, which must not be written to afterwards."""
         self._recent.append(keys)
-        if len(self._recent) >= _PARTS_IN_A_CHUNK:
+        if len(self._recent) >= _PARTS_PER_CHUNK:
             self._chunks.append(np.concatenate(self._recent))
             self._recent = []
 

@@ -22,7 +22,7 @@ class _Blocks(NamedTuple):
     """Blocks: neighbouring items of one list with the same score. All arrays are int64 with one entry per block.
 
     Attributes:
-      lists: number of the list.
+      lists: index of the list that the block belongs to.
       rank: number of items of the list before the block.
       before: number of positives of the list before the block.
       size: number of items in the block.
@@ -43,13 +43,13 @@ def average_precisions(
 
     Args:
       lists: [N], the list of each item, non-decreasing, in 0..L-1.
-      starts: indexes in 0..N-1 at which a list or a score begins.
+      starts: ascending indexes of the items at which a block (items of one list with the same score) begins.
       hits: [N], whether each item is a positive.
       num_positives: [L], number of positives of each list, including those that are not among the items.
       n: only the first n ranks count, and at most n positives; None for all.
 
     Returns:
-      [L]; 0 for a list without positives.
+      The AP of each list, [L]; 0 for a list without positives.
     """
     blocks = _blocks_with_positives(lists, starts, hits, len(num_positives))
     counted = blocks.size if n is None else np.clip(n - blocks.rank, 0, blocks.size)
@@ -61,25 +61,33 @@ def average_precisions(
 
 
 def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists: int) -> _Blocks:
-    # Only positives add to AP, and most blocks hold none, so the arrays hold only blocks with hits.
-    at = np.flatnonzero(hits)
-    block, positives = _runs(np.searchsorted(starts, at, side="right") - 1)
+    """The blocks that hold a positive: only positives add to AP, and most blocks hold none."""
+    hit_places = np.flatnonzero(hits)
+    block, positives = _count_values(np.searchsorted(starts, hit_places, side="right") - 1)
     first = starts[block]
     end = np.where(block + 1 < len(starts), starts[np.minimum(block + 1, len(starts) - 1)], len(hits))
     owner = lists[first]
     list_start = np.searchsorted(lists, np.arange(num_lists))[owner]
-    before = np.searchsorted(at, first) - np.searchsorted(at, list_start)
+    before = np.searchsorted(hit_places, first) - np.searchsorted(hit_places, list_start)
     return _Blocks(owner, first - list_start, before, end - first, positives)
 
 
-def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
-    """The distinct values of a sorted array and the count of each; `np.unique` would sort again."""
+def _count_values(ascending: Ints64) -> tuple[Ints64, Ints64]:
+    """The distinct values of a sorted array, and how often each occurs; `np.unique` would sort the array again."""
     starts = np.flatnonzero(np.diff(ascending, prepend=-1))
     return ascending[starts], np.diff(starts, append=len(ascending))
 
 
 def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
-    """For the first `counted` ranks of each block: P(item is positive) x expected precision if it is positive."""
+    """What each counted rank is expected to add to the sum of precisions, over all orders of the tied items.
+
+    Args:
+      blocks: B blocks with their numbers of items.
+      counted: [B], number of ranks of each block that count, from its first.
+
+    Returns:
+      [sum of counted], block after block: P(the item at the rank is positive) x expected precision there if it is.
+    """
     place = arrays.places_within(counted)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
@@ -88,7 +96,12 @@ def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
 
 
 def global_average_precision(entries: Keys, num_positives: int) -> float:
-    """AP of all packed entries as one list; 0 if there is no positive."""
+    """AP of all packed entries as one list, whatever their classes; 0 if there is no positive.
+
+    Args:
+      entries: packed, in any order.
+      num_positives: number of positives, including those that are not among the entries.
+    """
     return float(class_average_precisions(arrays.without_class(entries), np.array([num_positives]))[0])
 
 
@@ -97,19 +110,20 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
 
     Args:
       entries: packed, in any order.
-      num_positives: [C].
+      num_positives: [C], number of positives of each class, including those that are not among the entries.
       n: only the n best entries of each class count; None for all.
     """
     keys = np.sort(entries)
     return average_precisions(arrays.class_of(keys), arrays.block_starts(keys), arrays.hit_of(keys), num_positives, n)
 
 
-# With fewer items than this, removing those below a list's n best costs more than it saves.
-_SMALL = 4096
+# `ScoredLists` holds at least this many items before it removes those below the n best of their lists; for fewer, the
+# sorting costs more than it saves.
+_MIN_ITEMS_TO_DROP = 4096
 
 
 class ScoredLists:
-    """The items of several lists (list, score in float64, positive or not), and the number of positives of each list.
+    """Collects items of L lists: the list, the score (float64) and whether it is a positive of each. Computes their AP.
 
     With `top_n` only items that may still be among a list's n best are kept, so memory grows with
     num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.
@@ -130,7 +144,7 @@ class ScoredLists:
         self.num_positives: Floats64 = np.zeros(self._num_lists)
         self._seen: Ints64 = np.zeros(self._num_lists, np.int64)
         self._parts: list[tuple[Ints64, Floats64, Bools]] = []
-        self._limit = _SMALL
+        self._limit = _MIN_ITEMS_TO_DROP
 
     @property
     def sizes(self) -> Ints64:
@@ -138,7 +152,14 @@ class ScoredLists:
         return self._seen if self.top_n is None else np.minimum(self._seen, self.top_n)
 
     def append(self, lists: Ints64, scores: Floats64, hits: Bools, num_positives: npt.ArrayLike | None = None) -> None:
-        """Adds items [N] to their lists, and `num_positives` [L] to the positives; None counts those among the items.
+        """Adds N items.
+
+        Args:
+          lists: [N], the list of each item.
+          scores: [N].
+          hits: [N], whether each item is a positive.
+          num_positives: [L], number of positives of each list in this part, including those that are not among its
+            items; None to count those among the items.
 
         Raises:
           ValueError: a score is NaN.
@@ -152,7 +173,8 @@ class ScoredLists:
         if self.top_n is not None and sum(len(part[0]) for part in self._parts) > self._limit:
             self._drop_below_top_n(self.top_n)
 
-    def _sorted(self) -> tuple[Ints64, Floats64, Bools]:
+    def _sorted_items(self) -> tuple[Ints64, Floats64, Bools]:
+        """(list, score, whether it is a positive) of all items, list after list, each from its best item."""
         if not self._parts:
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
         lists, scores, hits = (np.concatenate(column) for column in zip(*self._parts, strict=True))
@@ -160,27 +182,29 @@ class ScoredLists:
         return lists[order], scores[order], hits[order]
 
     def _drop_below_top_n(self, top_n: int) -> None:
-        lists, scores, hits = self._sorted()
+        """Removes the items that are below the n best of their list, unless they tie with the n-th best."""
+        lists, scores, hits = self._sorted_items()
         starts = _block_starts(lists, scores)
         rank = starts - np.searchsorted(lists, lists[starts])
         is_kept = np.repeat(rank < top_n, np.diff(starts, append=len(lists)))
         self._parts = [(lists[is_kept], scores[is_kept], hits[is_kept])]
-        self._limit = max(_SMALL, 2 * int(is_kept.sum()))
+        self._limit = max(_MIN_ITEMS_TO_DROP, 2 * int(is_kept.sum()))
 
     def average_precisions(self) -> Floats64:
-        """float64 [L]; 0 for a list without positives or items."""
-        lists, scores, hits = self._sorted()
+        """The AP of each list, float64 [L]; 0 for a list without positives or items."""
+        lists, scores, hits = self._sorted_items()
         return average_precisions(lists, _block_starts(lists, scores), hits, self.num_positives, self.top_n)
 
 
 def _block_starts(lists: Ints64, scores: Floats64) -> Ints64:
-    first = np.ones(len(lists), np.bool_)
-    first[1:] = (lists[1:] != lists[:-1]) | (scores[1:] != scores[:-1])
-    return np.flatnonzero(first)
+    """The indexes of sorted items at which the list or the score changes."""
+    is_start = np.ones(len(lists), np.bool_)
+    is_start[1:] = (lists[1:] != lists[:-1]) | (scores[1:] != scores[:-1])
+    return np.flatnonzero(is_start)
 
 
 class AveragePrecisionCalculator:
-    """AP of one ranked list, or AP at n. Scores may have any range; an item is positive if its actual is above 0.
+    """AP of one ranked list, or of its n best items. Scores may have any range.
 
     If scores tie, the AP is the mean over all orders of the tied items.
 
@@ -209,11 +233,11 @@ class AveragePrecisionCalculator:
     def accumulate(
         self, predictions: npt.ArrayLike, actuals: npt.ArrayLike, num_positives: float | None = None
     ) -> None:
-        """Adds items.
+        """Adds N items.
 
         Args:
           predictions: [N] scores.
-          actuals: [N].
+          actuals: [N]; an item is a positive if its value is above 0.
           num_positives: number of positives of this part, if some are not among its items; None to count them.
 
         Raises:
@@ -221,7 +245,7 @@ class AveragePrecisionCalculator:
         """
         if num_positives is not None and not num_positives >= 0:
             raise ValueError(f"num_positives must be 0 or more; it is {num_positives}")
-        scores, hits = _vectors(predictions, actuals)
+        scores, hits = _check_list(predictions, actuals)
         total = None if num_positives is None else [num_positives]
         self._items.append(np.zeros(len(scores), np.int64), scores, hits, total)
 
@@ -235,7 +259,7 @@ class AveragePrecisionCalculator:
 
     @staticmethod
     def ap(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:
-        """AP of a whole list."""
+        """AP of a list, all items of which count. The arguments are those of `accumulate`."""
         return AveragePrecisionCalculator.ap_at_n(predictions, actuals, n=None)
 
     @staticmethod
@@ -246,7 +270,7 @@ class AveragePrecisionCalculator:
 
         Args:
           predictions: [N] scores.
-          actuals: [N].
+          actuals: [N]; an item is a positive if its value is above 0.
           n: number of best items; None for all items.
           total_num_positives: number of positives, if some are not among the items; None to count them. The
             result may exceed 1 if this is less than the items hold.
@@ -260,7 +284,7 @@ class AveragePrecisionCalculator:
         return calculator.peek_ap_at_n()
 
 
-def _vectors(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats64, Bools]:
+def _check_list(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats64, Bools]:
     scores = np.asarray(predictions, np.float64)
     if scores.ndim != 1:
         raise ValueError(f"predictions must be one list; the shape is {scores.shape}")
@@ -275,7 +299,7 @@ class MeanAveragePrecisionCalculator:
     """AP (or AP at n) of each class; their mean is mAP."""
 
     def __init__(self, num_class: int, filter_empty_classes: bool = True, top_n: int | None = None) -> None:
-        """A calculator for `num_class` classes.
+        """Makes a calculator without items.
 
         Args:
           num_class: number of classes, C.
@@ -296,21 +320,32 @@ class MeanAveragePrecisionCalculator:
         """Adds items to each class.
 
         Args:
-          predictions: C lists of scores.
-          actuals: C lists, each as long as its scores; positive if above 0.
+          predictions: C lists of scores, one for each class.
+          actuals: C lists, each as long as the list of scores of the same class; an item is a positive if its value is
+            above 0.
           num_positives: [C], number of positives of this part, if some are not among the items; None to count them.
 
         Raises:
           ValueError: there are not C lists, lengths differ, a score is NaN, or a count is negative.
         """
         lengths = np.fromiter(map(np.size, predictions), np.int64)
-        if len(lengths) != self._num_class or not np.array_equal(lengths, list(map(np.size, actuals))):
+        lengths_of_actuals = np.fromiter(map(np.size, actuals), np.int64)
+        if len(lengths) != self._num_class or len(lengths_of_actuals) != self._num_class:
             raise ValueError(
-                f"predictions and actuals must be {self._num_class} lists each, of equal lengths; "
-                f"there are {len(lengths)} and {len(actuals)}"
+                f"predictions and actuals must be {self._num_class} lists each, one for each class; "
+                f"there are {len(lengths)} and {len(lengths_of_actuals)}"
+            )
+        if not np.array_equal(lengths, lengths_of_actuals):
+            number = int(np.flatnonzero(lengths != lengths_of_actuals)[0])
+            raise ValueError(
+                f"class {number} has {lengths[number]} predictions and {lengths_of_actuals[number]} actuals; these "
+                "numbers must be equal"
             )
         if num_positives is not None and (len(num_positives) != len(lengths) or min(num_positives) < 0):
-            raise ValueError(f"num_positives must be {self._num_class} counts, each 0 or more")
+            raise ValueError(
+                f"num_positives must be {self._num_class} counts, each 0 or more; there are {len(num_positives)}, the "
+                f"smallest is {min(num_positives, default=None)}"
+            )
         scores, marks = (np.concatenate([np.ravel(part) for part in lists]) for lists in (predictions, actuals))
         owners = np.repeat(np.arange(self._num_class), lengths)
         self._items.append(owners, scores.astype(np.float64), np.asarray(marks > 0), num_positives)
@@ -324,6 +359,6 @@ class MeanAveragePrecisionCalculator:
         return not self._items.sizes.any()
 
     def peek_map_at_n(self) -> Floats64:
-        """AP of each class, in the order of the classes; without empty classes if these are filtered."""
+        """AP of each class, in the order of the classes: [C], or shorter if classes without a positive are left out."""
         aps = self._items.average_precisions()
         return aps[self._items.num_positives > 0] if self._filter else aps

@@ -21,8 +21,9 @@ from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
 from yt8m.records.thresholds import OperatingPoints
 
-NOTHING_KNOWN = 0.5  # the common threshold if no entry is a positive
-_BELOW = 1e-3  # the share of the lowest score by which a threshold is below it
+DEFAULT_THRESHOLD = 0.5  # the threshold of every class if none of the kept predictions is correct
+# If no score is lower than the one that must just reach a threshold, the threshold is below it by this share of it.
+_RELATIVE_MARGIN = 1e-3
 
 
 class EvaluationMetrics:
@@ -50,12 +51,13 @@ class EvaluationMetrics:
           num_class: number of classes, C.
           top_k: number of classes kept of each example; at most C.
           top_n: number of best entries of each class that count for its AP; None for all. GAP always uses all entries.
-          metric_classes: by default the built-in ones.
-          class_counts: [C], number of training videos of each class, for the metrics of head, middle and tail; None or
+          metric_classes: the metrics to compute; None for the built-in ones.
+          class_counts: [C], number of training videos of each class. From it follow the third of the classes that is
+            the most frequent (head), the middle and the rarest third (tail), which have metrics of their own. None or
             all 0 if it is not known.
 
         Raises:
-          ValueError: num_class, top_k or top_n is not positive, or there is another number of class_counts.
+          ValueError: num_class, top_k or top_n is not positive, or class_counts is not [C].
         """
         arrays.require_positive_int(num_class, "num_class")
         arrays.require_positive_int(top_k, "top_k")
@@ -113,25 +115,25 @@ class EvaluationMetrics:
         perr: npt.ArrayLike | None = None,
         loss: npt.ArrayLike | None = None,
     ) -> dict[str, float]:
-        """Adds a batch given only by its best columns (`tf.math.top_k` orders ties in the same way).
+        """Adds a batch of which only the k best classes of each example are known (`top_k` of TensorFlow gives them).
 
         Args:
-          scores: float [B, k], best first, k at least min(top_k, C); -inf if a row has fewer classes
-            to rank (pairs that were not rated).
-          classes: int [B, k].
+          scores: float [B, k], best first, k at least min(top_k, C); -inf in the places that an example leaves empty
+            because fewer than k of its classes were rated.
+          classes: int [B, k], the class of each score; among equal scores the lowest first.
           hits: [B, k], above 0 if the example has the class.
           num_labels: [B], labels of the example over all classes.
           label_counts: [C], labels of each class over the batch.
-          perr: float [B], PERR of each example; None to compute it from the columns, which is exact and
-            allowed only if no example has more labels than there are columns.
+          perr: float [B], PERR of each example; None to compute it from the k classes, which is possible only if no
+            example has more than k labels, or k = C.
           loss: as in `accumulate`.
 
         Returns:
           The same values as `accumulate`.
 
         Raises:
-          ValueError: shapes disagree, rows are not sorted, a score is NaN, a class is out of range, labels
-            do not add up, there are too few columns.
+          ValueError: shapes disagree, rows are not sorted, a score is NaN, a class is out of range, num_labels and
+            label_counts have different sums, or k is too small.
         """
         values = arrays.score_matrix(scores, "scores")
         columns = Columns(
@@ -148,12 +150,18 @@ class EvaluationMetrics:
                 f"found {columns.scores.shape[1]} and {len(columns.label_counts)}"
             )
         precision = perr_of_columns(columns) if perr is None else np.asarray(perr, np.float64)
-        if precision.shape != columns.num_labels.shape or np.isnan(precision).any():
-            raise ValueError(f"perr must be [{len(columns.num_labels)}] and not NaN; it is {precision.shape}")
+        if precision.shape != columns.num_labels.shape:
+            raise ValueError(f"perr must be [{len(columns.num_labels)}]; it is {list(precision.shape)}")
+        if np.isnan(precision).any():
+            raise ValueError("perr holds NaN; give 0 for an example without labels")
         return self._add(ScoredBatch(columns, precision, loss))
 
     def accumulate_pairs(self, pairs: Pairs, loss: npt.ArrayLike | None = None) -> dict[str, float]:
-        """Adds a batch given only by its rated pairs; all other classes are left out.
+        """Adds a batch of which only rated (example, class) pairs are known; all other pairs are left out.
+
+        Args:
+          pairs: the rated pairs.
+          loss: as in `accumulate`.
 
         Returns:
           The same values as `accumulate` with the ratings as label_weights.
@@ -165,6 +173,7 @@ class EvaluationMetrics:
         return self._add(ScoredBatch(columns, perr, loss, pairs))
 
     def _add(self, batch: ScoredBatch) -> dict[str, float]:
+        """Adds a batch to the entries and to each metric; returns the metrics of this batch alone, by key."""
         columns = batch.columns
         entries = columns.entries(self.top_k)
         ranked = RankedEntries(entries, columns.label_counts, int(columns.examples.sum()))
@@ -194,7 +203,7 @@ class EvaluationMetrics:
                 raise ValueError(f"metrics with {name}={mine} cannot merge those with {name}={theirs}")
         counts = [None if each.class_counts is None else each.class_counts.tolist() for each in (self, other)]
         if counts[0] != counts[1]:
-            raise ValueError("metrics cannot merge those with other class_counts")
+            raise ValueError("metrics with different class_counts cannot merge; make both with the same class_counts")
         for metric, part in zip(self._metrics, other._metrics, strict=True):
             metric.merge(part)
         self._entries.extend(other._entries)
@@ -226,14 +235,18 @@ class EvaluationMetrics:
         return RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n, self.class_counts)
 
     def operating_points(self, min_positives: int) -> OperatingPoints:
-        """The threshold of each class with the best F1, over all batches; see `best_f1`."""
+        """The threshold of each class with the best F1, over all batches; see `best_f1`.
+
+        Args:
+          min_positives: number of labels that a class needs for a threshold of its own.
+        """
         return best_f1(self._entries.all(), self._label_counts, min_positives)
 
     def threshold_counts(self, num_thresholds: int) -> Floats64:
-        """[4, num_thresholds]: the numbers of true and false positives, true and false negatives, over all pairs.
+        """The numbers of true positives, false positives, true negatives and false negatives: [4, num_thresholds].
 
-        Threshold i is i / (num_thresholds - 1). The pairs predicted as positive are the top_k entries of each example
-        with that score or more, as for GAP; all other [examples, classes] pairs are negatives.
+        Counted are all (example, class) pairs. Threshold i is i / (num_thresholds - 1). The pairs predicted as positive
+        are the top_k classes of each example with that score or more, as for GAP; all other pairs are negatives.
         """
         keys = self._entries.all()
         steps = np.floor(arrays.score_of(keys) * np.float32(num_thresholds - 1))
@@ -258,7 +271,8 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
     If several thresholds give the best F1, the highest is used. A threshold is half-way between the lowest score
     that reaches it and the next lower score (if there is none, a thousandth below that score), so that rounding changes
     no decision. A class gets the common threshold if it has fewer than `min_positives` labels, or no label among its
-    entries. The common threshold is the one with the best F1 of all entries in one list.
+    entries. The common threshold is the one with the best F1 of all entries in one list, or DEFAULT_THRESHOLD if none
+    of them is a hit.
 
     Args:
       entries: packed entries (see `arrays`), in any order.
@@ -266,16 +280,21 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
       min_positives: number of labels that a class needs for a threshold of its own.
     """
     keys = np.sort(entries)
-    best = _best_of_lists(keys, label_counts)
-    common = _best_of_lists(np.sort(arrays.without_class(keys)), label_counts.sum(keepdims=True))
+    best = _find_best_thresholds(keys, label_counts)
+    common = _find_best_thresholds(np.sort(arrays.without_class(keys)), label_counts.sum(keepdims=True))
     is_own = np.asarray((label_counts >= min_positives) & (best.f1 > 0))
-    anyone = common.thresholds[0] if common.f1[0] > 0 else NOTHING_KNOWN
+    common_threshold = common.thresholds[0] if common.f1[0] > 0 else DEFAULT_THRESHOLD
     measured = _cross_fitted(keys, label_counts, is_own)
-    return OperatingPoints(np.where(is_own, best.thresholds, anyone), is_own, label_counts, *measured)
+    return OperatingPoints(np.where(is_own, best.thresholds, common_threshold), is_own, label_counts, *measured)
 
 
-def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
-    """The best threshold of each list. Candidates are the thresholds that a block of equal scores just reaches."""
+def _find_best_thresholds(keys: Keys, positives: Ints64 | Floats64) -> _Best:
+    """The best threshold of each of L lists. Candidates are the thresholds that a block of equal scores just reaches.
+
+    Args:
+      keys: sorted entries; the class of an entry is its list.
+      positives: [L], number of labels of each list, including those that are not among its entries.
+    """
     best = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
         return best
@@ -291,7 +310,7 @@ def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
     after = np.minimum(last + 1, len(starts) - 1)
     scores = arrays.score_of(keys[starts]).astype(np.float64)
     has_lower = (after > last) & (owners[after] == which)
-    lower = np.where(has_lower, scores[after], scores[last] - 2 * _BELOW * np.abs(scores[last]))
+    lower = np.where(has_lower, scores[after], scores[last] - 2 * _RELATIVE_MARGIN * np.abs(scores[last]))
     best.thresholds[which] = (scores[last] + lower) / 2
     return best
 
@@ -299,7 +318,8 @@ def _best_of_lists(keys: Keys, positives: Ints64 | Floats64) -> _Best:
 def _cross_fitted(keys: Keys, positives: Ints64, is_own: Bools) -> tuple[Floats64, Floats64, Floats64]:
     """Precision, recall and F1 [C] of thresholds that are chosen on one half of the entries and used on the other.
 
-    On the entries on which a threshold was chosen they would be too high. A class without an own threshold has nan.
+    On the entries on which a threshold was chosen they would be too high. A class without a threshold of its own has
+    nan.
 
     Args:
       keys: sorted entries.
@@ -307,19 +327,21 @@ def _cross_fitted(keys: Keys, positives: Ints64, is_own: Bools) -> tuple[Floats6
       is_own: bool [C], which classes have a threshold of their own.
     """
     halves = [keys[_in_second_half(keys) == half] for half in (False, True)]
-    unranked = positives - _hits(keys, len(positives))
+    # Labels that are no entries belong to neither half; each half is charged with half of them.
+    unranked = positives - _count_hits(keys, len(positives))
     predicted = right = np.zeros(len(positives), np.int64)
     for choosing, used in (halves, halves[::-1]):
-        best = _best_of_lists(choosing, _hits(choosing, len(positives)) + unranked / 2)
+        best = _find_best_thresholds(choosing, _count_hits(choosing, len(positives)) + unranked / 2)
         thresholds = np.where(is_own & (best.f1 > 0), best.thresholds, np.inf)
         reaching = used[arrays.score_of(used) >= thresholds[arrays.class_of(used)]]
         predicted = predicted + np.bincount(arrays.class_of(reaching), minlength=len(positives))
-        right = right + _hits(reaching, len(positives))
+        right = right + _count_hits(reaching, len(positives))
     labels = np.where(is_own, positives, 0)
-    return _share(right, predicted), _share(right, labels), _share(2 * right, predicted + labels)
+    return _divide(right, predicted), _divide(right, labels), _divide(2 * right, predicted + labels)
 
 
-def _hits(keys: Keys, num_classes: int) -> Ints64:
+def _count_hits(keys: Keys, num_classes: int) -> Ints64:
+    """int64 [num_classes], number of hits among the entries of each class."""
     return np.bincount(arrays.class_of(keys[arrays.hit_of(keys)]), minlength=num_classes)
 
 
@@ -334,5 +356,6 @@ def _in_second_half(keys: Keys) -> Bools:
     return np.asarray((mixed ^ (mixed >> np.uint64(31))) & np.uint64(1)).astype(np.bool_)
 
 
-def _share(part: Ints64, whole: Ints64) -> Floats64:
+def _divide(part: Ints64, whole: Ints64) -> Floats64:
+    """part / whole; nan where `whole` is 0."""
     return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))

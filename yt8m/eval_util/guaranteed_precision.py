@@ -37,7 +37,8 @@ from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 PARTS = 5  # number of equal parts of the videos, the first of which is the planning part
 _GRID_STEP = 1.1  # ratio of the numbers of predictions at neighbouring thresholds
-_BOLDEST = 0.75  # the largest bet, as a share of the one that a video with wrong predictions only would turn into 0
+# The largest bet b, as a share of the b at which a video with only wrong predictions can make the factor 1 + b Z zero.
+_LARGEST_BET = 0.75
 
 
 def least_labels(target: PrecisionTarget) -> int:
@@ -45,11 +46,11 @@ def least_labels(target: PrecisionTarget) -> int:
     return trials_without_a_miss(target.precision, 1 - target.confidence)
 
 
-class ForAll(NamedTuple):
-    """One threshold for all classes; inf if none passed.
+class CommonThreshold(NamedTuple):
+    """One threshold for all classes.
 
     Attributes:
-      threshold: a class with this score or more is a tag.
+      threshold: a class with this score or more is a tag; inf if no threshold passed its test.
       videos, predictions: the numbers of videos and predictions in the testing part that reach it.
     """
 
@@ -59,23 +60,32 @@ class ForAll(NamedTuple):
 
 
 class _Part:
-    """Videos with their predictions: packed entries [N, K], see `arrays`, and the number of labels of each class."""
+    """Collects the videos of the planning or the testing part.
+
+    Attributes:
+      label_counts: int64 [C], number of labels of each class.
+    """
 
     def __init__(self, num_classes: int) -> None:
         self._rows: list[Keys] = []
         self.label_counts = np.zeros(num_classes, np.int64)
 
     def add(self, entries: Keys, labels: Bools) -> None:
+        """Adds B videos: packed entries [B, K], see `arrays`, and labels [B, C]."""
         self._rows.append(entries)
         self.label_counts = self.label_counts + labels.sum(0, dtype=np.int64)
 
     def entries(self) -> Keys:
+        """The packed entries of all N videos, [N, K]."""
         self._rows = [np.concatenate(self._rows)] if self._rows else [np.zeros((0, 1), np.uint64)]
         return self._rows[0]
 
 
 class PrecisionCalibration:
-    """Collects evaluated videos, and chooses thresholds that fulfil a target. Each prediction takes 8 bytes."""
+    """Collects evaluated videos, and chooses thresholds whose precision is at least a target.
+
+    Each prediction takes 8 bytes.
+    """
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
@@ -89,11 +99,11 @@ class PrecisionCalibration:
         """Adds a batch of B videos, of which all classes were judged.
 
         Args:
-          reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], the best classes of each; `labels` bool
-            [B, C].
+          reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], the K best classes of each video,
+            their scores, and whether they are labels; `labels` bool [B, C].
         """
         scores = np.asarray(reports["scores"], np.float32)
-        entries = arrays.pack(np.asarray(reports["classes"]), scores, np.asarray(reports["hits"]) > 0)
+        entries = arrays.pack_entries(np.asarray(reports["classes"]), scores, np.asarray(reports["hits"]) > 0)
         labels = np.asarray(reports["labels"], np.bool_)
         is_planning = hashes(reports["video_ids"].tolist()) % np.uint64(PARTS) == 0
         self._planning.add(entries[is_planning], labels[is_planning])
@@ -104,29 +114,37 @@ class PrecisionCalibration:
         """The number of videos in the testing part."""
         return len(self._testing.entries())
 
-    def of_classes(self, target: PrecisionTarget) -> OperatingPoints:
-        """A threshold for each class, inf if none passed its test; their recall is over both parts of the videos."""
+    def choose_class_thresholds(self, target: PrecisionTarget) -> OperatingPoints:
+        """Chooses a threshold for each class, inf if none passed its test. Recall is measured on all videos."""
         ratio = len(self._testing.entries()) / max(1, len(self._planning.entries()))
-        thresholds, tested = _of_classes(*self._lists(), self.num_classes, ratio, target)
+        thresholds, tested = _choose_class_thresholds(*self._sorted_entries(), self.num_classes, ratio, target)
         enough = np.asarray(self._testing.label_counts >= least_labels(target))
-        return self._points(thresholds, Guarantee(target, tested, enough), np.isfinite(thresholds))
+        return self._operating_points(thresholds, Guarantee(target, tested, enough), np.isfinite(thresholds))
 
-    def for_all(self, target: PrecisionTarget) -> ForAll:
-        """One threshold for all classes."""
-        return _of_all(self._planning.entries(), self._testing.entries(), target)
+    def choose_common_threshold(self, target: PrecisionTarget) -> CommonThreshold:
+        """Chooses one threshold for all classes."""
+        return _choose_common_threshold(self._planning.entries(), self._testing.entries(), target)
 
-    def for_each(self, common: ForAll, target: PrecisionTarget) -> OperatingPoints:
-        """Operating points in which each class has the same threshold, the one for all classes."""
-        everyone = np.ones(self.num_classes, np.bool_)
-        guarantee = Guarantee(target, np.full(self.num_classes, common.predictions), everyone)
-        return self._points(np.full(self.num_classes, common.threshold), guarantee, ~everyone)
+    def points_at_common_threshold(self, common: CommonThreshold, target: PrecisionTarget) -> OperatingPoints:
+        """Operating points in which each class has the threshold `common`, which was chosen for `target`."""
+        all_classes = np.ones(self.num_classes, np.bool_)
+        guarantee = Guarantee(target, np.full(self.num_classes, common.predictions), all_classes)
+        return self._operating_points(np.full(self.num_classes, common.threshold), guarantee, ~all_classes)
 
-    def _lists(self) -> tuple[Keys, Keys]:
+    def _sorted_entries(self) -> tuple[Keys, Keys]:
+        """The entries of the planning and of the testing part, each sorted, so that those of a class are adjacent."""
         return np.sort(self._planning.entries(), axis=None), np.sort(self._testing.entries(), axis=None)
 
-    def _points(self, thresholds: Floats64, guarantee: Guarantee, is_own: Bools) -> OperatingPoints:
+    def _operating_points(self, thresholds: Floats64, guarantee: Guarantee, is_own: Bools) -> OperatingPoints:
+        """Operating points with the recall that the thresholds have on all videos, and without precision and F1.
+
+        Args:
+          thresholds: [C].
+          guarantee: the target and what was tested.
+          is_own: [C], which classes have a threshold of their own.
+        """
         positives = self._planning.label_counts + self._testing.label_counts
-        hits = sum(_count_reaching(keys, thresholds[:, np.newaxis])[1][:, 0] for keys in self._lists())
+        hits = sum(_count_reaching(keys, thresholds[:, np.newaxis])[1][:, 0] for keys in self._sorted_entries())
         unknown = np.full(len(positives), np.nan)
         recall = np.divide(hits, positives, out=unknown.copy(), where=positives > 0)
         return OperatingPoints(thresholds, is_own, positives, unknown, recall, unknown, guarantee)
@@ -141,19 +159,22 @@ def thresholds_at(scores: Floats32) -> Floats64:
     return np.array([float(f"{threshold:.9g}") for threshold in halfway.tolist()], np.float64)
 
 
-def _of_classes(
+def _choose_class_thresholds(
     planning: Keys, testing: Keys, num_classes: int, ratio: float, target: PrecisionTarget
 ) -> tuple[Floats64, Ints64]:
-    """The threshold of each class [C], inf if none passes, and its number of predictions in the testing part [C].
+    """Chooses the threshold of each class.
 
     Args:
-      planning, testing: sorted entries.
+      planning, testing: sorted entries of the two parts.
       num_classes: number of classes, C.
       ratio: number of videos for testing, divided by that for planning.
       target: what the thresholds must fulfil.
+
+    Returns:
+      The thresholds [C], inf if none passes; and how many predictions in the testing part reach each of them [C].
     """
-    grid = _grid(planning, num_classes)
-    start = _starts(*_count_reaching(planning, grid), ratio, target)
+    grid = _class_grids(planning, num_classes)
+    start = _first_tested_thresholds(*_count_reaching(planning, grid), ratio, target)
     places = np.arange(grid.shape[1])
     is_tested = np.isfinite(grid) & (places >= start[:, np.newaxis])
     counts, hits = _count_reaching(testing, grid)
@@ -166,110 +187,155 @@ def _of_classes(
 
 
 def _last_passed(passes: Bools, start: Ints64) -> Ints64:
-    """[C], the index of the last test of the unbroken sequence of passes from `start` on; start - 1 if that fails."""
+    """The last test of each class before the first one that fails.
+
+    Args:
+      passes: [C, G], whether each test passes.
+      start: [C], index of the first test.
+
+    Returns:
+      [C], indexes of tests; start - 1 for a class whose first test fails.
+    """
     is_before = np.arange(passes.shape[1]) < start[:, np.newaxis]
     return np.asarray(np.cumprod(passes | is_before, axis=1).sum(axis=1) - 1)
 
 
-def _depths(most: int) -> Ints64:
-    """Numbers of predictions, each about _GRID_STEP times the one before, from 1 to at least `most`."""
+def _grid_counts(most: int) -> Ints64:
+    """Numbers of predictions, each about _GRID_STEP times the one before, from 1 to `most` or a little more."""
     count = int(np.ceil(np.log(max(most, 1)) / np.log(_GRID_STEP))) + 1
     return np.unique(np.ceil(_GRID_STEP ** np.arange(count)).astype(np.int64))
 
 
-def _grid(planning: Keys, num_classes: int) -> Floats64:
-    """float64 [C, G], the thresholds of each class, descending, that `_depths` predictions reach; inf as padding."""
+def _class_grids(planning: Keys, num_classes: int) -> Floats64:
+    """The thresholds of each class that may be tested: those that 1, 2, ... of its planning predictions just reach.
+
+    The numbers of predictions are those of `_grid_counts`.
+
+    Args:
+      planning: sorted entries.
+      num_classes: number of classes, C.
+
+    Returns:
+      float64 [C, G], descending in each row; inf in the places that a class leaves empty.
+    """
     bounds = np.searchsorted(arrays.class_of(planning), np.arange(num_classes + 1))
     sizes = np.diff(bounds)
-    depths = _depths(int(sizes.max(initial=0)))
-    is_there = depths <= sizes[:, np.newaxis]
+    depths = _grid_counts(int(sizes.max(initial=0)))
+    is_on_grid = depths <= sizes[:, np.newaxis]
     # The last threshold of a class is its lowest score.
-    is_there[:, 1:] |= (depths[1:] > sizes[:, np.newaxis]) & (depths[:-1] < sizes[:, np.newaxis])
-    grid = np.full(is_there.shape, np.inf)
-    rows, columns = np.nonzero(is_there)
-    grid[is_there] = thresholds_at(
+    is_on_grid[:, 1:] |= (depths[1:] > sizes[:, np.newaxis]) & (depths[:-1] < sizes[:, np.newaxis])
+    grid = np.full(is_on_grid.shape, np.inf)
+    rows, columns = np.nonzero(is_on_grid)
+    grid[is_on_grid] = thresholds_at(
         arrays.score_of(planning[bounds[rows] + np.minimum(depths[columns], sizes[rows]) - 1])
     )
     return grid
 
 
 def _count_reaching(keys: Keys, thresholds: Floats64) -> tuple[Ints64, Ints64]:
-    """int64 [C, G] each: how many sorted entries of each class reach each threshold, and how many of these are hits."""
+    """Counts the predictions of each class that reach each of its thresholds.
+
+    Args:
+      keys: sorted entries.
+      thresholds: float64 [C, G].
+
+    Returns:
+      How many predictions reach each threshold, and how many of these are correct: int64 [C, G] each.
+    """
     classes = np.broadcast_to(np.arange(len(thresholds))[:, np.newaxis], thresholds.shape)
     lowest = thresholds.astype(np.float32)
     lowest = np.where(lowest < thresholds, np.nextafter(lowest, np.float32(np.inf)), lowest)
-    ends = np.searchsorted(keys, arrays.pack(classes, lowest, np.ones(lowest.shape, np.bool_)), side="right")
+    ends = np.searchsorted(keys, arrays.pack_entries(classes, lowest, np.ones(lowest.shape, np.bool_)), side="right")
     first = np.searchsorted(arrays.class_of(keys), np.arange(len(thresholds)))[:, np.newaxis]
     hits = np.append(0, np.cumsum(arrays.hit_of(keys)))
     return ends - first, hits[ends] - hits[first]
 
 
-def _starts(counts: Ints64, hits: Ints64, ratio: float, target: PrecisionTarget) -> Ints64:
-    """int64 [C], the threshold of each class at which testing starts, as an index on the grid.
+def _first_tested_thresholds(counts: Ints64, hits: Ints64, ratio: float, target: PrecisionTarget) -> Ints64:
+    """The threshold of each class that is tested first, as an index on its row of the grid: int64 [C].
 
     It is the one whose test would have the smallest p-value if the testing part were like the planning part.
+
+    Args:
+      counts: int64 [C, G], how many planning predictions reach each threshold.
+      hits: int64 [C, G], how many of these are correct.
+      ratio: number of testing videos divided by that of planning videos.
+      target: what the thresholds must fulfil.
     """
     expected = np.floor(ratio * counts).astype(np.int64)
     tails = upper_tail(np.floor(ratio * hits).astype(np.int64), expected, target.precision)
     return np.asarray(tails.argmin(axis=1))
 
 
-class _Rows(NamedTuple):
+class _VideoPredictions(NamedTuple):
     """The predictions of N videos: scores float32 [N, K], and which are labels, bool [N, K]."""
 
     scores: Floats32
     hits: Bools
 
     def gains(self, threshold: float, target: PrecisionTarget) -> Floats64:
-        """float64 [N], right predictions of each video minus the target's share of its predictions."""
+        """float64 [N], Z (see the top of this file) of each video, from its predictions that reach `threshold`."""
         reaching = self.scores >= threshold
         right = np.count_nonzero(reaching & self.hits, axis=1)
         return np.asarray(right - target.precision * np.count_nonzero(reaching, axis=1))
 
 
-def _of_all(planning: Keys, testing: Keys, target: PrecisionTarget) -> ForAll:
-    """The threshold for all classes.
+def _choose_common_threshold(planning: Keys, testing: Keys, target: PrecisionTarget) -> CommonThreshold:
+    """Chooses the threshold for all classes.
 
     Args:
-      planning, testing: entries [N, K] of each part.
+      planning, testing: entries [N, K] of each part, a row for each video.
       target: what the threshold must fulfil.
     """
-    plan, test = (_Rows(arrays.score_of(entries), arrays.hit_of(entries)) for entries in (planning, testing))
-    grid = _pooled_grid(plan.scores)
-    bets = [_bet(plan.gains(threshold, target), plan.scores.shape[1], target) for threshold in grid]
-    start = int(np.argmax([bet.promise for bet in bets])) if bets else 0
+    plan, test = (
+        _VideoPredictions(arrays.score_of(entries), arrays.hit_of(entries)) for entries in (planning, testing)
+    )
+    grid = _common_grid(plan.scores)
+    bets = [_choose_bet(plan.gains(threshold, target), plan.scores.shape[1], target) for threshold in grid]
+    start = int(np.argmax([bet.log_product for bet in bets])) if bets else 0
     chosen = np.inf
     for threshold, bet in zip(grid[start:], bets[start:], strict=True):
         if np.log1p(bet.size * test.gains(threshold, target)).sum() < -np.log(1 - target.confidence):
             break
         chosen = threshold
     reaching = test.scores >= chosen
-    return ForAll(float(chosen), int(reaching.any(axis=1).sum()), int(reaching.sum()))
+    return CommonThreshold(float(chosen), int(reaching.any(axis=1).sum()), int(reaching.sum()))
 
 
-def _pooled_grid(scores: Floats32) -> Floats64:
-    """The thresholds for all classes, descending."""
+def _common_grid(scores: Floats32) -> Floats64:
+    """The thresholds for all classes that may be tested, descending; `scores` are those of the planning part."""
     ranked = np.sort(scores[scores > -np.inf])[::-1]
-    places = np.minimum(_depths(len(ranked)), len(ranked)) - 1
+    places = np.minimum(_grid_counts(len(ranked)), len(ranked)) - 1
     return np.unique(thresholds_at(ranked[places]))[::-1] if len(ranked) else np.zeros(0)
 
 
 class _Bet(NamedTuple):
-    """A bet b, and the log of the product of 1 + b Z over the planning part."""
+    """A bet on a threshold, see the top of this file.
+
+    Attributes:
+      size: b.
+      log_product: the log of the product of 1 + b Z over the planning part.
+    """
 
     size: float
-    promise: float
+    log_product: float
 
 
-def _bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
-    """The bet for videos with the gains Z, given their largest number of predictions, `most`."""
+def _choose_bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
+    """Chooses the bet for a threshold.
+
+    Args:
+      gains: [N], Z of each video of the planning part.
+      most: the largest number of predictions that a video can have.
+      target: what the threshold must fulfil.
+    """
     squares = float(gains @ gains)
     best = float(gains.sum()) / squares if squares else 0.0  # maximises the log of the product to the second order
-    size = min(max(best, 0.0), _BOLDEST / (target.precision * most))
+    size = min(max(best, 0.0), _LARGEST_BET / (target.precision * most))
     return _Bet(size, float(np.log1p(size * gains).sum()))
 
 
-_NEGLIGIBLE = 1e-17  # a term of a sum that is smaller than this share of it changes no digit
+_NEGLIGIBLE = 1e-17  # a sum ends at a term below this share of it, because such a term changes no digit
 
 
 def upper_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, share: float) -> Floats64:
@@ -284,7 +350,8 @@ def upper_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, share: float) -> Floa
       float64 of that shape; 1 where `hits` is not above 0.
     """
     counts, totals = (np.atleast_1d(np.asarray(values, np.int64)) for values in (hits, trials))
-    is_small = counts > totals * share  # the tail that lies beyond the mean is summed; the other is the rest
+    # `_far_tail` needs a start above the mean. Any other tail is 1 - P(misses >= trials - hits + 1).
+    is_small = counts > totals * share
     ends = np.where(is_small, counts, totals - counts + 1)
     shares = np.where(is_small, share, 1 - share)
     sums = _far_tail(ends, totals, shares)
@@ -293,7 +360,12 @@ def upper_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, share: float) -> Floa
 
 
 def _far_tail(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
-    """P(X >= hits) for hits above the mean, where each term of the sum is smaller than the one before."""
+    """P(X >= hits) for hits above the mean, so that each term of the sum is smaller than the one before.
+
+    Args:
+      hits, trials: int64 [N].
+      shares: [N], the probability that a trial hits.
+    """
     tails = np.zeros(hits.shape)
     place = np.nonzero(hits <= trials)
     k, n, odds = hits[place].astype(np.float64), trials[place].astype(np.float64), shares[place] / (1 - shares[place])
@@ -309,6 +381,7 @@ def _far_tail(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
 
 
 def _log_probability(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
+    """The log of P(X = hits); the arguments are those of `_far_tail`."""
     ways = _log_factorials(trials) - _log_factorials(hits) - _log_factorials(trials - hits)
     return np.asarray(ways + hits * np.log(shares) + (trials - hits) * np.log1p(-shares))
 

@@ -95,7 +95,7 @@ class Metric(abc.ABC):
 
     @classmethod
     def create(cls, batch: ScoredBatch) -> Self:  # noqa: ARG003
-        """The metric of one batch."""
+        """The metric with the examples of one batch."""
         return cls()
 
     def merge(self, other: Self) -> None:  # noqa: B027 - a metric of the ranked entries has nothing to add
@@ -121,7 +121,7 @@ class Metric(abc.ABC):
 
     @classmethod
     def description(cls) -> Description:
-        """A description of how to show and compare values."""
+        """How to show and compare values of the metric, for programs that lack its class."""
         return Description(cls.name, cls.key, cls.higher_is_better, cls.digits, cls.percent)
 
 
@@ -129,7 +129,7 @@ class MeanMetric(Metric):
     """A metric that is the mean of one number per example; `of_examples` gives the numbers."""
 
     prefix = "Avg_"
-    of_nothing: ClassVar[float] = 0.0  # the value before any example
+    value_without_examples: ClassVar[float] = 0.0
 
     def __init__(self, total: float = 0.0, count: int = 0) -> None:
         self.total, self.count = total, count
@@ -149,12 +149,12 @@ class MeanMetric(Metric):
         return cls(float(counted.sum()), len(counted))
 
     def merge(self, other: Self) -> None:
-        """Adds the sums."""
+        """Adds the sum and the number of the examples of `other`."""
         self.total, self.count = self.total + other.total, self.count + other.count
 
     def compute(self, ranked: RankedEntries) -> float:
-        """The mean."""
-        return self.total / self.count if self.count else self.of_nothing
+        """The mean over all examples; `value_without_examples` if there is none."""
+        return self.total / self.count if self.count else self.value_without_examples
 
 
 # The built-in metrics are registered in the order of the published log line.
@@ -256,7 +256,7 @@ class Loss(MeanMetric):
     name, key, published_name = "loss", "loss", "Loss"
     higher_is_better = False
     digits = 6
-    of_nothing = float("nan")
+    value_without_examples = float("nan")
 
     @classmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
@@ -266,7 +266,7 @@ class Loss(MeanMetric):
         return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
 
 
-class _OfThird(Metric):
+class _MetricOfThird(Metric):
     """A metric of a third of the classes; None if class frequencies are unknown, nan if no class of it has a label.
 
     Attributes:
@@ -285,20 +285,24 @@ class _OfThird(Metric):
         return float(values[self.place]) if len(values) else None
 
 
-def _of_thirds(whole: type[Metric], values: Callable[[RankedEntries], Floats64]) -> None:
-    """Registers a metric for each third of the classes, named after the metric of all classes, `whole`."""
+def _register_thirds(of_all: type[Metric], values: Callable[[RankedEntries], Floats64]) -> None:
+    """Makes and registers a metric for each third of the classes.
+
+    Args:
+      of_all: the metric of all classes, from whose names those of the new metrics are made.
+      values: as in `_MetricOfThird`.
+    """
     for place, third in enumerate(THIRDS):
         attributes = {"place": place, "values": staticmethod(values), "__module__": __name__}
-        names = {"name": f"{whole.name} {third}", "key": f"{whole.key}_{third}"}
-        names["published_name"] = f"{whole.published_name or whole.name}_{third}"
-        title = f"{third.capitalize()}{whole.__name__}"
-        globals()[title] = metrics.register(
-            type(title, (_OfThird,), {**attributes, **names})
-        )  # pickle finds it by its name
+        names = {"name": f"{of_all.name} {third}", "key": f"{of_all.key}_{third}"}
+        names["published_name"] = f"{of_all.published_name or of_all.name}_{third}"
+        title = f"{third.capitalize()}{of_all.__name__}"
+        # The class must be a global of this module, because pickle looks it up by its name.
+        globals()[title] = metrics.register(type(title, (_MetricOfThird,), {**attributes, **names}))
 
 
-_of_thirds(Gap, lambda ranked: ranked.gaps_of_thirds)
-_of_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
+_register_thirds(Gap, lambda ranked: ranked.gaps_of_thirds)
+_register_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
 
 
 def names_of_details() -> frozenset[str]:
@@ -314,17 +318,18 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
       reserved: keys that no metric may have.
 
     Raises:
-      UsageError: there is no such metric, it is not a `Metric`, it fails, or its name or key is taken.
+      UsageError: there is no such metric, it is not a `Metric`, it fails without examples, or its name or key is taken.
     """
     loaded = list(metrics.all())
     for name in names:
         metric = metrics.get(name)
-        _check(name, metric)
+        _check_metric(name, metric)
         taken = {other.name for other in loaded} | {other.key for other in loaded} | set(reserved)
         if {metric.name, metric.key} & taken:
             raise UsageError(
                 f"the metric {name} has the name {metric.name!r} and the key {metric.key!r}, one of which is taken "
-                f"already. Taken are {', '.join(sorted(taken))}; the built-in metrics need not be named."
+                f"already. Taken are {', '.join(sorted(taken))}. Give the metric another name and key; a built-in "
+                "metric is always computed and need not be named."
             )
         loaded.append(metric)
     return tuple(loaded)
@@ -347,14 +352,15 @@ def find(name: str) -> type[Metric]:
     return load((name,))[-1]
 
 
-def _check(name: str, metric: object) -> None:
+def _check_metric(name: str, metric: object) -> None:
+    """Raises UsageError unless `metric` is a subclass of `Metric` that works on an evaluation without examples."""
     if not (isinstance(metric, type) and issubclass(metric, Metric)):
         raise UsageError(f"the metric {name!r} must be a class that is derived from yt8m.eval_util.metrics.Metric.")
     try:
         if not re.fullmatch("[a-z][a-z0-9_]*", metric.key):
             raise ValueError(f"the key {metric.key!r} must consist of lower-case letters, digits and underscores")
-        nothing = RankedEntries(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0)
-        metric.description().text(metric().compute(nothing) or 0.0)
+        no_entries = RankedEntries(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0)
+        metric.description().text(metric().compute(no_entries) or 0.0)
     except Exception as error:
         raise UsageError(f"the metric {name!r} does not work on an evaluation without examples: {error!r}") from error
 
@@ -413,7 +419,7 @@ def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int
     Args:
       predictions: float [B, C].
       actuals: [B, C], positive if above 0.
-      top_k: number of best classes of each example that enter the list; at most C.
+      top_k: number of best classes of each example that enter the list; more than C count as C.
 
     Returns:
       0..1; 0 if there is no positive or no example.

@@ -6,9 +6,9 @@ the videos that show a class is estimated by
 
     b mean(f, N) + mean(Y - b f, n),  with the variance  b^2 var(f, N) / N + var(Y - b f, n) / n.
 
-The first mean is what the model says; the second corrects its errors. The weight b is the one of the least variance:
+The first mean is what the model says; the second corrects its errors. The weight b is the one with the least variance:
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), section 6. It is
-near 0 for a bad model, so that the labels alone count, and never makes the interval much wider than these do.
+near 0 for a bad model, so that the labels alone count, and the interval is never much wider than that of the labels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,26 @@ import numpy as np
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.resampling import wilson_interval
 
-FEWEST = 10  # number of labelled videos with the class, and of those without, from which the estimate is nearly normal
+# A class needs this many labelled videos that show it, and as many that do not, for its estimate to be nearly normal.
+MIN_VIDEOS_PER_SIDE = 10
 
 
-class Scores:
-    """The sums over videos that the estimate needs, of each class."""
+class ScoreSums:
+    """Sums over videos, for each class, from which `class_shares` computes its estimates.
+
+    Attributes:
+      videos: number of videos.
+      sums, squares: float64 [C], sums of the scores and of their squares.
+      labels: float64 [C], number of videos with the label.
+      products: float64 [C], sums of score x label.
+    """
 
     def __init__(self, num_classes: int) -> None:
         self.videos = 0
         self.sums, self.squares, self.labels, self.products = (np.zeros(num_classes) for _ in range(4))
 
     def add(self, scores: Floats32, labels: Bools | None = None) -> None:
-        """Adds B videos: scores [B, C], and labels [B, C] if they are known."""
+        """Adds B videos: scores [B, C], and labels [B, C] if they are known (for all videos, or for none)."""
         values = scores.astype(np.float64)
         self.videos += len(values)
         self.sums += values.sum(axis=0)
@@ -47,8 +55,9 @@ class ClassShares(NamedTuple):
 
     Attributes:
       shares: float64, the estimates, from 0 to 1.
-      low, high: float64, the intervals of the shares among all videos like these.
-      count_low, count_high: float64, the intervals of the number of these unlabelled videos that show the class.
+      low, high: float64, the confidence intervals of the shares, among all videos of the kind that was sampled.
+      count_low, count_high: float64, the confidence intervals of the number of the unlabelled videos that show the
+        class.
       weights: float64, the weight of the scores, from 0 to 1; 0 if only the labels count.
       is_corrected: bool, False for a class with too few labelled videos: its interval is Wilson's, from labels only.
       positives: int64, number of labelled videos with the class.
@@ -64,11 +73,11 @@ class ClassShares(NamedTuple):
     positives: Ints64
 
 
-def class_shares(labelled: Scores, others: Scores, level: float = 0.95) -> ClassShares:
-    """The shares of the classes.
+def class_shares(labelled: ScoreSums, others: ScoreSums, level: float = 0.95) -> ClassShares:
+    """Estimates the share of the videos that show each class, with confidence intervals.
 
     Args:
-      labelled: the sums of n videos with labels, a random sample of videos like the others.
+      labelled: the sums of n videos with labels, a random sample of the kind of videos that the others are.
       others: the sums of N videos without labels, none of which is among the labelled ones.
       level: probability with which an interval contains the share.
 
@@ -85,9 +94,10 @@ def class_shares(labelled: Scores, others: Scores, level: float = 0.95) -> Class
     residuals = _residual_variance(labelled, weights)
     width = NormalDist().inv_cdf((1 + level) / 2)
     half = width * np.sqrt(weights**2 * of_scores / count + residuals / n)
-    # The number among these videos differs from the estimate by the errors of the scores on them and on the sample.
+    # The number of unlabelled videos that show the class differs from the estimate for two reasons: the scores err on
+    # these videos, and the sample shows the size of these errors only roughly.
     half_of_count = width * np.sqrt(residuals * (1 / n + 1 / count))
-    is_corrected = np.asarray((labelled.labels >= FEWEST) & (n - labelled.labels >= FEWEST))
+    is_corrected = np.asarray((labelled.labels >= MIN_VIDEOS_PER_SIDE) & (n - labelled.labels >= MIN_VIDEOS_PER_SIDE))
     plain = np.array([wilson_interval(share, n, level) for share in rate.tolist()]).T
     bounds = [
         np.where(is_corrected, np.clip(corrected, 0, 1), alone)
@@ -110,7 +120,7 @@ def class_shares(labelled: Scores, others: Scores, level: float = 0.95) -> Class
     )
 
 
-def tuned_weights(labelled: Scores, others: Scores) -> Floats64:
+def tuned_weights(labelled: ScoreSums, others: ScoreSums) -> Floats64:
     """float64 [C], the weight of the scores with the least variance, from 0 to 1; 0 if all scores are equal."""
     n, count = labelled.videos, others.videos
     covariance = labelled.products / n - labelled.labels / n * labelled.sums / n
@@ -122,7 +132,7 @@ def tuned_weights(labelled: Scores, others: Scores) -> Floats64:
     return np.clip(weights, 0, 1)
 
 
-def _residual_variance(labelled: Scores, weights: Floats64) -> Floats64:
+def _residual_variance(labelled: ScoreSums, weights: Floats64) -> Floats64:
     """The variance of Y - b f over the labelled videos, [C]; Y is 0 or 1, so its square is Y."""
     n = labelled.videos
     squares = labelled.labels - 2 * weights * labelled.products + weights**2 * labelled.squares

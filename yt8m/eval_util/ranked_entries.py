@@ -18,7 +18,7 @@ THIRDS = ("head", "middle", "tail")
 
 
 def thirds(class_counts: Ints64 | None) -> list[Ints64]:
-    """The classes of head, middle and tail; empty if no count is known.
+    """The classes of the head, of the middle and of the tail, most frequent first; an empty list if no count is known.
 
     If the classes do not divide by three, the earlier thirds are larger by one class. Among equally frequent classes
     the one with the lowest index counts as the more frequent one.
@@ -32,7 +32,7 @@ def thirds(class_counts: Ints64 | None) -> list[Ints64]:
 
 
 def third_of_class(class_counts: Ints64) -> Ints64:
-    """int64 [C], the third of each class, as an index of `THIRDS`. Some count must be known."""
+    """int64 [C], the third of each class, as an index of `THIRDS`. At least one count must be above 0."""
     third_of = np.empty(len(class_counts), np.int64)
     for number, classes in enumerate(thirds(class_counts)):
         third_of[classes] = number
@@ -76,8 +76,8 @@ class RankedEntries:
     def gaps_of_thirds(self) -> Floats64:
         """float64 [3], the AP of the entries of each third in one list; nan if no class of the third has a label.
 
-        Entries of other classes are left out; those of the third are still only the ones among the top_k of an example.
-        Empty if it is not known how frequent the classes are.
+        An entry is still one of the top_k among all classes of an example. Empty if it is not known how frequent the
+        classes are.
         """
         counts = self.class_counts
         if counts is None or not counts.any():
@@ -94,9 +94,8 @@ class RankedEntries:
 
     @cached_property
     def maps_of_thirds(self) -> Floats64:
-        """The mAP of the head, the middle and the tail of the classes: float64 [3].
+        """float64 [3], the mAP of each third over its classes that have a label; nan if none of them has one.
 
-        Classes without a label are left out; a third that has no other class is nan.
         Empty if it is not known how frequent the classes are.
         """
         members = [self.aps[np.isin(self.classes, classes)] for classes in thirds(self.class_counts)]

@@ -12,17 +12,17 @@ from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric
 from yt8m.eval_util.ranked_entries import THIRDS
 
 _SYNTAX = re.compile(r"\s*([^<>=]+?)\s*(>=|<=)\s*([^\s<>=]+)\s*")
-_OF_THIRDS = frozenset(f"{whole.key}_{third}" for whole in (Gap, MeanAveragePrecision) for third in THIRDS)
+_OF_THIRDS = frozenset(f"{metric.key}_{third}" for metric in (Gap, MeanAveragePrecision) for third in THIRDS)
 
 
 class Requirement(NamedTuple):
-    """A bound for a metric, which the whole confidence interval of the metric must keep.
+    """A bound that the whole confidence interval of a metric must keep, such as `gap>=0.82`.
 
     Attributes:
-      metric: the name or the key of the metric, as the user wrote it; `with_keys` makes it the key.
+      metric: the name or the key of the metric, as the user wrote it; `with_keys` replaces it by the key.
       is_least: True if the lower end of the interval must be at least `bound`, False if the upper end must be at most
         `bound`.
-      bound: the bound.
+      bound: the number that follows `>=` or `<=`.
     """
 
     metric: str
@@ -39,15 +39,15 @@ class Requirement(NamedTuple):
 
 
 def parse_requirements(texts: Sequence[str]) -> list[Requirement]:
-    """The requirements in texts such as `gap>=0.82`.
+    """Parses texts such as `gap>=0.82`, one requirement each.
 
     Raises:
       UsageError: a text is not METRIC>=NUMBER or METRIC<=NUMBER.
     """
-    return [_parsed(text) for text in texts]
+    return [_parse_requirement(text) for text in texts]
 
 
-def _parsed(text: str) -> Requirement:
+def _parse_requirement(text: str) -> Requirement:
     match = _SYNTAX.fullmatch(text)
     try:
         bound = float(match[3]) if match else math.nan
@@ -64,10 +64,10 @@ def _parsed(text: str) -> Requirement:
 def with_keys(
     requirements: Sequence[Requirement], metric_classes: Sequence[type[Metric]], has_frequencies: bool
 ) -> list[Requirement]:
-    """The requirements with the keys of their metrics.
+    """The requirements, in which each metric is named by its key.
 
     Args:
-      requirements: name metrics by name or key, in upper or lower case.
+      requirements: their metrics are names or keys, in upper or lower case.
       metric_classes: the metrics of the evaluation.
       has_frequencies: whether it is known how frequent the classes are.
 
@@ -82,10 +82,12 @@ def with_keys(
         key = keys.get(requirement.metric.lower())
         if key is None:
             hint = suggestion(requirement.metric, usable)
-            raise UsageError(f"--require: there is no metric {requirement.metric!r}{hint or '.'} {_choice(usable)}")
+            raise UsageError(
+                f"--require: there is no metric {requirement.metric!r}{hint or '.'} {_list_usable(usable)}"
+            )
         if key not in usable:
             reason = ", since it is not known how often the classes occur" if key in _OF_THIRDS else ""
-            raise UsageError(f"--require: {key} has no interval{reason}. {_choice(usable)}")
+            raise UsageError(f"--require: {key} has no interval{reason}. {_list_usable(usable)}")
         resolved.append(requirement._replace(metric=key))
     return resolved
 
@@ -96,7 +98,7 @@ def _has_interval(metric: type[Metric], has_frequencies: bool) -> bool:
     return issubclass(metric, MeanMetric) or metric in (Gap, MeanAveragePrecision)
 
 
-def _choice(keys: Sequence[str]) -> str:
+def _list_usable(keys: Sequence[str]) -> str:
     return f"The metrics with an interval are {', '.join(keys)}."
 
 
@@ -104,7 +106,7 @@ class Verdict(NamedTuple):
     """Whether a requirement is met.
 
     Attributes:
-      requirement: the requirement.
+      requirement: the requirement that was checked.
       value: the value of the metric; None if it is not defined on the evaluated videos.
       low, high: its 95 % interval; None if there are too few videos or labels for one.
     """
@@ -123,7 +125,7 @@ class Verdict(NamedTuple):
         return self.low >= bound if self.requirement.is_least else self.high <= bound
 
     def line(self) -> str:
-        """The verdict in words."""
+        """One line for the terminal, such as `gap>=0.8: met, 0.8512 with the 95 % interval 0.8431 to 0.8590`."""
         verdict = f"{self.requirement}: {'met' if self.is_met else 'MISSED'}"
         if self.value is None:
             return f"{verdict}, it is not defined on these videos"

@@ -26,7 +26,8 @@ from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 from yt8m.eval_util.videos import Videos
 
 MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
-ENTRIES_AT_ONCE = 100_000  # ranked entries of the sets that are computed together
+# The metrics of several sets of videos are computed together: of as many as have about this many ranked entries.
+ENTRIES_AT_ONCE = 100_000
 
 
 class Resampled(NamedTuple):
@@ -54,9 +55,9 @@ def resample(
     metric_classes: Sequence[type[Metric]] = (),
     class_counts: Ints64 | None = None,
 ) -> Resampled:
-    """GAP, mAP, the AP of each class, and the metrics that are means over examples, of resampled videos.
+    """Draws sets of videos; computes GAP, mAP, the AP of each class, and the metrics that are means, of each set.
 
-    Each of the sets has as many videos as `videos`, drawn from them with replacement. The same seed and number of
+    Each of the R sets has as many videos as `videos`, drawn from them with replacement. The same seed and number of
     videos draw the same sets. So the metrics of two models on the same videos (in the same order) may be subtracted,
     set by set. Each value is exactly what `EvaluationMetrics` gives for the videos of the set, except for AP and mAP,
     which are corrected.
@@ -66,14 +67,14 @@ def resample(
       num_classes: number of classes, C.
       resamples: number of sets, R.
       seed: seed of the draws.
-      with_progress: wraps the iteration over the sets; may show its progress.
+      with_progress: wraps the iterable of set numbers, for example to show a progress bar.
       metric_classes: further metrics; those that are means over examples are computed too.
       class_counts: [C], number of training videos of each class. If it is known, GAP and mAP of head, middle and tail
         are computed too.
     """
-    draw, size = np.random.default_rng(seed), len(videos)
+    generator, size = np.random.default_rng(seed), len(videos)
     resampler = _Resampler(videos, num_classes, (*metrics.all(), *metric_classes), class_counts)
-    sets = (np.bincount(draw.integers(size, size=size), minlength=size) for _ in with_progress(range(resamples)))
+    sets = (np.bincount(generator.integers(size, size=size), minlength=size) for _ in with_progress(range(resamples)))
     rows, class_aps = [], np.empty((min(resamples, MOST_CLASS_APS), num_classes))
     at_once, number = max(1, ENTRIES_AT_ONCE // max(1, videos.scores.size)), 0
     while counts := list(itertools.islice(sets, at_once)):
@@ -93,7 +94,7 @@ class Interval(NamedTuple):
 
 
 def wilson_interval(share: float, count: int, level: float = 0.95) -> Interval:
-    """The confidence interval of a probability, from the observed `share` of `count` independent examples.
+    """Wilson's confidence interval of a probability, from the observed `share` of `count` independent examples.
 
     Use it for few examples: intervals from resamples then contain the probability too rarely, above all near 0 and 1.
 
@@ -137,8 +138,8 @@ def intervals(
     """The lower and the upper bounds, float64 [P] each, of `interval` for P values.
 
     Args:
-      figures: [P].
-      resampled: [R, P]; a bound is nan if all values of a column are.
+      figures: [P], each as for `interval`.
+      resampled: [R, P], the values of R resamples; the bounds of a column of nothing but nan are nan.
       shrink, level, least: as for `interval`.
     """
     shares = np.array([(1 - level) / 2, 0.5, (1 + level) / 2])
@@ -154,7 +155,7 @@ def intervals(
 
 
 def _quantiles(values: Floats64, shares: Floats64) -> Floats64:
-    """float64 [len(shares), P], quantiles of each column without its nans, as `np.quantile` has them."""
+    """float64 [len(shares), P], the quantiles `shares` of each column without its nans, as in `np.quantile`."""
     ranked = np.sort(values, axis=0)  # nans go last
     counts = np.count_nonzero(~np.isnan(ranked), axis=0)
     place = shares[:, np.newaxis] * np.maximum(counts - 1, 0)
@@ -170,7 +171,7 @@ def _angles(figures: Floats64, least: float) -> Floats64:
 
 
 def means_of_rows(values: Floats64) -> Floats64:
-    """float64 [R], the mean of each row without its nans; nan for a row of nans."""
+    """float64 [R], the mean of each row of [R, C] values without its nans; nan for a row of nans."""
     defined = ~np.isnan(values)
     sizes = np.count_nonzero(defined, axis=1)
     return np.where(sizes > 0, np.where(defined, values, 0).sum(1) / np.maximum(sizes, 1), np.nan)
@@ -185,6 +186,7 @@ class _Resampler:
     def __init__(
         self, videos: Videos, num_classes: int, metric_classes: Sequence[type[Metric]], class_counts: Ints64 | None
     ) -> None:
+        """Sorts the entries of the videos; the arguments are those of `resample`."""
         columns = videos.columns(num_classes)
         self._labels, self._owners, self._num_classes = videos.labels, videos.owners(), num_classes
         batch = ScoredBatch(columns, videos.perr, videos.losses)
@@ -202,7 +204,7 @@ class _Resampler:
             )
 
     def figures(self, counts: Ints64) -> tuple[dict[str, Floats64], Floats64]:
-        """The metrics [R], and the corrected AP of each class [R, C], of R resamples.
+        """Computes R resamples: the metrics, {key: float64 [R]}, and the corrected AP of each class, float64 [R, C].
 
         Args:
           counts: int64 [R, N], how often each resample has each video.
@@ -226,12 +228,17 @@ class _Resampler:
         return of_gap | {f"{MeanAveragePrecision.key}_{third}": mean for third, mean in zip(THIRDS, means, strict=True)}
 
     def excess(self, counts: Ints64) -> Floats64:
-        """float64 [C], AP minus corrected AP of each class; nan for a class without a label."""
+        """float64 [C], AP minus corrected AP of each class; nan for a class without a label.
+
+        Args:
+          counts: int64 [N], how often each video is repeated.
+        """
         label_counts = self._label_counts(counts)
         plain = self._by_class.average_precisions(counts, label_counts)
         return np.asarray(plain - self._by_class.corrected(counts, label_counts))
 
     def _label_counts(self, counts: Ints64) -> Floats64:
+        """float64 [..., C], labels of each class if each video is repeated `counts` times, int64 [..., N]."""
         return _sums(self._labels, counts[..., self._owners], self._num_classes)
 
 
@@ -259,7 +266,7 @@ def _totals_before(values: Ints64) -> Ints64:
 
 
 def _sums(places: Ints32 | Ints64, values: Ints64 | Floats64, size: int) -> Floats64:
-    """float64 [..., size]: element p is the sum of the values [..., B] whose entry in `places`, [B], is p."""
+    """float64 [..., size], sums of `values` [..., B]: value b is added to element places[b] of the result."""
     rows = values.reshape(math.prod(values.shape[:-1]), len(places))
     numbers = np.arange(len(rows))[:, np.newaxis] * size + places
     sums = np.bincount(numbers.ravel(), rows.ravel(), minlength=len(rows) * size)
@@ -269,25 +276,35 @@ def _sums(places: Ints32 | Ints64, values: Ints64 | Floats64, size: int) -> Floa
 class _RepeatedLists:
     """The AP of ranked lists in which each item is repeated as often as its video.
 
-    Which items tie (the blocks) does not depend on the repetitions, and only blocks with a positive add to a sum. So
-    the blocks are found once; a resample needs only their numbers of items.
+    A block is the items of one list with the same score. The blocks do not depend on the repetitions, and only blocks
+    with a positive add to AP. So the blocks are found once; a resample needs only their numbers of items.
     """
 
     def __init__(self, entries: Keys, rows: Ints64, num_lists: int) -> None:
+        """Finds the blocks of E items.
+
+        Args:
+          entries: [E], packed; the class of an entry is its list.
+          rows: [E], the video of each entry, in 0..N-1.
+          num_lists: number of lists, L.
+        """
         order = np.argsort(entries, kind="stable")
         keys, self._rows, self._num_lists = entries[order], rows[order], num_lists
         hits, lists, starts = arrays.hit_of(keys), arrays.class_of(keys), arrays.block_starts(keys)
         ends = np.append(starts[1:], len(keys))[: len(starts)]
-        places = np.append(0, np.cumsum(hits))  # how many positives are before each item
-        used = np.flatnonzero(places[ends] > places[starts]) if len(keys) else np.zeros(0, np.int64)
+        hits_before = np.append(0, np.cumsum(hits))  # number of positives before each item, and before the end
+        used = np.flatnonzero(hits_before[ends] > hits_before[starts]) if len(keys) else np.zeros(0, np.int64)
         self._start, self._end = starts[used], ends[used]
         self._lists = lists[self._start]
         self._first = np.searchsorted(lists, np.arange(num_lists))[self._lists]
         self._hit_rows = self._rows[hits]
-        self._hit_start, self._hit_end, self._hit_first = (places[at] for at in (self._start, self._end, self._first))
+        self._hit_start, self._hit_end, self._hit_first = (
+            hits_before[items] for items in (self._start, self._end, self._first)
+        )
         self._harmonic: Floats64 = np.zeros(1)
 
-    def _repeated(self, counts: Ints64) -> _RepeatedBlocks:
+    def _count_items(self, counts: Ints64) -> _RepeatedBlocks:
+        """The numbers of items of the blocks if each video is repeated `counts` times, int64 [..., N]."""
         items, positives = _totals_before(counts[..., self._rows]), _totals_before(counts[..., self._hit_rows])
         return _RepeatedBlocks(
             items[..., self._start] - items[..., self._first],
@@ -306,7 +323,7 @@ class _RepeatedLists:
           num_positives: float64 [..., L], number of positives of each list with their repetitions, including those that
             are not among its items.
         """
-        rank, size, before, right = self._repeated(counts)
+        rank, size, before, right = self._count_items(counts)
         harmonic = self._harmonic_numbers(int((rank + size).max(initial=0)))
         # The expected precision of the item at place j of a block is (before + 1 + j * others) / (rank + 1 + j).
         others = (right - 1) / np.maximum(size - 1, 1)
@@ -316,18 +333,22 @@ class _RepeatedLists:
         return self._means(right / np.maximum(size, 1) * expected, num_positives)
 
     def corrected(self, counts: Ints64, num_positives: Floats64) -> Floats64:
-        """An AP for few positives that is less biased than `average_precisions`; arguments and result are the same.
+        """An AP that is less biased than `average_precisions` if there are few positives; it has the same arguments.
 
-        AP over very many videos is the mean, over the positives, of the precision w S / (w S + F), where S is the share
-        of the other positives above the score, F the same share of the negatives, and w the odds of a positive. Each
-        is replaced by its value in the list without the positive itself: with P of K - 1 other positives and N
-        negatives above it, the precision is K P / (K P + (K - 1) N), and 1 if nothing is above it. AP has the positive
-        itself in place of the factor: (P + 1) / (P + 1 + N). Half of the tied items count as above.
+        Over very many videos, AP is the mean, over the positives, of the precision w S / (w S + F). S is the share of
+        the other positives that score higher, F the share of the negatives that score higher, and w the number of
+        positives divided by that of negatives. For one of K positives, let P of the K - 1 others and N negatives score
+        higher. Then S = P / (K - 1), and the precision is K P / (K P + (K - 1) N), or 1 if nothing scores higher. AP
+        itself takes (P + 1) / (P + 1 + N), which counts the positive as one that confirms itself. Half of the tied
+        items count as scoring higher.
+
+        Returns:
+          float64 [..., L]; nan for a list without a positive.
 
         Leaving one item out is the idea of the jackknife: M. H. Quenouille, Notes on Bias in Estimation, Biometrika 43
         (1956).
         """
-        rank, size, before, right = self._repeated(counts)
+        rank, size, before, right = self._count_items(counts)
         total = num_positives[..., self._lists]
         above = total * (before + (right - 1) / 2)
         wrong = (total - 1) * (rank - before + (size - right) / 2)
@@ -336,13 +357,13 @@ class _RepeatedLists:
         return self._means(right * precision, num_positives)
 
     def _means(self, sums: Ints64 | Floats64, num_positives: Floats64) -> Floats64:
-        """The sums of the blocks of each list, divided by its number of positives."""
+        """float64 [..., L]: `sums` [..., number of blocks], added up over each list and divided by its positives."""
         totals = _sums(self._lists, sums, self._num_lists)
         means: Floats64 = np.divide(totals, num_positives, out=np.full(totals.shape, np.nan), where=num_positives > 0)
         return means
 
     def _harmonic_numbers(self, most: int) -> Floats64:
-        """The harmonic numbers from 0 to `most` at least."""
+        """The harmonic numbers (sums of 1/i for i = 1..n) of n = 0, 1, ..., to `most` or further."""
         if most >= len(self._harmonic):
             self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, 2 * most + 2)))
         return self._harmonic

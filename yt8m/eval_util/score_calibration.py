@@ -16,8 +16,10 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.eval_util.videos import Videos
 
 BINS = 10
+# The smallest and the largest float32 that have a logit.
 _SMALLEST, _LARGEST = np.float64(np.finfo(np.float32).tiny), 1 - np.float64(np.finfo(np.float32).epsneg)
-_STEPS, _ENOUGH = 100, 1e-10  # largest number of Newton steps, and the gradient (mean over predictions) that ends them
+# Newton's method ends after this many steps, or once the gradient (a mean over predictions) is below the tolerance.
+_MOST_STEPS, _TOLERANCE = 100, 1e-10
 
 
 class Reliability(NamedTuple):
@@ -37,13 +39,13 @@ class Reliability(NamedTuple):
 
 
 class PlattScaling(NamedTuple):
-    """Platt's scaling of scores."""
+    """The scaling sigmoid(slope * logit(score) + intercept)."""
 
     slope: float
     intercept: float
 
     def apply(self, scores: npt.NDArray[np.floating[Any]]) -> Floats64:
-        """The calibrated scores, of the same shape; scores are from 0 to 1."""
+        """The calibrated scores, of the shape of `scores`, which are from 0 to 1."""
         return _sigmoid(self.slope * logits(scores) + self.intercept)
 
 
@@ -88,7 +90,12 @@ def logits(scores: npt.NDArray[np.floating[Any]]) -> Floats64:
 
 
 def reliability(scores: Floats64, hits: Bools) -> Reliability:
-    """The reliability of predictions with `scores` float64 [N], of which `hits` bool [N] are right."""
+    """Measures how well scores match frequencies.
+
+    Args:
+      scores: [N], of N predictions, from 0 to 1.
+      hits: [N], whether each prediction is right.
+    """
     bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], scores)
     sizes = np.bincount(bins, minlength=BINS)
     used = np.flatnonzero(sizes)
@@ -98,12 +105,16 @@ def reliability(scores: Floats64, hits: Bools) -> Reliability:
 
 
 def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | None:
-    """The most likely scaling of predictions with `scores` [N]; None unless some of them are right and some wrong.
+    """Fits a scaling by maximum likelihood; None unless some predictions are right and some are wrong.
 
     As Platt does, the targets of the P right predictions (`hits`) are (P + 1) / (P + 2) and those of the N wrong ones
-    1 / (N + 2), so that there is a solution even if a score separates the two. It is found by Newton's method, with
-    halved steps where the likelihood would fall: H.-T. Lin, C.-J. Lin and R. Weng, A Note on Platt's Probabilistic
-    Outputs, 2007.
+    1 / (N + 2), so that there is a solution even if all right predictions score higher than all wrong ones. It is
+    found by Newton's method; a step after which the likelihood would be lower is halved: H.-T. Lin, C.-J. Lin and R.
+    Weng, A Note on Platt's Probabilistic Outputs, 2007.
+
+    Args:
+      scores: [N], of N predictions, from 0 to 1.
+      hits: [N], whether each prediction is right.
     """
     right = int(np.count_nonzero(hits))
     wrong = len(hits) - right
@@ -112,37 +123,43 @@ def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | No
     targets = np.where(hits, (right + 1) / (right + 2), 1 / (wrong + 2))
     columns = np.stack([logits(scores), np.ones(len(scores))])
     weights = np.array([0.0, np.log((right + 1) / (wrong + 1))])
-    loss = _loss(weights @ columns, targets)
-    for _ in range(_STEPS):
+    loss = _cross_entropy(weights @ columns, targets)
+    for _ in range(_MOST_STEPS):
         shares = _sigmoid(weights @ columns)
         gradient = columns @ (shares - targets) / len(targets)
-        if np.abs(gradient).max() < _ENOUGH:
+        if np.abs(gradient).max() < _TOLERANCE:
             break
         curvature = (columns * (shares * (1 - shares))) @ columns.T / len(targets)
         step = np.linalg.solve(curvature + 1e-12 * np.eye(2), gradient)
-        while (smaller := _loss((weights - step) @ columns, targets)) > loss and np.abs(step).max() > _ENOUGH:
+        while (smaller := _cross_entropy((weights - step) @ columns, targets)) > loss and np.abs(
+            step
+        ).max() > _TOLERANCE:
             step /= 2
         weights, loss = weights - step, smaller
     return PlattScaling(*weights.tolist())
 
 
 def calibrate(videos: Videos) -> Calibration | None:
-    """The calibration of the K best classes of each video; None if a half has no right or no wrong prediction."""
+    """Calibrates the scores of the K best classes of each video.
+
+    Returns:
+      The calibration; None if one of the two halves of the videos has no right or no wrong prediction.
+    """
     scores, hits = videos.predictions()
     is_first = np.repeat(videos.keys % 2 == 0, np.count_nonzero(videos.ranked, axis=1))
-    whole, first, second = (fit(scores[part], hits[part]) for part in (slice(None), is_first, ~is_first))
-    if whole is None or first is None or second is None:
+    of_all, first, second = (fit(scores[part], hits[part]) for part in (slice(None), is_first, ~is_first))
+    if of_all is None or first is None or second is None:
         return None
     scaled = np.where(is_first, second.apply(scores), first.apply(scores))
     errors = (reliability(values, hits).error for values in (scores, scaled))
-    losses = (_loss(logits(values), hits.astype(np.float64)) for values in (scores, scaled))
-    return Calibration(whole, len(videos), len(scores), *errors, *losses)
+    losses = (_cross_entropy(logits(values), hits.astype(np.float64)) for values in (scores, scaled))
+    return Calibration(of_all, len(videos), len(scores), *errors, *losses)
 
 
 def _sigmoid(values: Floats64) -> Floats64:
     return np.asarray(np.exp(-np.logaddexp(0, -values)))
 
 
-def _loss(values: Floats64, targets: Floats64) -> float:
-    """The mean cross-entropy of logits."""
+def _cross_entropy(values: Floats64, targets: Floats64) -> float:
+    """The mean cross-entropy of N logits with their N targets, from 0 to 1."""
     return float(np.mean(np.logaddexp(0, values) - targets * values))

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from yt8m.errors import RunError
-from yt8m.eval_util.arrays import Floats32, Keys, numbered, scores_of_ranks
+from yt8m.eval_util.arrays import Floats32, Keys, pack_numbers, scores_of_ranks
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
 from yt8m.records.shards import id_text
@@ -22,8 +22,8 @@ from yt8m.records.shards import id_text
 NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 _BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
-_NUMBER = np.uint64((1 << 32) - 1)
-_SLACK = 8  # a row has room for 1/8 more entries than are kept, so that it is rarely cut down
+_NUMBER_BITS = np.uint64((1 << 32) - 1)  # the bits of an entry that hold the number of its segment
+_SLACK = 8  # the row of a class has room for 1/8 more entries than are kept, so that it is rarely cut down
 
 
 class SegmentRanking:
@@ -66,11 +66,11 @@ class SegmentRanking:
         return self._stored + self._waiting_rows
 
     def add(self, segments: Sequence[bytes], scores: Floats32) -> None:
-        """Adds segments, video after video.
+        """Adds B segments, video after video.
 
         Args:
-          segments: B names `video:start`; the segments of a video are consecutive and begin with start 0.
-          scores: float32 [B, C]; -inf excludes a segment from the list of a class.
+          segments: [B], names `video:start`; the segments of a video are consecutive and begin with start 0.
+          scores: float32 [B, C], a column for each of `classes`; -inf excludes a segment from the list of a class.
 
         Raises:
           RunError: an id is empty.
@@ -99,13 +99,16 @@ class SegmentRanking:
             yield number, names if is_named_once else list(dict.fromkeys(names))
 
     def scored_lines(self) -> Iterator[tuple[int, list[bytes], Keys]]:
-        """Like `lines`, and with the score key of each segment. A video that was added twice is listed twice."""
+        """Yields (class, its segments, their score keys), best first, by ascending class.
+
+        A score key is `arrays.ranks_of_scores` of the score. Segments of a video that was added twice are listed twice.
+        """
         self._store_waiting()
         self._make_keys()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
         for place in np.argsort(self.classes, kind="stable").tolist():
             best_keys = np.sort(self._keys[place][: self._fill[place]])[: self.most]
-            numbers = (best_keys & _NUMBER).astype(np.int64)
+            numbers = (best_keys & _NUMBER_BITS).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
             # Each text `:start` is made only once.
             places = numbers - first[video] if len(numbers) else numbers
@@ -114,7 +117,7 @@ class SegmentRanking:
             yield self.classes[place], names, best_keys >> np.uint64(32)
 
     def _store_waiting(self) -> None:
-        """Moves the gathered scores into the rows of the classes."""
+        """Moves the gathered scores into the rows of the classes, of which there is one for each class."""
         if self._holds_scores and self._stored + self._waiting_rows > self._room:
             self._make_keys()
         for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
@@ -126,6 +129,7 @@ class SegmentRanking:
         self._waiting_rows = 0
 
     def _scores_of(self, place: int) -> Floats32:
+        """The row of a class, seen as float32 scores: while all segments are kept, it holds scores instead of keys."""
         return self._keys[place].view(np.float32)
 
     def _make_keys(self) -> None:
@@ -136,20 +140,34 @@ class SegmentRanking:
                 self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
 
     def _insert(self, place: int, scores: Floats32, start: int) -> None:
-        """Adds the scores that may be kept to the class of column `place`; `start` is the first segment's number."""
+        """Adds to the row of a class the scores that may be among its best.
+
+        Args:
+          place: index of the class in `classes`.
+          scores: of consecutive segments.
+          start: number of the first of these segments.
+        """
         # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
         candidates = np.flatnonzero(scores > self._least[place])
         fill = self._fill[place]
         if fill + len(candidates) > self._room:
             fill = self._keep_best(place, fill)
         end = fill + len(candidates)
-        self._keys[place][fill:end] = numbered(scores[candidates], candidates + start)
+        self._keys[place][fill:end] = pack_numbers(scores[candidates], candidates + start)
         self._fill[place] = end
         if self._least[place] == -np.inf and end >= self.most:
             self._fill[place] = self._keep_best(place, end)
 
     def _keep_best(self, place: int, fill: int) -> int:
-        """Drops all but the best `most` of the `fill` entries of a class; returns the number of those kept."""
+        """Keeps only the best `most` entries of a class.
+
+        Args:
+          place: index of the class in `classes`.
+          fill: number of entries of the class.
+
+        Returns:
+          The number of entries kept.
+        """
         entries = self._keys[place][:fill]
         if fill > self.most:
             entries.partition(self.most - 1)
@@ -160,7 +178,7 @@ class SegmentRanking:
 
 
 class WindowMeans:
-    """Averages the scores of the windows of each segment, which are adjacent in a stream of batches.
+    """Averages the scores of the windows of each segment, which follow each other, perhaps in different batches.
 
     Args:
       count: number of windows of each segment.
@@ -172,20 +190,23 @@ class WindowMeans:
         self._scores: Floats32 | None = None
 
     def join(self, names: Sequence[bytes], scores: Floats32) -> tuple[list[bytes], Floats32]:
-        """The segments whose last window is in this batch: their names, and mean scores float32 [S, C].
+        """Adds a batch of B windows. The windows of an unfinished segment are kept until the next batch.
 
         Args:
-          names: the name of the segment of each window.
-          scores: float32 [B, C], of windows.
+          names: [B], the name of the segment of each window.
+          scores: float32 [B, C], of each window.
+
+        Returns:
+          The names of the S segments whose last window is in this batch, and their mean scores, float32 [S, C].
         """
         if self._count == 1:
             return list(names), scores
         names = [*self._names, *names]
         scores = scores if self._scores is None else np.concatenate([self._scores, scores])
-        whole = len(names) - len(names) % self._count
-        self._names, self._scores = names[whole:], scores[whole:].copy()
-        means = scores[:whole].reshape(-1, self._count, scores.shape[1]).mean(axis=1, dtype=np.float32)
-        return names[: whole : self._count], means
+        finished = len(names) - len(names) % self._count  # number of windows of finished segments
+        self._names, self._scores = names[finished:], scores[finished:].copy()
+        means = scores[:finished].reshape(-1, self._count, scores.shape[1]).mean(axis=1, dtype=np.float32)
+        return names[: finished : self._count], means
 
 
 class Candidates:
@@ -216,7 +237,11 @@ class Candidates:
         self._allowed = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
 
     def among(self, segments: Sequence[bytes], scores: np.ndarray) -> np.ndarray:
-        """`scores` float32 [B, S], with -inf if the class is not a candidate of the segment's video.
+        """Replaces the scores of classes that are not candidates of the segment's video by -inf.
+
+        Args:
+          segments: [B], names `video:start`.
+          scores: float32 [B, S], a column for each of the listed classes.
 
         Raises:
           RunError: a video has no predictions in the file.
@@ -233,7 +258,7 @@ class Candidates:
 
 
 def write_lists(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the ranking to a binary file, one line per class.
+    """Writes a header and one line per class to an open binary file.
 
     Raises:
       RunError: there is no segment.
@@ -242,9 +267,9 @@ def write_lists(file: IO[Any], ranking: SegmentRanking) -> None:
         raise RunError(NO_SEGMENT)
     file.write(SEGMENTS_HEADER + b"\n")
     for number, segments in ranking.lines():
-        file.write(line_of(number, segments))
+        file.write(format_line(number, segments))
 
 
-def line_of(number: int, segments: Sequence[bytes]) -> bytes:
-    """The line of one class, with its end."""
+def format_line(number: int, segments: Sequence[bytes]) -> bytes:
+    """The line of class `number`, with its line end: the segments are written in the given order."""
     return b"%d,%s\n" % (number, b" ".join(segments))

@@ -20,12 +20,12 @@ MOST_SEGMENTS = 100_000  # limit of segments per class in a submission
 
 
 class SegmentFigures(NamedTuple):
-    """mAP over the classes that have a positive rating (nan if none has), and the AP of each.
+    """The AP of each of the P classes that have a positive rating, and their mean.
 
     Attributes:
-      map: mean of `aps`.
+      map: mean of `aps`; nan if P is 0.
       aps: float64 [P]; 0 for a class that was not submitted.
-      aps_class: int64 [P], ascending.
+      aps_class: int64 [P], the class of each AP, ascending.
     """
 
     map: float
@@ -34,12 +34,18 @@ class SegmentFigures(NamedTuple):
 
     @classmethod
     def of_classes(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
-        """The figures of `classes` with these `aps`."""
+        """The figures of `classes`, int64 [P], with these `aps`, float64 [P]."""
         return cls(float(aps.mean()) if len(aps) else float("nan"), aps, classes)
 
 
 class _Ratings(NamedTuple):
-    """The rated pairs, as ascending codes of (class, segment), and which are positive."""
+    """M different rated pairs.
+
+    Attributes:
+      segments: [S], the different names of the rated segments, ascending.
+      codes: int64 [M], ascending: class x S + index of the segment in `segments`, for each pair.
+      positive: bool [M], whether each pair is positive.
+    """
 
     segments: npt.NDArray[np.str_]
     codes: Ints64
@@ -54,25 +60,25 @@ def mean_average_precision_at_n(
     rated_scores: npt.ArrayLike,
     top_n: int | None = MOST_SEGMENTS,
 ) -> SegmentFigures:
-    """AP of each class over its rated segments; segments not rated for the class are skipped.
+    """Computes the AP of each class over its rated segments; segments not rated for the class are skipped.
 
     Ratings are not exhaustive, so an unrated segment gives no information. Recall is over all rated
     positives of the class, submitted or not.
 
     Args:
-      submitted_classes: int [N].
+      submitted_classes: int [N], the class of each of N submitted pairs.
       submitted_segments: text or bytes [N], `video:start`; the segments of one class come best first,
         the classes in any order. A segment that a class names again is skipped.
-      rated_classes: int [M].
-      rated_segments: text or bytes [M].
-      rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
+      rated_classes: int [M], the class of each of M ratings.
+      rated_segments: text or bytes [M], `video:start` of each rating.
+      rated_scores: [M], positive if above 0; a pair rated several times is positive if one of its ratings is.
       top_n: number of submitted segments of each class that count, including skipped ones; None for all.
 
     Raises:
       ValueError: lengths differ, or top_n is not positive.
     """
     arrays.require_positive_int(top_n, "top_n", or_none=True)
-    ratings = _ratings(rated_classes, rated_segments, rated_scores)
+    ratings = _join_ratings(rated_classes, rated_segments, rated_scores)
     hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
     judged = np.isin(classes, present)
@@ -82,6 +88,7 @@ def mean_average_precision_at_n(
 
 
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
+    """Converts classes to int64 [N] and names of segments to text [N]; `name` is for the message of the error."""
     numbers, names = np.asarray(classes, np.int64), np.asarray(segments)
     if numbers.ndim != 1 or numbers.shape != names.shape:
         raise ValueError(
@@ -92,7 +99,8 @@ def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[
     return numbers, np.char.decode(names, "utf-8") if names.dtype.kind == "S" else names.astype(np.str_)
 
 
-def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayLike) -> _Ratings:
+def _join_ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayLike) -> _Ratings:
+    """Joins the ratings of each pair; the arguments are as for `mean_average_precision_at_n`."""
     numbers, names = _pairs(classes, segments, "rated")
     positive = arrays.positive_mask(scores, numbers.shape, "rated_scores")
     segments_rated, index = np.unique(names, return_inverse=True)
@@ -103,25 +111,25 @@ def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayL
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """(whether positive, class) of each submitted pair that is rated, by class and then from the best."""
+    """(whether it is positive, its class) of each submitted pair that is rated, by class and then from the best."""
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:
         is_counted = np.arange(len(classes)) - np.searchsorted(classes, classes) < top_n
         classes, segments = classes[is_counted], segments[is_counted]
-    is_rated, index = _places_in(ratings.segments, segments)
-    rated, pair = _places_in(ratings.codes, classes[is_rated] * len(ratings.segments) + index)
+    is_rated, index = _find_in_sorted(ratings.segments, segments)
+    rated, pair = _find_in_sorted(ratings.codes, classes[is_rated] * len(ratings.segments) + index)
     classes = classes[is_rated][rated]
     first = np.sort(np.unique(pair, return_index=True)[1])
     return ratings.positive[pair[first]], classes[first]
 
 
-def _places_in(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
-    """(whether each of `wanted` is in the sorted `table`, the positions of those that are)."""
+def _find_in_sorted(table: npt.NDArray[np.generic], values: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
+    """(whether each of `values` is in the sorted `table`, the positions in `table` of those that are)."""
     if not len(table):
-        return np.zeros(len(wanted), np.bool_), np.zeros(0, np.int64)
-    place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
-    present = np.asarray(table[place] == wanted)
+        return np.zeros(len(values), np.bool_), np.zeros(0, np.int64)
+    place = np.minimum(np.searchsorted(table, values), len(table) - 1)
+    present = np.asarray(table[place] == values)
     return present, place[present]
 
 
@@ -142,7 +150,12 @@ class Pairs(NamedTuple):
 
 
 def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
-    """The `k` best columns (at most num_class) and PERR [B]: the same as for dense scores that are -inf if unrated.
+    """The k best classes and the PERR [B] of each example, as if all pairs that were not rated had the score -inf.
+
+    Args:
+      pairs: the rated pairs.
+      k: number of classes, at most num_class.
+      num_class: number of classes of the model, C.
 
     Raises:
       ValueError: a score is NaN.
@@ -163,7 +176,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
 
 
 class RatedPairs:
-    """Every rated pair of any number of batches, 8 bytes each; pairs are not limited to the top classes of an example.
+    """Collects all rated pairs of any number of batches, in 8 bytes each, and computes their MAP@n.
 
     Args:
       num_class: number of classes, C.
@@ -187,7 +200,7 @@ class RatedPairs:
           ValueError: a score is NaN.
         """
         arrays.refuse_nan(scores)
-        self._entries.append(arrays.pack(classes, scores, hits))
+        self._entries.append(arrays.pack_entries(classes, scores, hits))
         self._positives = self._positives + np.bincount(classes[hits], minlength=self.num_class)
 
     def merge(self, other: RatedPairs) -> None:
@@ -202,9 +215,10 @@ class RatedPairs:
         self._positives = self._positives + other._positives
 
     def get(self, n: int = MOST_SEGMENTS) -> SegmentFigures:
-        """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan if there is none).
+        """MAP@n: the AP of the n best rated segments of each class, and the mean over classes with a positive.
 
-        The same as `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
+        The same as `mean_average_precision_at_n`, except that tied scores give the mean over all their orders, and that
+        n counts rated segments only.
         """
         present = np.flatnonzero(self._positives)
         aps = class_average_precisions(self._entries.all(), self._positives, n)[present]

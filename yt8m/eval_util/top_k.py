@@ -15,10 +15,10 @@ from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Key
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# `_may_be_best` divides the classes into groups: _GROUPS * k of them, but at least _LEAST_GROUPS, so that vector
+# `_may_be_among_best` divides the classes into groups: _GROUPS * k of them, but at least _LEAST_GROUPS, so that vector
 # instructions are filled.
 _GROUPS, _LEAST_GROUPS = 6, 128
-_LEAST = np.finfo(np.float32).min
+_LOWEST_FINITE = np.finfo(np.float32).min
 
 
 class TopK(NamedTuple):
@@ -47,44 +47,53 @@ def top_k(scores: Floats32, k: int) -> TopK:
 
 
 def _best_classes(scores: Floats32, k: int) -> Ints32:
-    """The classes, int32 [B, k].
+    """The k best classes of each row, int32 [B, k], best first.
 
     Score and class are packed into one integer, so that nothing ties and sorting needs no index array.
     """
-    keys = _keys(scores, k)
+    keys = _pack_candidates(scores, k)
     if k < keys.shape[1]:
         keys.partition(k - 1, axis=1)
     return np.sort(keys[:, :k], axis=1).astype(np.uint32).astype(np.int32)
 
 
-def _keys(scores: Floats32, k: int) -> Keys:
-    """Keys (score, class), uint64 [B, at most C], that include the k best of each row; short rows are padded."""
+def _pack_candidates(scores: Floats32, k: int) -> Keys:
+    """Packs the scores and classes that may be among the k best of each row.
+
+    Returns:
+      uint64 [B, at most C], which sort by descending score and then by class; padding sorts last.
+    """
     num_classes = scores.shape[1]
     groups = max(_GROUPS * k, _LEAST_GROUPS)
-    flat = np.flatnonzero(_may_be_best(scores, k, groups)) if groups * 4 <= num_classes else None
+    flat = np.flatnonzero(_may_be_among_best(scores, k, groups)) if groups * 4 <= num_classes else None
     if flat is None or len(flat) > scores.size // 4:
         arrays.refuse_nan(scores)
-        return arrays.numbered(scores, np.arange(num_classes))
+        return arrays.pack_numbers(scores, np.arange(num_classes))
     rows, classes = np.divmod(flat, num_classes)
     counts = np.bincount(rows, minlength=len(scores))
     keys = np.full((len(scores), counts.max()), np.iinfo(np.uint64).max, np.uint64)
-    keys[rows, arrays.places_within(counts)] = arrays.numbered(scores[rows, classes], classes)
+    keys[rows, arrays.places_within(counts)] = arrays.pack_numbers(scores[rows, classes], classes)
     return keys
 
 
-def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
-    """[B, C], True for the k best classes of each row and, unless many scores tie, for few others.
+def _may_be_among_best(scores: Floats32, k: int, groups: int) -> Bools:
+    """bool [B, C], True for the k best classes of each row and, unless many scores tie, for few others.
 
-    The maxima of groups of classes are themselves scores of the row, so the k-th best score of the row is at least
-    the k-th best maximum.
+    The classes are divided into groups. The maxima of the groups are themselves scores of the row, so the k-th best
+    score of the row is at least the k-th best maximum.
+
+    Args:
+      scores: float32 [B, C].
+      k: number of best classes.
+      groups: number of groups, at least `k`.
     """
     grouped = scores.shape[1] // groups * groups
     maxima = scores[:, :grouped].reshape(len(scores), -1, groups).max(axis=1)
     arrays.refuse_nan(maxima)
     arrays.refuse_nan(scores[:, grouped:])
     bound = np.partition(maxima, groups - k, axis=1)[:, groups - k, np.newaxis]
-    may_be = scores >= np.maximum(bound, _LEAST)
-    may_be[:, :k] |= bound < _LEAST  # classes with the score -inf all tie, so the first ones are enough
+    may_be = scores >= np.maximum(bound, _LOWEST_FINITE)
+    may_be[:, :k] |= bound < _LOWEST_FINITE  # classes with the score -inf all tie, so the first ones are enough
     return np.asarray(may_be)
 
 
@@ -92,8 +101,8 @@ class Columns(NamedTuple):
     """The k best classes of B examples.
 
     Attributes:
-      scores: float32 [B, k], best first; -inf if the row has fewer than k ranked classes.
-      classes: int32 [B, k].
+      scores: float32 [B, k], best first; -inf in the last columns if fewer than k classes of the example were ranked.
+      classes: int32 [B, k], the class of each score.
       hits: bool [B, k], whether the example has that class.
       num_labels: int64 [B], positives of the example over all classes.
       label_counts: int64 [C], positives of each class over the examples.
@@ -116,14 +125,19 @@ class Columns(NamedTuple):
         return self.ranked[:, 0] | (self.num_labels > 0)
 
     def entries(self, k: int) -> Keys:
-        """The first `k` columns as packed entries [N]; columns without a class are left out."""
-        keys = arrays.pack(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
+        """The first `k` columns as packed entries [N], see `arrays`; columns that were not ranked are left out."""
+        keys = arrays.pack_entries(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
         ranked = self.ranked[:, :k]
         return keys.ravel() if ranked.all() else keys[ranked]
 
 
 def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
-    """The `k` best columns (clipped to C) of dense [B, C] scores and labels.
+    """The k best classes of each example.
+
+    Args:
+      scores: [B, C].
+      positives: [B, C], the labels.
+      k: number of best classes; more than C count as C.
 
     Raises:
       ValueError: a score is NaN.
@@ -141,7 +155,15 @@ def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
 def rated_only(
     predictions: npt.ArrayLike, labels: npt.ArrayLike, label_weights: npt.ArrayLike | None = None
 ) -> tuple[Floats32, Bools]:
-    """Dense scores and positives, in which a pair with a weight of 0 or less is neither ranked nor a positive.
+    """The scores and labels, in which a pair that was not rated has the score -inf and is no label.
+
+    Args:
+      predictions: [B, C].
+      labels: [B, C], positive if above 0.
+      label_weights: [B, C]; a pair with a weight of 0 or less was not rated. None if all were.
+
+    Returns:
+      Scores, float32 [B, C], and labels, bool [B, C].
 
     Raises:
       ValueError: shapes differ, or the predictions are not a matrix.
@@ -155,7 +177,7 @@ def rated_only(
 
 
 def check_columns(columns: Columns) -> None:
-    """Checks columns that were computed elsewhere.
+    """Checks that columns from the caller agree with each other.
 
     Raises:
       ValueError: shapes disagree, a row is not sorted, a class is out of range, or the sums of
@@ -169,7 +191,7 @@ def check_columns(columns: Columns) -> None:
         )
     if classes.size and not 0 <= classes.min() <= classes.max() < len(label_counts):
         raise ValueError(f"classes must lie in 0..{len(label_counts) - 1}; found {classes.min()}..{classes.max()}")
-    # Written so that NaN fails too.
+    # The condition is negated as a whole so that it holds for NaN too, of which every comparison is false.
     if not (scores[:, :-1] >= scores[:, 1:]).all() or np.isnan(scores).any():
         raise ValueError("scores must be sorted from the best along each row, and not NaN")
     if num_labels.sum() != label_counts.sum():
@@ -177,10 +199,10 @@ def check_columns(columns: Columns) -> None:
 
 
 def perr_of_columns(columns: Columns) -> Floats64:
-    """PERR of each example, [B], exact from the columns. Scores of 0 or less never count; 0 for a row without labels.
+    """PERR of each example, float64 [B]. Scores of 0 or less never count; 0 for an example without labels.
 
     Raises:
-      ValueError: a row has more labels than there are columns, and the columns do not have all classes.
+      ValueError: an example has more labels than there are columns, and the columns do not have all classes.
     """
     width = columns.scores.shape[1]
     most = int(columns.num_labels.max(initial=0))
@@ -189,22 +211,29 @@ def perr_of_columns(columns: Columns) -> Floats64:
             f"PERR of an example with {most} labels needs {most} columns; there are {width}. "
             "Take more columns, or pass perr."
         )
-    return _precision(columns.scores, columns.hits, columns.num_labels)
+    return _precision_at_num_labels(columns.scores, columns.hits, columns.num_labels)
 
 
 def perr_of_rows(scores: Floats32, positives: Bools, columns: Columns) -> Floats64:
-    """PERR of each example, [B], from dense [B, C] scores and the columns taken from them, of any width."""
-    values = _precision(columns.scores, columns.hits, columns.num_labels)
-    deep = columns.num_labels > columns.scores.shape[1]
-    if deep.any():
-        num_labels = columns.num_labels[deep]
-        best = top_k(scores[deep], int(num_labels.max()))
-        hits = np.take_along_axis(positives[deep], best.classes, axis=1)
-        values[deep] = _precision(best.scores, hits, num_labels)
+    """PERR of each example, float64 [B], as in `perr_of_columns`, however few the columns are.
+
+    Args:
+      scores: [B, C].
+      positives: [B, C], the labels.
+      columns: the best classes of these scores; examples with more labels than columns are ranked again.
+    """
+    values = _precision_at_num_labels(columns.scores, columns.hits, columns.num_labels)
+    has_more_labels = columns.num_labels > columns.scores.shape[1]
+    if has_more_labels.any():
+        num_labels = columns.num_labels[has_more_labels]
+        best = top_k(scores[has_more_labels], int(num_labels.max()))
+        hits = np.take_along_axis(positives[has_more_labels], best.classes, axis=1)
+        values[has_more_labels] = _precision_at_num_labels(best.scores, hits, num_labels)
     return values
 
 
-def _precision(scores: Floats32, hits: Bools, num_labels: Ints64) -> Floats64:
+def _precision_at_num_labels(scores: Floats32, hits: Bools, num_labels: Ints64) -> Floats64:
+    """The share of hits with a score above 0 among the first num_labels [B] columns of each row; 0 without labels."""
     within = np.arange(scores.shape[1]) < num_labels[:, None]
     right = np.count_nonzero(hits & within & (scores > 0), axis=1)
     return np.asarray(right / np.maximum(num_labels, 1))

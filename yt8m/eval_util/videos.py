@@ -1,4 +1,4 @@
-"""A bounded sample of the evaluated videos, each with its best classes, which of these are labels, and all labels."""
+"""A bounded sample of the evaluated videos: their best classes, which of these are labels, and all labels of each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Videos:
     """N videos with the K best classes of each.
 
     Attributes:
-      keys: uint64 [N], a hash of each id.
-      scores: float32 [N, K], best first; -inf if fewer classes were ranked.
-      classes: int32 [N, K].
+      keys: uint64 [N], a hash of each id, see `hashes`.
+      scores: float32 [N, K], best first; -inf in the last columns if fewer than K classes of the video were ranked.
+      classes: int32 [N, K], the class of each score.
       hits: bool [N, K], whether the video has that class.
       perr: float64 [N], precision at equal recall rate of each.
       num_labels: int64 [N], labels of each over all classes.
-      labels: int32 [sum of num_labels], video after video, ascending within each.
-      label_scores: float32, the score of each of `labels`.
+      labels: int32 [sum of num_labels], the labels of all videos, video after video, ascending within each.
+      label_scores: float32 [sum of num_labels], the score of each of `labels`.
       losses: float64 [N], cross-entropy over all classes of each.
       num_frames: int32 [N], frames of each that were read; 1 at video level.
       ids: object [N] of bytes.
@@ -62,11 +62,11 @@ class Videos:
         return Columns(self.scores, self.classes, self.hits, self.num_labels, counts)
 
     def owners(self) -> Ints64:
-        """int64, the video (0..N-1) of each of `labels`."""
+        """int64 [sum of num_labels], the video (0..N-1) of each of `labels`."""
         return np.repeat(np.arange(len(self)), self.num_labels)
 
     def take(self, rows: npt.NDArray[np.integer]) -> Videos:
-        """The videos `rows`, in that order."""
+        """A selection of the videos: those with the indexes `rows`, in that order."""
         starts = np.cumsum(self.num_labels) - self.num_labels
         counts = self.num_labels[rows]
         of_labels = np.repeat(starts[rows], counts) + places_within(counts)
@@ -77,7 +77,7 @@ class Videos:
 _OF_LABELS = ("labels", "label_scores")  # attributes with an entry for each label
 # The types of the attributes that `VideoSample.add` takes from the reports as they are.
 _TYPES = {"scores": "f4", "classes": "i4", "perr": "f8", "label_scores": "f4", "losses": "f8", "num_frames": "i4"}
-MOST = 50_000  # videos kept; each takes about 350 bytes
+MAX_VIDEOS = 50_000  # videos kept; each takes about 350 bytes
 
 
 class VideoSample:
@@ -87,7 +87,7 @@ class VideoSample:
     Sketches, PODC 2007). So two runs keep the same videos, whatever the order of the batches.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_VIDEOS) -> None:
         self.most = most
         self.clear()
 
@@ -102,8 +102,8 @@ class VideoSample:
         Args:
           reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], best first; `perr` [B];
             `labels` bool [B, C]; `label_scores` float32, the score of each label, in the order of `labels`; `losses`
-            and `num_frames` [B]. A video with neither a ranked class nor labels was not judged and is
-            left out.
+            and `num_frames` [B]; all as in `Videos`. A video with neither a ranked class nor labels was not judged
+            and is left out.
         """
         labels = np.asarray(reports["labels"], np.bool_)
         batch = Videos(
@@ -126,11 +126,12 @@ class VideoSample:
         return self._parts[0] if self._parts else None
 
     def _shrink(self) -> None:
+        """Joins the parts into one, which keeps only the `most` videos with the smallest hashes."""
         if self._parts:
-            everything = Videos(
+            all_videos = Videos(
                 **{f.name: np.concatenate([getattr(part, f.name) for part in self._parts]) for f in fields(Videos)}
             )
-            self._parts = [everything.take(np.argsort(everything.keys, kind="stable")[: self.most])]
+            self._parts = [all_videos.take(np.argsort(all_videos.keys, kind="stable")[: self.most])]
 
 
 def hashes(video_ids: Iterable[bytes]) -> Keys:

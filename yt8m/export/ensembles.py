@@ -21,7 +21,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import VideoLabels
 from yt8m.errors import RunError, UsageError, missing_extra
-from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, pack
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, pack_entries
 from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.options import option, path_option
@@ -292,7 +292,7 @@ class ScoredPairs(NamedTuple):
         best = top_k(mean, k)
         hits = np.take_along_axis(self.hits, best.classes, axis=1)
         listed = best.scores > 0
-        keys = pack(np.zeros(int(listed.sum()), np.int64), best.scores[listed], hits[listed])
+        keys = pack_entries(np.zeros(int(listed.sum()), np.int64), best.scores[listed], hits[listed])
         return global_average_precision(keys, self.num_positives)
 
 

@@ -9,7 +9,7 @@ from absl import logging
 from yt8m import options, scoring, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
-from yt8m.eval_util.prediction_powered import FEWEST, ClassShares, Scores, class_shares
+from yt8m.eval_util.prediction_powered import MIN_VIDEOS_PER_SIDE, ClassShares, ScoreSums, class_shares
 from yt8m.options import option, path_option
 from yt8m.records import manifest, prediction_files
 from yt8m.records.vocabulary import Vocabulary
@@ -66,18 +66,18 @@ def run(config: CountConfig) -> int:
         labelled.videos,
         corrected,
         len(shares.shares) - corrected,
-        FEWEST,
+        MIN_VIDEOS_PER_SIDE,
     )
     return 0
 
 
-def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> Scores:
+def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
     """The sums of the scores of the videos that the flag names, with their labels if they count.
 
     The ids of labelled videos are added to `ids_of_labelled`. Other videos must not be among them: the intervals assume
     that the sample is independent of the videos that are counted, and would be too narrow.
     """
-    sums, records = Scores(scorer.num_classes), scorer.records(pattern)
+    sums, records = ScoreSums(scorer.num_classes), scorer.records(pattern)
     scorer.check(records)
     for batch in terminal.with_bar(iter(records), flag):
         ids, scores = scorer.scores(scorer.takes.arranged(batch))

@@ -26,7 +26,7 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Bools, Floats32, Ints64
 from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.resampling import Interval, interval, resample
-from yt8m.eval_util.videos import MOST, Videos, hashes
+from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.labels.findings import are_labels
 from yt8m.labels.folds import AuditedVideos, FoldScores, read_arrays, write_arrays
 from yt8m.records.prediction_files import spreadsheet_text, write_table
@@ -289,8 +289,8 @@ def _gap(videos: Videos, num_classes: int) -> tuple[float, Interval]:
     columns = videos.columns(num_classes)
     metrics = EvaluationMetrics(num_classes, columns.scores.shape[1])
     metrics.accumulate_top_k(*columns, perr=videos.perr)
-    gap, share = float(metrics.get()[Gap.key]), min(1.0, MOST / len(videos))
-    sample = videos.take(np.sort(np.argsort(videos.keys, kind="stable")[:MOST]))
+    gap, share = float(metrics.get()[Gap.key]), min(1.0, MAX_VIDEOS / len(videos))
+    sample = videos.take(np.sort(np.argsort(videos.keys, kind="stable")[:MAX_VIDEOS]))
     resampled = resample(sample, num_classes, _RESAMPLES, seed=0).figures[Gap.key]
     return gap, interval(gap, resampled, shrink=float(np.sqrt(share)))
 

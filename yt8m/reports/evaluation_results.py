@@ -19,7 +19,7 @@ from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Ints64
-from yt8m.eval_util.guaranteed_precision import PARTS, ForAll, PrecisionCalibration, least_labels
+from yt8m.eval_util.guaranteed_precision import PARTS, CommonThreshold, PrecisionCalibration, least_labels
 from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, Metric
 from yt8m.eval_util.ranked_entries import THIRDS, thirds
 from yt8m.eval_util.requirements import Requirement, Verdict
@@ -203,7 +203,7 @@ class GuaranteeSummary(NamedTuple):
     too_few_labels: int
     below_target: int
     labels_needed: int
-    for_all: ForAll
+    for_all: CommonThreshold
 
     def as_json(self) -> dict[str, Any]:
         """The summary for report.json; `threshold_for_all` is None if there is none."""
@@ -253,7 +253,7 @@ def choose(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenThresholds | 
 
 
 def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, precision_of: str) -> ChosenThresholds:
-    points, for_all = calibration.of_classes(target), calibration.for_all(target)
+    points, for_all = calibration.choose_class_thresholds(target), calibration.choose_common_threshold(target)
     bases = Counter(points.bases())
     summary = GuaranteeSummary(
         target,
@@ -267,7 +267,9 @@ def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, prec
         for_all,
     )
     summary.log()
-    return ChosenThresholds(calibration.for_each(for_all, target) if precision_of == "all" else points, summary)
+    if precision_of == "all":
+        points = calibration.points_at_common_threshold(for_all, target)
+    return ChosenThresholds(points, summary)
 
 
 RESAMPLES, SEED = 200, 0  # those of the report by default, so that both have the same intervals
