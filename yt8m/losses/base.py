@@ -45,16 +45,22 @@ class BaseLoss(options.Checked, abc.ABC):
 
     @abc.abstractmethod
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The loss of each row, float32 [B], from predictions, float labels and float weights."""
+        """The loss of each row, float32 [B].
+
+        Args:
+          predictions: float32 [B, C], from 0 to 1.
+          labels: float32 [B, C], 0 or 1.
+          weights: float32 [B, C] or [B, 1]; None if there are none.
+        """
 
     @abc.abstractmethod
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The loss of each row, float32 [B], from logits, float labels and float weights."""
+        """The loss of each row, float32 [B], from logits, float32 [B, C]; labels and weights are as for `rows`."""
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C].
+        """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C]; the same arguments.
 
-        Computed by automatic differentiation, unless a subclass overrides it with a closed form.
+        It is computed by automatic differentiation, unless a subclass overrides it with a closed form.
         """
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
@@ -62,27 +68,27 @@ class BaseLoss(options.Checked, abc.ABC):
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The loss of each row, float32 [B], from predictions [B, C]; labels and weights may have any numeric type."""
-        return self.rows(predictions, *_floats(labels, label_weights))
+        return self.rows(predictions, *_cast_to_float(labels, label_weights))
 
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The loss of each row, float32 [B], from logits [B, C]; the predictions are sigmoid(logits)."""
-        return self.rows_from_logits(logits, *_floats(labels, label_weights))
+        return self.rows_from_logits(logits, *_cast_to_float(labels, label_weights))
 
     def calculate_loss(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The scalar loss of predictions [B, C]: the mean of `row_losses`."""
-        # The mean stays outside of the compiled function: XLA would compute it as one float32 sum over all pairs, which
-        # is exact to four digits only.
-        return tf.reduce_mean(self._fused(self.row_losses, predictions, labels, label_weights))
+        # The mean is not part of the compiled function: XLA would compute it as one float32 sum over all pairs, of
+        # which only four digits are exact.
+        return tf.reduce_mean(self._call_fused(self.row_losses, predictions, labels, label_weights))
 
     def calculate_loss_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The scalar loss of logits [B, C]: the mean of `row_losses_from_logits`."""
-        return tf.reduce_mean(self._fused(self.row_losses_from_logits, logits, labels, label_weights))
+        return tf.reduce_mean(self._call_fused(self.row_losses_from_logits, logits, labels, label_weights))
 
     def gradient_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
@@ -93,16 +99,16 @@ class BaseLoss(options.Checked, abc.ABC):
         """
 
         def gradient(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-            slopes = self.slopes(logits, *_floats(labels, weights))
+            slopes = self.slopes(logits, *_cast_to_float(labels, weights))
             return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
 
-        return self._fused(gradient, logits, labels, label_weights)
+        return self._call_fused(gradient, logits, labels, label_weights)
 
-    def _fused(self, function: Callable[..., Any], scores: tf.Tensor, *others: Any) -> Any:
-        """`function(scores, *others)`; compiled if this is a static loss of this package."""
-        is_ours = type(self).__module__.rpartition(".")[0] == __package__
-        run = fused if is_ours and self.is_static else lambda function, *tensors: function(*tensors)
-        return run(function, tf.convert_to_tensor(scores), *others)
+    def _call_fused(self, function: Callable[..., Any], scores: tf.Tensor, *others: Any) -> Any:
+        """Returns `function(scores, *others)`; the function is compiled if this is a static loss of this package."""
+        is_of_package = type(self).__module__.rpartition(".")[0] == __package__
+        scores = tf.convert_to_tensor(scores)
+        return fused(function, scores, *others) if is_of_package and self.is_static else function(scores, *others)
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class ClassLoss(BaseLoss, abc.ABC):
 
     @abc.abstractmethod
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The unweighted terms, float32 [B, C], from predictions."""
+        """The unweighted terms, float32 [B, C], from predictions and labels, float32 [B, C] each."""
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The unweighted terms, float32 [B, C], from logits: `terms(logits, labels)`, unless overridden."""
@@ -139,10 +145,13 @@ def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     return terms if weights is None else terms * weights
 
 
-def _floats(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+def _cast_to_float(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
     return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether pairs of weight 0 can be left out of the computation: the class of `loss` itself has `pairwise_terms`."""
+    """Whether (example, class) pairs of weight 0 can be left out of the computation without changing the loss.
+
+    That is so if the class of `loss` itself, not a base class, declares `pairwise_terms` as True.
+    """
     return bool(vars(type(loss)).get("pairwise_terms", False))

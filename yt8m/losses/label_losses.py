@@ -39,14 +39,14 @@ class CrossEntropyLoss(ClassLoss):
     ) -> tf.Tensor:
         """The loss of each row, float32 [B].
 
-        For bool labels one of the formula's two terms is 0, and its logarithm is not computed. This halves the work
-        and gives the same result bit for bit.
+        For bool labels one of the two terms of the formula is 0, so its logarithm is not computed. This halves the
+        work, and the result is the same bit for bit.
         """
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().row_losses(predictions, labels, label_weights)
         right = tf.where(labels, predictions, 1.0 - predictions)
-        return -_summed(tf.math.log(right + EPSILON), label_weights)
+        return -_sum_over_classes(tf.math.log(right + EPSILON), label_weights)
 
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
@@ -55,22 +55,24 @@ class CrossEntropyLoss(ClassLoss):
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().row_losses_from_logits(logits, labels, label_weights)
-        return _summed(softplus(tf.where(labels, -logits, logits)), label_weights)
+        return _sum_over_classes(softplus(tf.where(labels, -logits, logits)), label_weights)
 
     def _has_one_term(self, labels: tf.Tensor) -> bool:
+        # A subclass may change the labels, as label smoothing does; then both terms are needed.
         return labels.dtype == tf.bool and type(self) is CrossEntropyLoss
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; value and gradient are exact."""
-        is_up, none = logits >= 0.0, tf.zeros_like(logits)
-        return tf.where(is_up, logits, none) - labels * logits + softplus(tf.where(is_up, -logits, logits))
+        is_positive, zeros = logits >= 0.0, tf.zeros_like(logits)
+        return tf.where(is_positive, logits, zeros) - labels * logits + softplus(tf.where(is_positive, -logits, logits))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The derivatives of the terms by the logits z: (sigmoid(z) - y) * weight."""
         return weighted(tf.sigmoid(logits) - labels, weights)
 
 
-def _summed(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
+def _sum_over_classes(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
+    """The weighted sum of the terms [B, C] over the classes, [B]; the weights may have any numeric type."""
     weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
     return tf.reduce_sum(weighted(terms, weights), 1)
 
@@ -113,6 +115,7 @@ class SoftmaxLoss(ClassLoss):
 
 
 def _shares(labels: tf.Tensor) -> tf.Tensor:
+    """Each label [B, C], divided by the number of labels of its row; 0 for a row without labels."""
     return labels / tf.maximum(tf.reduce_sum(labels, 1, keepdims=True), EPSILON)
 
 
@@ -135,15 +138,17 @@ class PairwiseHingeLoss(BaseLoss):
         """The loss of each row, float32 [B], from predictions in 0..1."""
         is_label = tf.cast(labels > 0.5, tf.float32)
         ones = tf.ones_like(labels)
-        counted = ones if weights is None else weights * ones
+        full_weights = ones if weights is None else weights * ones
         number = tf.reduce_sum(is_label, 1)
-        chosen = tf.nn.top_k(is_label, tf.maximum(tf.cast(tf.reduce_max(number), tf.int32), 1)).indices
+        # The labels of each row as class indexes, [B, largest number of labels]. A row with fewer labels is filled up
+        # with other classes, whose pairs get the weight 0 below.
+        label_classes = tf.nn.top_k(is_label, tf.maximum(tf.cast(tf.reduce_max(number), tf.int32), 1)).indices
 
-        def of_labels(values: tf.Tensor) -> tf.Tensor:
-            return tf.gather(values, chosen, batch_dims=1)[:, :, tf.newaxis]
+        def gather_labels(values: tf.Tensor) -> tf.Tensor:
+            return tf.gather(values, label_classes, batch_dims=1)[:, :, tf.newaxis]
 
-        leads = of_labels(predictions) - predictions[:, tf.newaxis, :]
-        pair_weights = of_labels(is_label * counted) * ((1.0 - is_label) * counted)[:, tf.newaxis, :]
+        leads = gather_labels(predictions) - predictions[:, tf.newaxis, :]
+        pair_weights = gather_labels(is_label * full_weights) * ((1.0 - is_label) * full_weights)[:, tf.newaxis, :]
         costs = tf.reduce_sum(tf.nn.relu(self.pairwise_margin - leads) * pair_weights, [1, 2])
         others = tf.cast(tf.shape(labels)[1], tf.float32) - number
         return costs / tf.maximum(number * others, 1.0)
@@ -178,6 +183,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
         return super().slopes(logits, self._smooth(labels), weights)
 
     def _smooth(self, labels: tf.Tensor) -> tf.Tensor:
+        """The smoothed labels, float32 [B, C]."""
         mean = tf.reduce_mean(labels, 1, keepdims=True)
         return labels * (1.0 - self.label_smoothing) + self.label_smoothing * mean
 
@@ -185,7 +191,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
 @register
 @dataclass(frozen=True)
 class WeightedCrossEntropyLoss(ClassLoss):
-    """-w y log p - (1 - y) log(1 - p): missing a label costs w times as much as predicting a wrong one."""
+    """-w y log p - (1 - y) log(1 - p): a missed label costs w times as much as a wrongly predicted class."""
 
     pairwise_terms: ClassVar[bool] = True
 
@@ -288,16 +294,17 @@ class AsymmetricLoss(ClassLoss):
         """
         gamma, p, q = self.asymmetric_positive_gamma, tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = tf.exp(-gamma * softplus(logits)) * (gamma * p * softplus(-logits) + q)
-        power, is_above = self.asymmetric_negative_gamma, p > self.asymmetric_margin
+        exponent, is_above = self.asymmetric_negative_gamma, p > self.asymmetric_margin
         above = tf.maximum(p - self.asymmetric_margin, EPSILON)
-        # p (1 - p) / (1 - r): p alone without a margin, even if 1 - p is rounded to 0.
+        # p (1 - p) / (1 - r). If the margin is 0, this is p; it is not divided, because 1 - p may be rounded to 0.
         share = p * q / (q + self.asymmetric_margin) if self.asymmetric_margin else p
-        passes = tf.pow(above, power) * share + power * tf.pow(above, power - 1.0) * p * q * self._log_miss(logits)
+        slope_of_power = exponent * tf.pow(above, exponent - 1.0) * p * q
+        passes = tf.pow(above, exponent) * share + slope_of_power * self._log_miss(logits)
         passes = tf.where(is_above, passes, tf.zeros_like(p))
         return weighted((1.0 - labels) * passes - labels * hits, weights)
 
     def _focused(self, predictions: tf.Tensor, costs: tf.Tensor) -> tf.Tensor:
-        """r^h times the costs above the margin, else 0."""
+        """r^h times `costs` [B, C] for predictions above the margin, else 0."""
         powers = power(predictions - self.asymmetric_margin, self.asymmetric_negative_gamma)
         return tf.where(predictions > self.asymmetric_margin, powers * costs, tf.zeros_like(costs))
 
@@ -313,13 +320,13 @@ class AsymmetricLoss(ClassLoss):
 class LogitAdjustmentLoss(ClassLoss):
     """Cross-entropy of adjusted logits z + t log(f / (1 - f)), f being the frequency of the class.
 
-    Only the loss adjusts the logits; the predictions are sigmoid(z). So the model learns in z what the frequency does
-    not already say, and rare classes rank higher. Source: Menon et al., Long-Tail Learning via Logit Adjustment (2020,
+    Only the loss adjusts the logits; the predictions are sigmoid(z). So z does not need to learn the frequency of its
+    class, and rare classes rank higher. Source: Menon et al., Long-Tail Learning via Logit Adjustment (2020,
     arXiv 2007.07314), equation 10, applied to the two outcomes of each class, present and absent.
 
     f is the share of the class among all labels, because the counts do not tell the number of videos. The share among
-    the videos would add nearly the same constant to the logits of all classes, which the biases of a model learn away.
-    Without counts nothing is adjusted.
+    videos would add nearly the same further constant to all logits, which the biases of a model make up for. Without
+    counts nothing is adjusted.
     """
 
     adjustment_strength: float = option(
@@ -330,23 +337,32 @@ class LogitAdjustmentLoss(ClassLoss):
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The cross-entropy of each pair: of p w / (p w + 1 - p), whose log-odds are those of p plus log w."""
-        raised = predictions * np.exp(self._shift(predictions))
+        """The cross-entropy of each pair, from the prediction whose logit is z plus the adjustment of its class.
+
+        That is p w / (p w + 1 - p), if log w is the adjustment.
+        """
+        raised = predictions * np.exp(self._adjustments(predictions))
         adjusted = raised / (raised + 1.0 - predictions)
         return CrossEntropyLoss().terms(adjusted, labels)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The cross-entropy of each pair, from its adjusted logit."""
-        return CrossEntropyLoss().terms_from_logits(logits + self._shift(logits), labels)
+        return CrossEntropyLoss().terms_from_logits(logits + self._adjustments(logits), labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The derivatives of the terms by the logits z: (sigmoid(adjusted z) - y) * weight."""
-        return CrossEntropyLoss().slopes(logits + self._shift(logits), labels, weights)
+        return CrossEntropyLoss().slopes(logits + self._adjustments(logits), labels, weights)
 
-    def _shift(self, scores: tf.Tensor) -> np.ndarray:
-        """What is added to the logits, t log(f / (1 - f)), float32 [C]; 0 without counts.
+    def _adjustments(self, scores: tf.Tensor) -> np.ndarray:
+        """The adjustment of each class, t log(f / (1 - f)), float32 [C]; 0 without counts.
 
         A class without a video counts as if it had one.
+
+        Args:
+          scores: [B, C], from whose shape C is taken.
+
+        Raises:
+          UsageError: there are not C counts, one is negative, or all are 0.
         """
         classes = int(scores.shape[1])
         if not self.class_counts:
@@ -374,20 +390,20 @@ class ReweightedLoss(BaseLoss, abc.ABC):
         """The new weights, float32 [B, C].
 
         Args:
-          scores: float32 [B, C], predictions or logits, by which a subclass may rank the pairs.
+          scores: float32 [B, C], predictions or logits; a subclass may use their order, which is the same for both.
           labels: float32 [B, C].
           weights: the given label weights, float32 [B, C] or [B, 1]; None if there are none.
         """
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The cross-entropy of each row, float32 [B], with the weights of `reweighted`."""
-        made = tf.stop_gradient(self.reweighted(predictions, labels, weights))
-        return CrossEntropyLoss().rows(predictions, labels, made)
+        new_weights = tf.stop_gradient(self.reweighted(predictions, labels, weights))
+        return CrossEntropyLoss().rows(predictions, labels, new_weights)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The cross-entropy of each row, float32 [B], with the weights of `reweighted`."""
-        made = tf.stop_gradient(self.reweighted(logits, labels, weights))
-        return CrossEntropyLoss().rows_from_logits(logits, labels, made)
+        new_weights = tf.stop_gradient(self.reweighted(logits, labels, weights))
+        return CrossEntropyLoss().rows_from_logits(logits, labels, new_weights)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The derivatives of the terms by the logits z: (sigmoid(z) - y) times the weights of `reweighted`."""
@@ -410,12 +426,12 @@ class BatchAgreementLoss(ReweightedLoss):
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The given weights; those of wrongly ranked pairs are multiplied by 1 + a, a being `agreement_weight`."""
-        counted = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
-        label, other = labels > 0.5, labels <= 0.5
-        highest = tf.reduce_max(tf.where(other & (counted > 0.0), scores, tf.fill(tf.shape(scores), -1e30)))
-        lowest = tf.reduce_min(tf.where(label & (counted > 0.0), scores, tf.fill(tf.shape(scores), 1e30)))
-        wrong = (label & (scores < highest)) | (other & (scores > lowest))
-        return counted * (1.0 + self.agreement_weight * tf.cast(wrong, tf.float32))
+        full_weights = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
+        is_label, is_other, is_counted = labels > 0.5, labels <= 0.5, full_weights > 0.0
+        highest = tf.reduce_max(tf.where(is_other & is_counted, scores, tf.fill(tf.shape(scores), -1e30)))
+        lowest = tf.reduce_min(tf.where(is_label & is_counted, scores, tf.fill(tf.shape(scores), 1e30)))
+        wrong = (is_label & (scores < highest)) | (is_other & (scores > lowest))
+        return full_weights * (1.0 + self.agreement_weight * tf.cast(wrong, tf.float32))
 
 
 @register
@@ -425,8 +441,8 @@ class SegmentFineTuningLoss(ReweightedLoss):
 
     a is `unrated_weight`. The label weights say which classes of a segment were rated; without label weights, all were.
     A class is absent if it is one of `segment_classes`, was not rated for this segment, and is not a label of the
-    segment's video. A label of the video that nobody rated for this segment may be right, so it adds no loss;
-    `weights_of` marks it.
+    segment's video. A class that is a label of the video but was not rated for this segment may be right, so it adds no
+    loss; `weights_of` marks such classes.
     """
 
     unrated_weight: float = option(
@@ -437,18 +453,26 @@ class SegmentFineTuningLoss(ReweightedLoss):
     )
 
     def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:
-        """The label weights [B, C], set to -1 at unrated labels of the video (`video_labels`, bool [B, C])."""
+        """Marks the labels of the video that were not rated for the segment: sets their weights to -1.
+
+        Args:
+          label_weights: float [B, C], 0 for a class that was not rated for the segment; None if there are none.
+          video_labels: bool [B, C], the labels of the video of each segment; None if they are not known.
+
+        Returns:
+          The new label weights; `label_weights` itself if one of the two is None.
+        """
         if label_weights is None or video_labels is None:
             return label_weights
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The new weights: as given for rated classes, a / (number of absent classes) for absent ones, else 0."""
+        """The new weights: for a rated class its weight, for an absent one a / (number of absent ones), else 0."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)
         classes = self.segment_classes or vocabulary.segment_classes()
-        ratable = np.isin(np.arange(int(labels.shape[1])), classes)
-        absent = tf.cast(tf.equal(weights, 0.0) & ratable, tf.float32)
+        is_segment_class = np.isin(np.arange(int(labels.shape[1])), classes)
+        absent = tf.cast(tf.equal(weights, 0.0) & is_segment_class, tf.float32)
         count = tf.maximum(tf.reduce_sum(absent, 1, keepdims=True), 1.0)
         return tf.nn.relu(weights) + self.unrated_weight * absent / count

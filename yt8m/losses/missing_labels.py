@@ -1,4 +1,4 @@
-"""Losses for data in which videos lack some of their labels: a class without a label may be present all the same.
+"""Losses for data in which videos lack some of their labels: a video may show a class although it lacks the label.
 
 Source: Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels (2021, arXiv
 2112.07368). Both losses subtract a margin m from the logit z of a label, so that labels must score higher. In the
@@ -23,8 +23,8 @@ from yt8m.numerics.compiled import softplus
 class HillLoss(ClassLoss):
     """-(1 - P)^g log P for a label; otherwise (l - p) p^2.
 
-    A class without a label may be a missing label if the model predicts it with certainty. So the gradient of
-    (l - p) p^2 with respect to the logit falls again for high predictions.
+    If the model predicts a class without a label with high confidence, the label is perhaps only missing. So the
+    gradient of (l - p) p^2 with respect to the logit, which rises with p at first, falls again for high predictions.
     """
 
     pairwise_terms: ClassVar[bool] = True
@@ -47,7 +47,7 @@ class HillLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * (self.hill_lambda - p) * tf.square(p)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives by the logits z times the weight; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
+        """The derivatives of the terms by z, times the weights; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = _focal_derivative(logits - self.hill_margin, self.hill_gamma)
         passes = tf.square(p) * q * (2.0 * self.hill_lambda - 3.0 * p)
@@ -60,8 +60,8 @@ class SPLCLoss(ClassLoss):
     """-(1 - P)^g log P for a label; otherwise -p^g log(1 - p), or -(1 - p)^g log p if p exceeds the threshold t.
 
     So a class without a label whose prediction exceeds t is treated as a missing label: the paper's self-paced loss
-    correction, with its focal margin loss. `splc_start_step` delays this until the predictions can be trusted; the
-    paper starts after the first epoch. Outside of training steps, that is in evaluation, the step counts as 0.
+    correction, with its focal margin loss. Before training step `splc_start_step`, when predictions cannot be trusted
+    yet, no class is treated so; the paper starts after the first epoch. In evaluation the step counts as 0.
     """
 
     pairwise_terms: ClassVar[bool] = True
@@ -86,18 +86,18 @@ class SPLCLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * others
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives by the logits z times the weight; which classes count as labels is taken as constant."""
+        """The derivatives of the terms by z, times the weights; which classes count as labels is taken as constant."""
         hits = _focal_derivative(logits - self.splc_margin, self.splc_gamma)
         signs = self._signs(tf.sigmoid(logits))
         others = signs * _focal_derivative(signs * logits, self.splc_gamma)
         return weighted(labels * hits + (1.0 - labels) * others, weights)
 
     def _signs(self, predictions: tf.Tensor) -> tf.Tensor:
-        """1 for classes that count as labels, else -1: the loss of an absent class is that of a label with logit -z."""
+        """1 for a class that counts as a label, else -1: the loss of a class that does not is that of a label at -z."""
         return tf.where_v2(self._is_added(predictions), 1.0, -1.0)
 
     def _is_added(self, predictions: tf.Tensor) -> tf.Tensor:
-        """bool [B, C]: whether a class counts as a label although it has none."""
+        """bool [B, C]: whether a class without a label counts as a label; of no meaning for a class with a label."""
         has_started = random_keys.current_step() >= self.splc_start_step
         return (predictions > self.splc_threshold) & has_started
 

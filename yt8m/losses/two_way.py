@@ -8,7 +8,8 @@ from yt8m.lazy import tf
 from yt8m.losses.base import BaseLoss, option, register
 from yt8m.losses.label_losses import EPSILON
 
-_ABSENT = -1e30  # the logarithm of the weight of a pair that does not count; finite, so that gradients are too
+# The logarithm of the weight of a pair that does not count. It is finite, because -inf would make gradients NaN.
+_LOG_OF_NO_WEIGHT = -1e30
 
 
 @register
@@ -16,10 +17,11 @@ _ABSENT = -1e30  # the logarithm of the weight of a pair that does not count; fi
 class TwoWayLoss(BaseLoss):
     """The mean over videos plus the mean over classes of softplus(N + P).
 
-    N = S log sum exp(z / S) is a soft maximum of the logits z of pairs without a label, and P = T log sum exp(-z / T)
-    one of the negative logits of the labels. For a video the sums run over its classes, for a class over the videos of
-    the batch. So each label should rank above the other classes of its video, and above the other videos of its class.
-    Videos and classes without a label are left out. Source: Kobayashi, Two-way Multi-Label Loss (CVPR 2023).
+    N = S log sum exp(z / S) is a soft maximum of z over the pairs without a label, z being their logits. P = T log sum
+    exp(-z / T) is a soft maximum of -z over the pairs with a label. For a video the sums run over its classes, for a
+    class over the videos of the batch. So each label should rank above the other classes of its video, and above the
+    other videos of its class. Videos and classes without a label are left out. Source: Kobayashi, Two-way Multi-Label
+    Loss (CVPR 2023).
 
     Label weights multiply the exponentials; a video whose weights are all 0 is left out. Each tower compares the videos
     of its own part of the batch. The loss only depends on differences of logits, so predictions rank classes and videos
@@ -40,22 +42,27 @@ class TwoWayLoss(BaseLoss):
         return self.rows_from_logits(logits, labels, weights)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The loss of each row, float32 [B]: its video's part, and an equal share of the classes' part."""
+        """The loss of each row, float32 [B]: the part of its video, and an equal share of the part of all classes."""
         weights = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         is_rated = tf.cast(tf.reduce_any(weights > 0.0, axis=1), tf.float32)
-        of_videos, videos = self._compared(logits, labels, weights, axis=1)
-        of_classes, classes = self._compared(logits, labels, weights, axis=0)
+        of_videos, videos = self._compare_pairs(logits, labels, weights, axis=1)
+        of_classes, classes = self._compare_pairs(logits, labels, weights, axis=0)
         rows = tf.cast(tf.shape(logits)[0], tf.float32)
         class_mean = tf.reduce_sum(of_classes) / classes
         return rows * (of_videos / videos + is_rated * class_mean / tf.maximum(tf.reduce_sum(is_rated), 1.0))
 
-    def _compared(
+    def _compare_pairs(
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, axis: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """(softplus(N + P) of each video or class, 0 without a label; the number of those with a label, at least 1).
+        """Compares the labels with the other pairs, for each video or for each class.
 
         Args:
+          logits, labels, weights: float32 [B, C] each.
           axis: 1 to sum over the classes of each video, 0 to sum over the videos of each class.
+
+        Returns:
+          softplus(N + P) of each video [B] or class [C], 0 if it has no label; and the number of those that have a
+          label, but at least 1.
         """
         positive, negative = weights * labels, weights * (1.0 - labels)
         highest = _soft_maximum(logits, negative, self.two_way_negative_temperature, axis)
@@ -65,8 +72,11 @@ class TwoWayLoss(BaseLoss):
 
 
 def _soft_maximum(values: tf.Tensor, weights: tf.Tensor, temperature: float, axis: int) -> tf.Tensor:
-    """temperature * log(sum(weights * exp(values / temperature))) along an axis; -1e30 or less if no pair counts."""
+    """temperature * log(sum(weights * exp(values / temperature))) along an axis.
+
+    If no pair on the axis has a weight above 0, the result is about temperature * -1e30.
+    """
     counts = weights > 0.0
     logs = tf.math.log(tf.where_v2(counts, weights, 1.0))
-    scaled = tf.where_v2(counts, values / temperature + logs, _ABSENT)
+    scaled = tf.where_v2(counts, values / temperature + logs, _LOG_OF_NO_WEIGHT)
     return temperature * tf.reduce_logsumexp(scaled, axis=axis)
