@@ -8,7 +8,7 @@ import pytest
 from yt8m import models
 from yt8m.lazy import tf
 from yt8m.models import frames
-from yt8m.models.frames import with_film
+from yt8m.models.frames import with_video_means
 
 DRAW = np.random.default_rng(3)
 COUNTS = np.array([4, 1, 0], np.int32)
@@ -22,7 +22,7 @@ def test_each_frame_is_followed_by_the_mean_of_its_video(is_segment: bool) -> No
     means = FRAMES.sum(1) / np.maximum(COUNTS, 1)[:, None]
     film = FILM if is_segment else means
     with tf.Graph().as_default(), tf.Session() as session:
-        model = with_film(models.create("FrameLevelLogisticModel"))
+        model = with_video_means(models.create("FrameLevelLogisticModel"))
 
         def predictions() -> tf.Tensor:
             made = model.create_model(
@@ -31,7 +31,7 @@ def test_each_frame_is_followed_by_the_mean_of_its_video(is_segment: bool) -> No
             return made.predictions
 
         if is_segment:
-            with frames.film_scope(tf.constant(FILM)):
+            with frames.video_mean_scope(tf.constant(FILM)):
                 output = predictions()
         else:
             output = predictions()
@@ -44,6 +44,6 @@ def test_each_frame_is_followed_by_the_mean_of_its_video(is_segment: bool) -> No
 
 def test_the_model_stays_what_it_is() -> None:
     model = models.create("DbofModel", {"dbof_cluster_size": 4})
-    seeing = with_film(model)
+    seeing = with_video_means(model)
     assert (type(seeing).__name__, seeing.level, seeing.dbof_cluster_size) == ("DbofModel", "frame", 4)
     assert isinstance(seeing, type(model))

@@ -42,7 +42,7 @@ def test_dbof_behind_its_sampling() -> None:
         with tf.variable_scope("tower"):
             net = Net(is_training=False)
             valid = tf.constant(arrays["num_frames"] > 0)
-            output = net.finish(model.of_sample(net, tf.constant(arrays["sampled_input"]), valid, 10))
+            output = net.finish(model.classify_sample(net, tf.constant(arrays["sampled_input"]), valid, 10))
         load_variables(session, arrays)
         predictions, regularization = session.run([output.predictions, output.regularization_loss])
     np.testing.assert_allclose(predictions, arrays["predictions"], rtol=1e-6)

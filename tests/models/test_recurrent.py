@@ -103,7 +103,7 @@ def test_outputs_of_both_ways_meet_at_their_frame() -> None:
     mask = (np.arange(T) < np.array([[T], [3]])).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x), tf.constant(mask)
-        outputs = recurrent.both_ways(recurrent.lstm, Net(False), *inputs, 4, 1, "s")[0]
+        outputs = recurrent.bidirectional(recurrent.lstm, Net(False), *inputs, 4, 1, "s")[0]
         session.run(tf.global_variables_initializer())
         v = {u.name[:-2]: u.eval(session) for u in tf.global_variables()}
         got = session.run(outputs)

@@ -1,7 +1,7 @@
 """Models that pool frames before a classifier: the mean frame, the deep bag of frames, and clusters of frames.
 
-Models of the last kind (bags of words, the VLAD family) softly assign each frame to clusters, which then describe the
-video as one vector.
+Models with clusters (bags of words, the VLAD family) assign shares of each frame to clusters; what the clusters get is
+then the description of the video, as one vector. In the formulas x_i is frame i, and a_ik its share in cluster k.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from yt8m.lazy import tf
 from yt8m.models import frames, layers
-from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, reduce_parts, register
+from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, reduce_rows, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
@@ -42,7 +42,7 @@ class FrameLevelLogisticModel(BaseModel):
 class DbofModel(NormalisedModel, ClassifiedModel):
     """Deep bag of frames (Abu-El-Haija et al. 2016, section 4.1.2).
 
-    u_i = act(BN(W BN(x_i))) over sampled frames, z = pool over i, h = act(BN(W_h z)), classifier on h.
+    u_i = act(BN(W BN(x_i))) for each sampled frame, z = the u_i pooled over i, h = act(BN(W_h z)); h is classified.
     """
 
     iterations: int = option(30, "frames sampled from a video", minimum=1)
@@ -62,14 +62,16 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         sampled = frames.sample(
             inputs, num_frames, self.iterations, scattered=self.sample_random_frames, is_training=net.is_training
         )
-        return self.of_sample(net, sampled, frames.count(inputs, num_frames) > 0, vocab_size)
+        return self.classify_sample(net, sampled, frames.count(inputs, num_frames) > 0, vocab_size)
 
-    def of_sample(self, net: Net, sampled: tf.Tensor, valid: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """The model on sampled frames.
+    def classify_sample(self, net: Net, sampled: tf.Tensor, valid: tf.Tensor, vocab_size: int) -> ModelOutput:
+        """Maps sampled frames to predictions [B, vocab_size].
 
         Args:
-          sampled: float32 [B, S, D].
+          net: makes the layers.
+          sampled: float32 [B, S, D], S being `iterations`.
           valid: bool [B], False for a video without a frame, which is left out of the batch statistics.
+          vocab_size: number of classes.
         """
         mask = tf.repeat(valid, tf.shape(sampled)[1])
         rows = tf.reshape(sampled, [-1, sampled.shape[-1]])
@@ -81,16 +83,16 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         classifies_frames = self.dbof_pooling_method == "none"
         hidden = layer(pooled, self.dbof_hidden_size, "hidden1", mask if classifies_frames else valid)
         output = self.classify(net, self._activate(hidden), vocab_size)
-        return reduce_parts(output, self.iterations, tf.reduce_mean) if classifies_frames else output
+        return reduce_rows(output, self.iterations, tf.reduce_mean) if classifies_frames else output
 
     def _activate(self, scores: tf.Tensor) -> tf.Tensor:
         return getattr(tf.nn, self.dbof_activation)(scores)
 
     def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
-        """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] without pooling."""
+        """Applies the activation to scores [B, S, K] and pools the frames: [B, K], or [B * S, K] without pooling."""
         if self.dbof_pooling_method == "max":
-            # Activations are monotonic, so they are applied to the largest scores only. `max_pool2d` has a faster
-            # gradient than `reduce_max`. If a frame is drawn twice, the gradient goes to the first of the two.
+            # The activations are monotonic, so it is enough to apply them to the largest scores. `max_pool2d` has a
+            # faster gradient than `reduce_max`; if a frame was drawn twice, it gives the gradient to the first one.
             picture = tf.reshape(scores, [-1, scores.shape[1], 1, scores.shape[2]])
             best = tf.nn.max_pool2d(picture, [scores.shape[1], 1], 1, "VALID")
             return self._activate(tf.squeeze(best, [1, 2]))
@@ -104,65 +106,92 @@ class DbofModel(NormalisedModel, ClassifiedModel):
 
 
 def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch_norm: bool = True) -> tf.Tensor:
-    """a_i = softmax(BN(W x_i)), [B, T, clusters]; zeros if the mask [B, T] is 0.
+    """Assigns shares of each frame to clusters: a_i = softmax(BN(W x_i)).
 
     Args:
-      inputs: float32 [B, T, D].
+      net: makes the layers.
+      inputs: x, float32 [B, T, D].
+      mask: float32 [B, T], 1 at real frames.
+      clusters: number of clusters, K.
       batch_norm: whether to use batch normalisation; otherwise biases.
+
+    Returns:
+      float32 [B, T, K]; zeros for padding.
     """
     scores = net.normalised_product(inputs, clusters, "cluster", mask, batch_norm=batch_norm)
     return tf.nn.softmax(scores) * mask[:, :, tf.newaxis]
 
 
 def anchors(net: Net, name: str, clusters: int, features: int, mean: float = 0.0) -> tf.Tensor:
-    """A learned matrix [clusters, features]: the centres c_k, or the gates or spreads of clusters."""
+    """A learned matrix [clusters, features], such as the centres c_k.
+
+    Args:
+      net: makes the variable.
+      name: name of the variable: `centres`, `gates` or `spreads`.
+      clusters: number of clusters.
+      features: number of features of a frame.
+      mean: mean of the initial values.
+    """
     initializer = tf.random_normal_initializer(mean=mean, stddev=1 / math.sqrt(features))
     return net.variable(name, [clusters, features], initializer)
 
 
 def weighted_sums(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """The frames x_i summed with their shares in each cluster k: sum_i a_ik x_i, [B, K, D]."""
+    """The weighted sum of the frames in each cluster: sum_i a_ik x_i, [B, K, D], from [B, T, K] and [B, T, D]."""
     return precision.matmul(shares, inputs, transpose_a=True)
 
 
 def masses(shares: tf.Tensor) -> tf.Tensor:
-    """The total share of each cluster: A_k = sum_i a_ik, [B, K, 1]."""
+    """The sum of the shares [B, T, K] in each cluster: A_k = sum_i a_ik, [B, K, 1]."""
     return tf.reduce_sum(shares, 1)[:, :, tf.newaxis]
 
 
 def side_by_side(clusters: tf.Tensor) -> tf.Tensor:
-    """Maps the vectors of K clusters, [B, K, D], to [B, K * D], each vector scaled to length 1."""
-    return _joined(tf.nn.l2_normalize(clusters, -1))
+    """Scales the vector of each of K clusters, [B, K, D], to length 1, and joins the vectors: [B, K * D]."""
+    return _join_clusters(tf.nn.l2_normalize(clusters, -1))
 
 
-def _joined(clusters: tf.Tensor) -> tf.Tensor:
+def _join_clusters(clusters: tf.Tensor) -> tf.Tensor:
+    """Maps [B, K, D] to [B, K * D]."""
     return tf.reshape(clusters, [-1, clusters.shape[1] * clusters.shape[2]])
 
 
 def flatten(clusters: tf.Tensor) -> tf.Tensor:
-    """`side_by_side`, then the whole vector scaled to length 1 (Arandjelovic et al. 2016)."""
+    """Does what `side_by_side` does, then scales the joined vector to length 1 (Arandjelovic et al. 2016)."""
     return tf.nn.l2_normalize(side_by_side(clusters), -1)
 
 
-def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Start | None = None) -> tf.Tensor:
-    """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4); `start` as in `Net.dense`."""
+def residuals(
+    net: Net, shares: tf.Tensor, inputs: tf.Tensor, make_initializers: layers.MakeInitializers | None = None
+) -> tf.Tensor:
+    """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4).
+
+    Args:
+      net: makes the centres c_k.
+      shares: a, float32 [B, T, K].
+      inputs: x, float32 [B, T, D].
+      make_initializers: the first one that it makes initialises the centres; None for that of `anchors`.
+    """
     sizes = [int(shares.shape[-1]), int(inputs.shape[-1])]
-    centres = anchors(net, "centres", *sizes) if start is None else net.variable("centres", sizes, start()[0])
+    if make_initializers is None:
+        centres = anchors(net, "centres", *sizes)
+    else:
+        centres = net.variable("centres", sizes, make_initializers()[0])
     return weighted_sums(shares, inputs) - masses(shares) * centres
 
 
-def of_stream(size: int, index: int, part: int = 2) -> int:
-    """A number of clusters or groups in stream `index`: `size` in the first, 1 / `part` of it in the others."""
-    return max(size // part, 1) if index else size
+def size_in_stream(size: int, index: int, divisor: int = 2) -> int:
+    """The number of clusters or groups of feature `index`: `size` for the first, `size` / `divisor` for the others."""
+    return max(size // divisor, 1) if index else size
 
 
-def clusters_of_streams(default: int) -> Any:
-    """The declaration of an option `*_cluster_size` of models that pool each feature separately; see `of_stream`."""
+def cluster_size_option(default: int) -> Any:
+    """Declares an option `*_cluster_size` of a model that pools each feature separately; see `size_in_stream`."""
     return option(default, "number of clusters of the first feature; the others have half as many", minimum=1)
 
 
-def form_of_hidden_layer() -> Any:
-    """The declaration of an option `*_relu`, which several models have."""
+def relu_option() -> Any:
+    """Declares an option `*_relu`, which several models have."""
     return option(
         None,
         "hidden layer as published: batch norm and relu6; false: biases instead of both; not given: only batch norm",
@@ -171,7 +200,7 @@ def form_of_hidden_layer() -> Any:
 
 @dataclass(frozen=True)
 class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
-    """Pools frames (a sample in training, all in evaluation) to a vector; then a hidden layer and a classifier.
+    """Pools the frames (a sample in training, all in evaluation) to one vector; then a hidden layer and a classifier.
 
     Attributes:
       family: prefix of the names of the model's own fields, as in the published flags.
@@ -188,9 +217,9 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 
     @abc.abstractmethod
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The pooled vector, [B, F], of inputs [B, T, D] with mask [B, T]."""
+        """Pools inputs [B, T, D] with mask [B, T] to one vector for each video, [B, F]."""
 
-    def own(self, name: str) -> Any:
+    def family_option(self, name: str) -> Any:
         """The value of the field `<family>_<name>`, such as `netvlad_cluster_size` for `cluster_size`."""
         return getattr(self, f"{self.family}_{name}")
 
@@ -200,17 +229,23 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
         if self.input_batch_norm:
             inputs = net.batch_norm(inputs, "input_bn", mask)
-        hidden = self._hidden(net, self.pool(net, inputs, mask), valid)
+        hidden = self._hidden_layer(net, self.pool(net, inputs, mask), valid)
         if self.gating:
-            hidden = layers.context(net, hidden, valid=valid, remove_diagonal=self.gating_remove_diag)
+            hidden = layers.context_gating(net, hidden, valid=valid, remove_diagonal=self.gating_remove_diag)
         return self.classify(net, hidden, vocab_size)
 
-    def _hidden(self, net: Net, pooled: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """The hidden layer [B, units]; if `*_relu` is given, its initial values are the published ones too."""
-        relu = self.own("relu")
-        batch_norm = self.own("add_batch_norm") and relu is not False
-        start = None if relu is None else layers.normal(1 / math.sqrt(self.own("cluster_size")))
-        hidden = net.dense(pooled, self.own("hidden_size"), "hidden1", bias=not batch_norm, start=start)
+    def _hidden_layer(self, net: Net, pooled: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
+        """The hidden layer, [B, units], on pooled vectors [B, F]; `valid`, bool [B], is False without a frame.
+
+        With an option `*_relu` that is not None, the weights are initialised as in the published code.
+        """
+        relu = self.family_option("relu")
+        batch_norm = self.family_option("add_batch_norm") and relu is not False
+        initializers = (
+            layers.xavier if relu is None else layers.normal(1 / math.sqrt(self.family_option("cluster_size")))
+        )
+        units = self.family_option("hidden_size")
+        hidden = net.dense(pooled, units, "hidden1", bias=not batch_norm, make_initializers=initializers)
         if batch_norm:
             hidden = net.batch_norm(hidden, "hidden1_bn", valid)
         return tf.nn.relu6(hidden) if relu else hidden
@@ -219,14 +254,14 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 @register
 @dataclass(frozen=True)
 class SoftDbowModel(AggregatedModel):
-    """Soft bag of words: z = l2(sum_i a_i), with l2(max_i a_i) appended on request."""
+    """Soft bag of words: z = l2(sum_i a_i); with `softdbof_maxpool`, l2(max_i a_i) is appended."""
 
     family: ClassVar[str] = "dbof"
 
     dbof_cluster_size: int = option(4096, "number of words (clusters)", minimum=1)
     dbof_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     dbof_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
-    dbof_relu: bool | None = form_of_hidden_layer()
+    dbof_relu: bool | None = relu_option()
     dbof_late_fusion: bool = option(
         False, "pool each feature by itself, as published; all but the first get an eighth of the clusters"
     )
@@ -237,27 +272,29 @@ class SoftDbowModel(AggregatedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, for dbof_late_fusion; if empty, as one")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The pooled vector, [B, K], or [B, 2 K] with the maxima; with late fusion, one for each feature, joined."""
+        """Pools the frames to [B, K], or [B, 2 K] with the maxima; with `dbof_late_fusion`, feature by feature."""
         words = self.dbof_cluster_size
         if not self.dbof_late_fusion:
             return self.bag(net, self.shares(net, inputs, mask, words), int(inputs.shape[-1]), 0)
 
         def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
-            shares = self.shares(net, stream, mask, of_stream(words, index, 8))
+            shares = self.shares(net, stream, mask, size_in_stream(words, index, 8))
             return self.bag(net, shares, int(stream.shape[-1]), index)
 
         return frames.each_stream(inputs, self.feature_sizes, describe_stream)
 
     def shares(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, words: int) -> tf.Tensor:
-        """The assignments a_i, [B, T, words]."""
+        """The shares a_i of the frames [B, T, D] in the words: [B, T, words]."""
         return assign(net, inputs, mask, words, batch_norm=self.dbof_add_batch_norm)
 
     def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
-        """The pooled vector of the assignments [B, T, K].
+        """Pools shares of frames to one vector for each video, [B, K] or [B, 2 K].
 
         Args:
-          features: how many features the frames have.
-          index: number of the feature, counted from 0; 0 if there is no late fusion.
+          net: makes the layers.
+          shares: float32 [B, T, K].
+          features: number of columns of the frames that were assigned.
+          index: index of the feature (rgb, audio) to which these columns belong; 0 without `dbof_late_fusion`.
         """
         bags = [tf.reduce_sum(shares, 1)]
         if self.softdbof_maxpool:
@@ -268,20 +305,22 @@ class SoftDbowModel(AggregatedModel):
 @register
 @dataclass(frozen=True)
 class GatedDbofModel(SoftDbowModel):
-    """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D maps to as many units as there are features.
+    """A soft bag of words with gates: z = l2(sum_i a_i * sigmoid(BN(W2 W1 l2(max_i a_i)))).
 
-    With late fusion only the first feature is gated, as in the published code.
+    W1 maps to as many units as a frame has features. With `dbof_late_fusion` only the first feature has gates, as in
+    the published code.
     """
 
     def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
-        """The pooled vector, [B, K]."""
+        """Pools shares with gates, [B, K]; the arguments are those of `SoftDbowModel.bag`."""
         if index:
             return super().bag(net, shares, features, index)
-        start = layers.normal(1 / math.sqrt(features)) if self.dbof_late_fusion else None
+        initializers = layers.normal(1 / math.sqrt(features)) if self.dbof_late_fusion else layers.xavier
         valid = tf.reduce_any(shares > 0.0, [1, 2])
         peaks = tf.nn.l2_normalize(tf.reduce_max(shares, 1), -1)
-        narrow = net.dense(peaks, features, "gate_down", bias=False, start=start)
-        scores = net.dense(narrow, int(shares.shape[-1]), "gate_up", bias=False, start=start)
+        narrow = net.dense(peaks, features, "gate_down", bias=False, make_initializers=initializers)
+        words = int(shares.shape[-1])
+        scores = net.dense(narrow, words, "gate_up", bias=False, make_initializers=initializers)
         gates = tf.sigmoid(net.batch_norm(scores, "gate_bn", valid))
         return tf.nn.l2_normalize(tf.reduce_sum(shares, 1) * gates, -1)
 
@@ -294,14 +333,20 @@ class StreamModel(AggregatedModel, abc.ABC):
 
     @abc.abstractmethod
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """The pooled vector, [B, F], of one feature [B, T, D], given its assignments [B, T, K]."""
+        """Pools one feature to one vector for each video, [B, F].
+
+        Args:
+          net: makes the layers.
+          shares: float32 [B, T, K], the shares of its frames in the clusters.
+          inputs: float32 [B, T, D], the frames of the feature.
+        """
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The pooled vectors of the features, concatenated."""
+        """Pools each feature separately, and joins their vectors: [B, sum of their lengths]."""
 
         def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
-            count = of_stream(self.own("cluster_size"), index)
-            shares = assign(net, stream, mask, count, batch_norm=self.own("add_batch_norm"))
+            count = size_in_stream(self.family_option("cluster_size"), index)
+            shares = assign(net, stream, mask, count, batch_norm=self.family_option("add_batch_norm"))
             return self.describe(net, shares, stream)
 
         return frames.each_stream(inputs, self.feature_sizes, describe_stream)
@@ -314,10 +359,10 @@ class NetVladModel(StreamModel):
 
     family: ClassVar[str] = "netvlad"
 
-    netvlad_cluster_size: int = clusters_of_streams(256)
+    netvlad_cluster_size: int = cluster_size_option(256)
     netvlad_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     netvlad_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
-    netvlad_relu: bool | None = form_of_hidden_layer()
+    netvlad_relu: bool | None = relu_option()
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """The residuals V_k, normalised and flattened."""
@@ -352,16 +397,16 @@ class NetFvModel(StreamModel):
 
     family: ClassVar[str] = "fv"
 
-    fv_cluster_size: int = clusters_of_streams(128)
+    fv_cluster_size: int = cluster_size_option(128)
     fv_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     fv_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
-    fv_relu: bool | None = form_of_hidden_layer()
+    fv_relu: bool | None = relu_option()
     fv_variances_as_whole: bool = option(
         False, "scale the second-order part as a whole to length 1, as published, not cluster by cluster first"
     )
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """First and second order statistics, concatenated."""
+        """The statistics of first and of second order (means and variances) of each cluster, joined: [B, 2 K D]."""
         sizes = shares.shape[-1], inputs.shape[-1]
         centres = anchors(net, "centres", *sizes)
         sigma = tf.square(anchors(net, "spreads", *sizes, mean=1.0)) + 1e-6
@@ -370,6 +415,8 @@ class NetFvModel(StreamModel):
         of_means = (first - mass * centres) / sigma
         centred = second - 2.0 * centres * first + mass * tf.square(centres)
         of_variances = centred / tf.square(sigma) - mass
-        as_whole = self.fv_variances_as_whole
-        flat_variances = tf.nn.l2_normalize(_joined(of_variances), -1) if as_whole else flatten(of_variances)
+        if self.fv_variances_as_whole:
+            flat_variances = tf.nn.l2_normalize(_join_clusters(of_variances), -1)
+        else:
+            flat_variances = flatten(of_variances)
         return tf.concat([flatten(of_means), flat_variances], -1)

@@ -1,4 +1,4 @@
-"""Models that weight frames by attention, and their attention layers. Padding has weight 0."""
+"""Models that weight frames by attention, and their attention layers. Padding always has the weight 0."""
 
 from __future__ import annotations
 
@@ -10,22 +10,30 @@ import numpy as np
 
 from yt8m.lazy import tf
 from yt8m.models import frames, layers, recurrent
-from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
+from yt8m.models.base import BaseModel, ClassifiedModel, reduce_rows, register
 from yt8m.models.layers import Net
 from yt8m.models.pieces import Compute, by_pieces
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-# Added to the scores of padding, so that its share is exactly 0 in float32.
-_MASKED = -1e9
-_DECODER_EPSILON = 1e-5  # of the decoder's layer normalisations, as published
+# This is added to the scores of padding before a softmax, so that the share of padding is exactly 0 in float32.
+_PADDING_SCORE = -1e9
+_DECODER_EPSILON = 1e-5  # epsilon of the layer normalisations of the decoder, as published
 
 
 def softmax_over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Softmax of scores [B, T, A] over the real frames of mask [B, T]; zeros for a video without any."""
+    """Softmax over the real frames.
+
+    Args:
+      scores: float32 [B, T, A], A scores of each frame.
+      mask: float32 [B, T], 1 at real frames.
+
+    Returns:
+      float32 [B, T, A]; zeros for padding, and for a video without a real frame.
+    """
     real = mask[:, :, tf.newaxis]
-    return tf.nn.softmax(scores + (1.0 - real) * _MASKED, 1) * real
+    return tf.nn.softmax(scores + (1.0 - real) * _PADDING_SCORE, 1) * real
 
 
 def attend(
@@ -34,30 +42,44 @@ def attend(
     mask: tf.Tensor,
     units: int,
     *,
-    beside: tf.Tensor | None = None,
+    also_seen: tf.Tensor | None = None,
     l2_penalty: float = 0.0,
 ) -> tf.Tensor:
-    """Attention units over the frames x_i: v_k = sum_i a_ki x_i, a_k = softmax_i(w_k x_i); [B, T, D] to [B, units, D].
+    """Attention units over the frames x_i: v_k = sum_i a_ki x_i with a_k = softmax_i(w_k x_i).
 
     There is no bias, because it would add the same to the score of every frame and cancel out.
 
     Args:
-      beside: [B, T, F], further inputs of the scores: a_k = softmax_i(w_k [beside_i, x_i]).
+      net: makes the layers.
+      inputs: x, float32 [B, T, D].
+      mask: float32 [B, T], 1 at real frames.
+      units: number of attention units.
+      also_seen: y, [B, T, F], further inputs of the scores: a_k = softmax_i(w_k [y_i, x_i]). None for none.
       l2_penalty: weight of the squared weights w_k.
+
+    Returns:
+      v, float32 [B, units, D].
     """
-    seen = inputs if beside is None else tf.concat([beside, inputs], 2)
+    seen = inputs if also_seen is None else tf.concat([also_seen, inputs], 2)
     shares = softmax_over_time(net.dense(seen, units, "attention", bias=False, l2_penalty=l2_penalty), mask)
     return precision.matmul(shares, inputs, transpose_a=True)
 
 
 def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.Tensor:
-    """Self-attention among the frames [B, T, D], with D / heads features per head (Vaswani et al. 2017, 3.2.2)."""
+    """Self-attention among the frames (Vaswani et al. 2017, section 3.2.2): float32 [B, T, D].
+
+    Args:
+      net: makes the layers.
+      inputs: float32 [B, T, D].
+      mask: float32 [B, T], 1 at real frames.
+      heads: number of heads; each has D / heads features.
+    """
     size = int(inputs.shape[-1])
     query, key, value = (
         _split_heads(net.dense(inputs, size, name, bias=False), heads) for name in ("query", "key", "value")
     )
     scores = precision.matmul(query, key, transpose_b=True) / math.sqrt(size // heads)
-    shares = tf.nn.softmax(scores + (1.0 - mask[:, tf.newaxis, tf.newaxis, :]) * _MASKED)
+    shares = tf.nn.softmax(scores + (1.0 - mask[:, tf.newaxis, tf.newaxis, :]) * _PADDING_SCORE)
     mixed = tf.transpose(precision.matmul(shares, value), [0, 2, 1, 3])
     return net.dense(tf.reshape(mixed, tf.shape(inputs)), size, "output")
 
@@ -69,7 +91,12 @@ def _split_heads(values: tf.Tensor, heads: int) -> tf.Tensor:
 
 
 def positions(time: tf.Tensor, size: int) -> tf.Tensor:
-    """float32 [T, size]: sines and cosines of the frame's number (Vaswani et al. 2017, section 3.5)."""
+    """Encodes the numbers of the frames by sines and cosines (Vaswani et al. 2017, section 3.5): float32 [T, size].
+
+    Args:
+      time: int32 scalar, number of frames, T.
+      size: number of values for each frame.
+    """
     rates = np.power(10_000.0, -2.0 * np.arange((size + 1) // 2) / size).astype(np.float32)
     angles = tf.cast(tf.range(time), tf.float32)[:, tf.newaxis] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], 1)[:, :size]
@@ -97,10 +124,12 @@ class DeepAttentionModel(ClassifiedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 
     def classify_deep(self, net: Net, pooled: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """The classifier's output [B, vocab_size] after the dense layers on pooled [B, F]."""
+        """Maps pooled vectors [B, F] by the dense layers and the classifier to its output, [B, vocab_size]."""
         for index, units in enumerate(self.hidden_sizes):
             is_last = index == len(self.hidden_sizes) - 1
-            pooled = net.dense(pooled, units, f"hidden{index + 1}", start=layers.scaled(int(pooled.shape[-1])))
+            pooled = net.dense(
+                pooled, units, f"hidden{index + 1}", make_initializers=layers.scaled(int(pooled.shape[-1]))
+            )
             pooled = getattr(tf.nn, "tanh" if is_last else self.activation)(pooled)
         return self.classify(net, pooled, vocab_size)
 
@@ -108,7 +137,7 @@ class DeepAttentionModel(ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class AttentionLstmModel(DeepAttentionModel):
-    """A bidirectional LSTM on each feature; a classifier on the sums of its outputs, weighted over time."""
+    """A bidirectional LSTM on each feature; attention sums its outputs over time, and the sums are classified."""
 
     activation: ClassVar[str] = "relu"
 
@@ -123,7 +152,7 @@ class AttentionLstmModel(DeepAttentionModel):
         def read(stream: tf.Tensor, _: int) -> tf.Tensor:
             if self.embedding_size:
                 stream = tf.nn.tanh(net.dense(stream, self.embedding_size, "embedding"))
-            outputs, _finals = recurrent.both_ways(
+            outputs, _finals = recurrent.bidirectional(
                 recurrent.lstm, net, stream, mask, self.lstm_cells, self.lstm_layers, "rnn"
             )
             return tf.squeeze(attend(net, net.dropout(outputs, self.drop_rate), mask, 1), 1)
@@ -134,9 +163,9 @@ class AttentionLstmModel(DeepAttentionModel):
 @register
 @dataclass(frozen=True)
 class AttentionClusterModel(DeepAttentionModel):
-    """Parallel attention units on each feature, shifted (Long et al. 2018, equation 7).
+    """K parallel attention units on each feature, whose outputs are scaled and shifted (Long et al. 2018, equation 7).
 
-    a_k = softmax_i(w_k x_i), v_k = sum_i a_ki x_i, shifted to (alpha_k v_k + beta_k) / (sqrt(K) norm).
+    a_k = softmax_i(w_k x_i), v_k = sum_i a_ki x_i, u_k = alpha_k v_k + beta_k; u_k / (sqrt(K) |u_k|) is classified.
     """
 
     iterations: int = option(100, "frames sampled from a video in training", minimum=1)
@@ -146,11 +175,13 @@ class AttentionClusterModel(DeepAttentionModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
-        clusters = frames.each_stream(inputs, self.feature_sizes, lambda stream, _: self._shifted(net, stream, mask))
+        clusters = frames.each_stream(
+            inputs, self.feature_sizes, lambda stream, _: self._scale_and_shift(net, stream, mask)
+        )
         return self.classify_deep(net, net.dropout(clusters, self.drop_rate), vocab_size)
 
-    def _shifted(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The shifted sums, [B, K * D], of inputs [B, T, D]."""
+    def _scale_and_shift(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """The outputs of the attention units on inputs [B, T, D], scaled and shifted: [B, K * D]."""
         units = self.attention_cluster_size
         scale = net.variable("alpha", [units, 1], tf.ones_initializer())
         shift = net.variable("beta", [units, 1], tf.zeros_initializer())
@@ -176,10 +207,10 @@ class LstmAttentionMaxModel(ClassifiedModel):
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
-        settings = {"beside": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
+        settings = {"also_seen": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
         seen = attend(net, outputs, mask, self.lstm_attentions, **settings)
-        views = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
-        return reduce_parts(views, self.lstm_attentions, tf.reduce_max)
+        output = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
+        return reduce_rows(output, self.lstm_attentions, tf.reduce_max)
 
 
 @register
@@ -201,7 +232,7 @@ class AttentionPoolingModel(ClassifiedModel):
 
 
 class Decoder(NamedTuple):
-    """The sizes of a transformer decoder whose queries stand for groups of classes, in place of a classifier.
+    """The settings of a transformer decoder in place of a classifier; each query serves a group of classes.
 
     Source: Ridnik et al., ML-Decoder: Scalable and Versatile Classification Head (2021, arXiv 2111.12933), with the
     layers of the authors' code (Alibaba-MIIL/ML_Decoder): queries do not attend to each other. Each of G queries
@@ -227,9 +258,14 @@ class Decoder(NamedTuple):
     def logits(
         self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int, l2_penalty: float = 0.0
     ) -> tf.Tensor:
-        """Logits [B, vocab_size] from frames [B, T, D] with mask [B, T].
+        """Maps frames to logits, [B, vocab_size].
 
-        `l2_penalty` is the factor of the L2 loss of the weights that map the queries' outputs to logits.
+        Args:
+          net: makes the layers.
+          inputs: float32 [B, T, D].
+          mask: float32 [B, T], 1 at real frames.
+          vocab_size: number of classes.
+          l2_penalty: factor of the L2 loss of the weights that map the outputs of the queries to logits.
         """
         with tf.variable_scope("decoder"):
             memory = tf.nn.relu(net.dense(inputs, self.size, "embedding"))
@@ -248,10 +284,16 @@ class Decoder(NamedTuple):
             return _class_logits(net, targets, vocab_size, l2_penalty)
 
     def _attend(self, net: Net, targets: tf.Tensor, memory: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Multi-head attention of targets [G, E] over memory [B, T, E], [B, G, E].
+        """Multi-head attention of the queries over the frames: [B, G, E].
 
-        The queries are the same for all videos, so they are multiplied by the weights of the keys first: no keys are
-        stored. A bias of the keys would add the same to all scores of a query, and cancel out.
+        The queries are the same for all videos. So they are multiplied by the weights of the keys first, and no keys
+        of frames are stored. The keys have no bias: it would add the same to all scores of a query, and cancel out.
+
+        Args:
+          net: makes the layers.
+          targets: float32 [G, E], the queries.
+          memory: float32 [B, T, E], the embedded frames.
+          mask: float32 [B, T], 1 at real frames.
         """
         heads, depth = self.heads, self.size // self.heads
         of_heads = tf.reshape(net.dense(targets, self.size, "query"), [self.queries, heads, depth])
@@ -260,7 +302,7 @@ class Decoder(NamedTuple):
         keys = tf.reshape(weights, [self.size, heads, depth])
         folded = precision.matmul(tf.transpose(of_heads, [1, 0, 2]), tf.transpose(keys, [1, 2, 0]))
         folded = tf.reshape(folded / math.sqrt(depth), [1, heads * self.queries, self.size])
-        scores = precision.matmul(folded, memory, transpose_b=True) + ((1.0 - mask) * _MASKED)[:, tf.newaxis, :]
+        scores = precision.matmul(folded, memory, transpose_b=True) + ((1.0 - mask) * _PADDING_SCORE)[:, tf.newaxis, :]
         shares = tf.nn.softmax(scores)
         rows, time = tf.shape(memory)[0], tf.shape(memory)[1]
         values = tf.reshape(net.dense(memory, self.size, "value"), [rows, time, heads, depth])
@@ -272,18 +314,24 @@ class Decoder(NamedTuple):
 
 
 def _class_logits(net: Net, outputs: tf.Tensor, vocab_size: int, l2_penalty: float) -> tf.Tensor:
-    """w_c h_g(c) + b_c, [B, C], from the outputs h [B, G, E] of the queries.
+    """The logit w_c h_g(c) + b_c of each class c, [B, C], h_g(c) being the output of the query of its group.
 
     The group g(c) of class c is stored in a variable, so that a class keeps its query if classes are added, removed or
     reordered (`graph.restore.ClassMap`); initially consecutive classes share a group, as published. Weights are sorted
     by group and multiplied group by group, so that no tensor [B, C, E] with an output for each class is stored.
+
+    Args:
+      net: makes the variables.
+      outputs: h, float32 [B, G, E], of the G queries.
+      vocab_size: number of classes, C.
+      l2_penalty: factor of the L2 loss of the weights w.
     """
     queries, size = int(outputs.shape[1]), int(outputs.shape[2])
     weights = net.variable("weights", [size, vocab_size], tf.glorot_normal_initializer(), l2_penalty=l2_penalty)
     in_order = tf.constant_initializer([float(c // math.ceil(vocab_size / queries)) for c in range(vocab_size)])
     groups = tf.cast(net.variable("groups", [vocab_size], in_order, trainable=False), tf.int32)
     members = tf.one_hot(groups, queries, dtype=tf.int32)
-    places = tf.reduce_sum(tf.cumsum(members, exclusive=True) * members, 1)  # among the classes of the same group
+    places = tf.reduce_sum(tf.cumsum(members, exclusive=True) * members, 1)  # index of each class within its group
     width = whole_blocks.extended(tf.reduce_max(tf.reduce_sum(members, 0)))
     slots = groups * width + places
     by_slot = tf.scatter_nd(slots[:, tf.newaxis], tf.transpose(weights), [queries * width, size])
@@ -315,11 +363,21 @@ class DecoderOptions:
         """A decoder with these options and the given sizes."""
         return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
 
-    def decoded(self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """The output with the logits `logits(net, inputs, mask)`, computed in training for a few videos at a time."""
+    def compute_output(
+        self, logits: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, vocab_size: int
+    ) -> ModelOutput:
+        """Computes the logits, in training for `decoder_videos_at_once` videos at a time, and the predictions.
+
+        Args:
+          logits: maps (net, inputs, mask) to logits [B, vocab_size].
+          net: makes the layers.
+          inputs: float32 [B, T, D].
+          mask: float32 [B, T], 1 at real frames.
+          vocab_size: number of classes.
+        """
         if net.is_training and self.decoder_videos_at_once:
             values = by_pieces(logits, net, inputs, mask, self.decoder_videos_at_once)
-            values = tf.ensure_shape(values, [None, vocab_size])  # a loop does not tell how many columns it gives
+            values = tf.ensure_shape(values, [None, vocab_size])  # TensorFlow cannot infer the shape after a loop
         else:
             values = logits(net, inputs, mask)
         return ModelOutput(predictions=whole_blocks.sigmoid(values), logits=values)
@@ -330,7 +388,7 @@ class DecoderOptions:
 class AttentiveProbeModel(DecoderOptions, BaseModel):
     """A learned query for each class: z_c = sum_i softmax_i(q_c K x_i / sqrt d) V x_i, p_c = sigmoid(w_c z_c + b_c).
 
-    Each x_i is layer-normalised; each head has its own part of q, K, V and w. This joins two sources. The attentive
+    Each x_i is layer-normalised; each head has its own part of q, K, V and w. Two sources are joined. The attentive
     probe of frozen features (Bardes et al. 2024, V-JEPA, arXiv 2404.08471) is such an attention over layer-normalised
     tokens, but with one query for all classes, and with a residual MLP between attention and classifier. A query for
     each class comes from Liu et al. 2021, Query2Label, arXiv 2107.10834, whose queries pass through a transformer
@@ -359,7 +417,7 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
             def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
                 return decoder.logits(net, net.layer_norm(inputs, "input_ln"), mask, vocab_size, self.l2_penalty)
 
-            return self.decoded(decode, net, inputs, mask, vocab_size)
+            return self.compute_output(decode, net, inputs, mask, vocab_size)
         states = net.layer_norm(inputs, "input_ln")
         projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
         queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
@@ -377,15 +435,15 @@ class AttentiveProbeModel(DecoderOptions, BaseModel):
     def _head_logits(
         self, mask: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, queries: tf.Tensor, weights: tf.Tensor
     ) -> tf.Tensor:
-        """One head's part of the logits, [B, C].
+        """The part of the logits that comes from one head, [B, C].
 
-        It multiplies values and weights before it sums over the frames: the result is the same, and the vectors z_c of
-        all classes, [B, C, d], are never stored.
+        Values and weights are multiplied before the sum over the frames. The result is the same as afterwards, and the
+        vectors z_c of all classes, [B, C, d], are never stored.
 
         Args:
-          mask: float32 [B, T].
-          keys, values: [B, T, d].
-          queries, weights: [d, C].
+          mask: float32 [B, T], 1 at real frames.
+          keys, values: [B, T, d], those of the head.
+          queries, weights: [d, C], those of the head.
         """
         scale = math.sqrt(self.probe_size // self.probe_heads)
         shares = softmax_over_time(precision.product(keys, queries) / scale, mask)
@@ -419,11 +477,11 @@ class TransformerModel(DecoderOptions, ClassifiedModel):
             def decode(net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
                 return decoder.logits(net, self._states(net, inputs, mask), mask, vocab_size)
 
-            return self.decoded(decode, net, inputs, mask, vocab_size)
+            return self.compute_output(decode, net, inputs, mask, vocab_size)
         return self.classify(net, frames.mean(self._states(net, inputs, mask), num_frames), vocab_size)
 
     def _states(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The outputs [B, T, transformer_size] of the layers."""
+        """The outputs of the layers for frames [B, T, D] with mask [B, T]: [B, T, transformer_size]."""
         states = net.dense(inputs, self.transformer_size, "embedding")
         if self.transformer_positions:
             states += positions(tf.shape(inputs)[1], self.transformer_size)
@@ -434,6 +492,7 @@ class TransformerModel(DecoderOptions, ClassifiedModel):
         return net.layer_norm(states, "final_ln")
 
     def _layer(self, net: Net, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """One layer, self-attention and feed-forward part, on states [B, T, transformer_size]; the same shape."""
         seen = multi_head(net, net.layer_norm(states, "attention_ln"), mask, self.transformer_heads)
         states += net.dropout(seen, self.drop_rate)
         units = net.dense(net.layer_norm(states, "feed_ln"), self.transformer_feed_forward, "feed_in")

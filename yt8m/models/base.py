@@ -22,7 +22,7 @@ from yt8m.types import ModelOutput
 
 _models = Catalogue(
     "model",
-    passed=("feature_sizes",),  # it gets the sizes of the data
+    passed=("feature_sizes",),  # the program passes the sizes of the features that it reads
     modules=[f"yt8m.models.{name}" for name in ("video_level", "aggregation", "attention", "nextvlad", "recurrent")],
 )
 
@@ -71,7 +71,7 @@ class BaseModel:
         labels: tf.Tensor | None = None,
         **unused: Any,
     ) -> ModelOutput:
-        """Builds the model for one tower's part of a batch; variables are made or reused in the current scope.
+        """Builds the model for the part of a batch that one tower gets; makes or reuses variables in the current scope.
 
         Args:
           model_input: float32 [B, D], or [B, T, D] with zeros past num_frames.
@@ -79,6 +79,7 @@ class BaseModel:
           num_frames: int [B], 0..T; None if every frame counts.
           is_training: whether to use batch statistics, random samples and dropout.
           labels: [B, C], for models that use them; no model of this project does.
+          unused: further arguments, which are ignored.
         """
         net = self.new_net(is_training)
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
@@ -88,7 +89,14 @@ class BaseModel:
         return Net(is_training)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """Computes predictions (and logits, side outputs) from `inputs` with the layers of `net`."""
+        """Computes predictions (and logits, side outputs) from `inputs` with the layers of `net`.
+
+        Args:
+          net: makes the layers.
+          inputs: `model_input` of `create_model`.
+          vocab_size: number of classes, C.
+          num_frames: as in `create_model`.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines neither forward nor create_model")
 
 
@@ -117,8 +125,9 @@ class NormalisedModel(BaseModel):
 class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
-    If the model has one of the hyper-parameters `shared`, the classifier gets the same value, unless
-    `classifier_hyper_parameters` has another value.
+    Attributes:
+      shared: names of hyper-parameters. If both the model and the classifier have one of them, the classifier gets the
+        value of the model, unless `classifier_hyper_parameters` has another one.
     """
 
     level: ClassVar[str] = "frame"
@@ -129,15 +138,23 @@ class ClassifiedModel(BaseModel):
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `values`, with those that only the classifier has moved into `classifier_hyper_parameters`."""
+        """Sorts the hyper-parameters that the user set into those of the model and those of its classifier.
+
+        Args:
+          values: {name: value}.
+
+        Returns:
+          `values`, in which those that only the classifier has as hyper-parameters are moved into
+          `classifier_hyper_parameters`.
+        """
         field_names = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
         classifier = get(values.get("video_level_classifier_model", default))
-        theirs = hyper_parameters(classifier).keys() - field_names
-        handed = {name: value for name, value in values.items() if name in theirs}
-        arranged = {name: value for name, value in values.items() if name not in theirs}
-        if handed:
-            arranged["classifier_hyper_parameters"] = {**arranged.get("classifier_hyper_parameters", {}), **handed}
+        classifier_only = hyper_parameters(classifier).keys() - field_names
+        moved = {name: value for name, value in values.items() if name in classifier_only}
+        arranged = {name: value for name, value in values.items() if name not in classifier_only}
+        if moved:
+            arranged["classifier_hyper_parameters"] = {**arranged.get("classifier_hyper_parameters", {}), **moved}
         return arranged
 
     def validate(self) -> None:
@@ -157,7 +174,7 @@ class ClassifiedModel(BaseModel):
             )
 
     def classifier(self) -> Any:
-        """The model that `video_level_classifier_model` names."""
+        """Makes the model that `video_level_classifier_model` names, with its hyper-parameters."""
         settings = dict(self.classifier_hyper_parameters)
         cls = get(self.video_level_classifier_model)
         for name in self.shared:
@@ -166,30 +183,30 @@ class ClassifiedModel(BaseModel):
         return create(self.video_level_classifier_model, settings)
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """Maps inputs [B, F] to the classifier's output [B, vocab_size]."""
+        """Maps inputs [B, F] to the output of the classifier, [B, vocab_size]; `net` takes over its penalties."""
         output = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )
         return net.absorb(ModelOutput.of_returned(output))
 
 
-def reduce_parts(output: ModelOutput, views: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
-    """Reduces an output with several rows per video, [B * views, C], to one row per video, [B, C].
+def reduce_rows(output: ModelOutput, rows_per_video: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
+    """Reduces an output with R rows per video, [B * R, C], to one row per video, [B, C].
 
     Args:
       output: the output to reduce; its side outputs are reduced in the same way.
-      views: number of rows of each video, which are consecutive.
+      rows_per_video: R; the rows of a video are consecutive.
       reduce: tf.reduce_mean or tf.reduce_max, applied to the logits, or to the predictions of an output without logits.
     """
 
-    def merged(values: tf.Tensor) -> tf.Tensor:
-        return reduce(tf.reshape(values, [-1, views, values.shape[-1]]), 1)
+    def reduced(values: tf.Tensor) -> tf.Tensor:
+        return reduce(tf.reshape(values, [-1, rows_per_video, values.shape[-1]]), 1)
 
     sides = tuple(
-        side._replace(logits=merged(side.logits), target=None if side.target is None else merged(side.target))
+        side._replace(logits=reduced(side.logits), target=None if side.target is None else reduced(side.target))
         for side in output.side_outputs
     )
     if output.logits is None:
-        return dataclasses.replace(output, predictions=merged(output.predictions), side_outputs=sides)
-    logits = merged(output.logits)
+        return dataclasses.replace(output, predictions=reduced(output.predictions), side_outputs=sides)
+    logits = reduced(output.logits)
     return dataclasses.replace(output, predictions=whole_blocks.sigmoid(logits), logits=logits, side_outputs=sides)

@@ -1,6 +1,6 @@
 """Functions of the frames of a batch: mask and mean of the real frames, separate features, samples.
 
-The film of a segment is the whole video from which the segment was cut.
+Frames after the number of frames of a video are padding; the frames before it are real.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 def build_on_demand(
     inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]
 ) -> AbstractContextManager[None]:
-    """A context in which `pick` computes only the frames of `inputs` that the model picks.
+    """A context in which `pick` computes single frames of `inputs`, so that a model that samples needs no others.
+
+    TensorFlow computes only what is used. So if a model reads `inputs` only through `pick` and `count`, the other
+    frames are never computed.
 
     Args:
       inputs: float32 [B, T, D], the input of a model.
@@ -42,27 +45,38 @@ def build_on_demand(
     return within(_origin, _Origin(inputs, codes, make))
 
 
-_film: ContextVar[tf.Tensor | None] = ContextVar("film", default=None)
+_video_means: ContextVar[tf.Tensor | None] = ContextVar("video_means", default=None)
 
 
-def film_scope(film: tf.Tensor) -> AbstractContextManager[None]:
-    """A context in which `film`, float32 [B, D], is the mean frame of each whole video; `beside_film` reads it."""
-    return within(_film, film)
+def video_mean_scope(video_means: tf.Tensor) -> AbstractContextManager[None]:
+    """A context in which `append_video_means` appends `video_means`.
 
-
-def beside_film(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """[B, T, 2 D]: each real frame of inputs [B, T, D], followed by the mean frame of its film; zeros for padding.
-
-    Outside of `film_scope` the inputs are whole videos, and their own mean frame is used.
+    Args:
+      video_means: float32 [B, D], the mean frame of the whole video from which each segment of the batch was cut.
     """
-    film = _film.get()
-    film = mean(inputs, num_frames) if film is None else film
-    every = mask(inputs, num_frames)[:, :, tf.newaxis] * film[:, tf.newaxis, :]
-    return tf.concat([inputs, every], -1)
+    return within(_video_means, video_means)
+
+
+def append_video_means(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+    """Appends to each real frame the mean frame of its whole video.
+
+    Outside of `video_mean_scope` the inputs are whole videos, and their own mean frame is used.
+
+    Args:
+      inputs: float32 [B, T, D].
+      num_frames: int [B]; None if every frame is real.
+
+    Returns:
+      float32 [B, T, 2 D], zeros for padding.
+    """
+    means = _video_means.get()
+    means = mean(inputs, num_frames) if means is None else means
+    repeated = mask(inputs, num_frames)[:, :, tf.newaxis] * means[:, tf.newaxis, :]
+    return tf.concat([inputs, repeated], -1)
 
 
 def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """The frames [B, S, D] of inputs [B, T, D] with the numbers int32 [B, S]."""
+    """The frames [B, S, D] of inputs [B, T, D] with these numbers, int32 [B, S]; see `build_on_demand`."""
     origin = _origin.get()
     if origin is not None and origin.inputs is inputs:
         return origin.make(numbers)
@@ -72,23 +86,29 @@ def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
     """int32 [B], the number of real frames of inputs [B, T, D]: `num_frames` clipped to 0..T, or T if it is None."""
     origin = _origin.get()
-    # The shape of `codes` is known without computing `inputs`.
-    sized = origin.codes if origin is not None and origin.inputs is inputs else inputs
-    rows, frames = tf.shape(sized)[0], tf.shape(sized)[1]
+    # [B, T] is taken from `codes`, because the shape of `inputs` is known only after they are computed.
+    same_shape = origin.codes if origin is not None and origin.inputs is inputs else inputs
+    rows, frames = tf.shape(same_shape)[0], tf.shape(same_shape)[1]
     if num_frames is None:
         return tf.fill([rows], frames)
     return tf.clip_by_value(tf.cast(num_frames, tf.int32), 0, frames)
 
 
 def mask(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """The mask of real frames, float32 [B, T]: 1 at these, else 0."""
+    """The mask of the frames of inputs [B, T, D], float32 [B, T]: 1 at real frames, 0 at padding."""
     return tf.sequence_mask(count(inputs, num_frames), tf.shape(inputs)[1], tf.float32)
 
 
 def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | None = None) -> tf.Tensor:
-    """The mean [B, D] of the real frames of inputs [B, T, D], each divided by its entry in `norms` [B, T].
+    """The mean frame of each video.
 
-    Zeros for a video without frames.
+    Args:
+      inputs: float32 [B, T, D].
+      num_frames: int [B]; None if every frame is real.
+      norms: [B, T], by which the frames are divided first; None to leave them as they are.
+
+    Returns:
+      float32 [B, D]; zeros for a video without frames.
     """
     real = count(inputs, num_frames)
     shares = mask(inputs, num_frames) / tf.cast(tf.maximum(real, 1), tf.float32)[:, tf.newaxis]
@@ -101,10 +121,17 @@ def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | Non
 def each_stream(
     inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
 ) -> tf.Tensor:
-    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; concatenates the results [B, .].
+    """Describes each feature (rgb, audio) by a vector, and concatenates the vectors.
 
-    The features (rgb, audio) lie side by side along the last axis; if there are no sizes, all of it is one stream. The
-    variables of a feature are under `stream_0`, `stream_1`, ...
+    The variables of a feature are in the scope `stream_0`, `stream_1`, ...
+
+    Args:
+      inputs: float32 [B, T, D], the features side by side along the last axis.
+      feature_sizes: number of columns of each feature; if empty, all of `inputs` counts as one feature.
+      describe: maps (a feature [B, T, size], its index) to a vector for each video, [B, F].
+
+    Returns:
+      float32 [B, sum of all F].
 
     Raises:
       UsageError: the sizes do not add up to D.
@@ -124,17 +151,22 @@ def each_stream(
 def sample(
     inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int, *, scattered: bool, is_training: bool
 ) -> tf.Tensor:
-    """`samples` frames of each video, [B, samples, D] out of inputs [B, T, D].
+    """Picks `samples` frames of each video.
 
     Args:
-      num_frames: int [B] or None for all T. A video without a frame gives zeros.
+      inputs: float32 [B, T, D].
+      num_frames: int [B]; None if every frame is real. A video without a frame gives zeros.
+      samples: number of frames to pick.
       scattered: whether frames are drawn independently with replacement (evenly spaced in evaluation). Otherwise a
         run of consecutive frames from a random start (frame 0 in evaluation); the last frame is repeated if the
         video is shorter than the run.
       is_training: whether to draw at random.
+
+    Returns:
+      float32 [B, samples, D].
     """
     real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
-    choose = _scattered if scattered else _run
+    choose = _scattered_numbers if scattered else _consecutive_numbers
     return pick(inputs, choose(real, samples, is_training))
 
 
@@ -144,45 +176,52 @@ def in_training(
     """A sample of the frames in training, all frames otherwise.
 
     Args:
-      samples, scattered: see `sample`.
+      net: says whether this is training.
+      inputs, num_frames, samples, scattered: see `sample`.
 
     Returns:
       (frames [B, samples or T, D], float32 mask of the real frames [B, samples or T]).
     """
     if not net.is_training:
         return inputs, mask(inputs, num_frames)
-    filled = tf.cast(count(inputs, num_frames) > 0, tf.float32)
+    has_frames = tf.cast(count(inputs, num_frames) > 0, tf.float32)
     sampled = sample(inputs, num_frames, samples, scattered=scattered, is_training=True)
-    return sampled, tf.repeat(filled[:, tf.newaxis], samples, 1)
+    return sampled, tf.repeat(has_frames[:, tf.newaxis], samples, 1)
 
 
 def evenly_spaced(inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int) -> tf.Tensor:
-    """At most `samples` frames of each video, in their order: [B, samples, D] out of inputs [B, T, D].
+    """Picks evenly spaced frames of each video, in their order: [B, samples, D] out of inputs [B, T, D].
 
-    A video with fewer frames gives each of them once, and then its last one.
+    A video with fewer than `samples` frames gives each of them once, and then repeats its last one.
     """
     real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
     places = (2 * tf.range(samples) + 1) * real // (2 * tf.minimum(real, samples))
     return pick(inputs, tf.minimum(places, real - 1))
 
 
-def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """Frame numbers, int32 [B, samples], in 0..real-1, given the number of real frames [B, 1]."""
+def _scattered_numbers(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
+    """Frame numbers in 0..real-1, int32 [B, samples], given the number of real frames, int32 [B, 1].
+
+    They are drawn independently in training, and evenly spaced otherwise.
+    """
     if is_training:
-        return _below(real, samples)
+        return _draw_below(real, samples)
     middles = (2 * tf.range(samples) + 1) * real
     return middles // (2 * samples)
 
 
-def _run(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """The numbers of consecutive frames, int32 [B, samples]; after the last real frame its number is repeated."""
+def _consecutive_numbers(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
+    """The numbers of consecutive frames, int32 [B, samples]; the number of the last real frame is repeated at the end.
+
+    The first one is drawn in training, and 0 otherwise. `real`, int32 [B, 1], is the number of real frames.
+    """
     steps = tf.range(samples)[tf.newaxis, :]
     if is_training:
-        steps += _below(tf.maximum(real - samples, 0) + 1, 1)
+        steps += _draw_below(tf.maximum(real - samples, 0) + 1, 1)
     return tf.minimum(steps, real - 1)
 
 
-def _below(limits: tf.Tensor, draws: int) -> tf.Tensor:
+def _draw_below(limits: tf.Tensor, draws: int) -> tf.Tensor:
     """Draws int32 [B, draws], uniform over 0..limit-1 for limits [B, 1]."""
     shape = [tf.shape(limits)[0], draws]
     uniform = tf.random.stateless_uniform(shape, random_keys.next_seed())
@@ -190,8 +229,8 @@ def _below(limits: tf.Tensor, draws: int) -> tf.Tensor:
     return tf.minimum(tf.cast(uniform * tf.cast(limits, tf.float32), tf.int32), limits - 1)
 
 
-class _SeesFilm:
-    """A mixin that appends the mean frame of the film to each frame of a model's input.
+class _GetsVideoMeans:
+    """A mixin for models: appends the mean frame of the whole video to each frame of the input.
 
     A segment model sees five seconds. The first and the seventh entry of the 2019 challenge gave their models the
     context of the whole video too.
@@ -202,15 +241,18 @@ class _SeesFilm:
     def create_model(
         self, model_input: tf.Tensor, *, num_frames: tf.Tensor | None = None, **others: Any
     ) -> ModelOutput:
-        """The model on frames [B, T, 2 D] made of `model_input` [B, T, D] and of the means of the videos."""
+        """Builds the model on `append_video_means` of the input [B, T, D]; the arguments are those of the model."""
         model: Any = super()
-        wide = beside_film(model_input, num_frames)
-        return model.create_model(wide, num_frames=num_frames, **others)  # type: ignore[no-any-return]
+        extended = append_video_means(model_input, num_frames)
+        return model.create_model(extended, num_frames=num_frames, **others)  # type: ignore[no-any-return]
 
 
-def with_film(model: Any) -> Any:
-    """A copy of `model` whose input has the mean frame of the film after each frame (`beside_film`)."""
+def with_video_means(model: Any) -> Any:
+    """A copy of `model` that appends the mean frame of the whole video to each frame (`append_video_means`)."""
     cls = type(model)
-    seeing = copy.copy(model)
-    object.__setattr__(seeing, "__class__", type(cls.__name__, (_SeesFilm, cls), {"__module__": cls.__module__}))
-    return seeing
+    extended = copy.copy(model)
+    # The class is replaced, not wrapped, so that the copy is still an instance of the class of the model. The model is
+    # a frozen dataclass, so `object.__setattr__` sets it.
+    bases = (_GetsVideoMeans, cls)
+    object.__setattr__(extended, "__class__", type(cls.__name__, bases, {"__module__": cls.__module__}))
+    return extended

@@ -17,22 +17,27 @@ BATCH_NORM_DECAY = 0.999
 LAYER_NORM_EPSILON = 1e-6
 
 
-# A function that makes the initialisers of the weights and of the biases of a dense layer.
-Start = Callable[[], tuple[Any, Any]]
+# A function that makes two initialisers: of the weights and of the biases of a dense layer.
+MakeInitializers = Callable[[], tuple[Any, Any]]
 
 
 def xavier() -> tuple[Any, Any]:
-    """Xavier uniform weights (Glorot and Bengio 2010), zero biases."""
+    """Initialisers of a dense layer: Xavier uniform weights (Glorot and Bengio 2010), zero biases."""
     return tf.glorot_uniform_initializer(), tf.zeros_initializer()
 
 
-def normal(weights: float, biases: float = 0.01) -> Start:
-    """Weights and biases of mean 0 with these standard deviations."""
+def normal(weights: float, biases: float = 0.01) -> MakeInitializers:
+    """Normal weights and biases of mean 0; `weights` and `biases` are their standard deviations."""
     return lambda: (tf.random_normal_initializer(stddev=weights), tf.random_normal_initializer(stddev=biases))
 
 
-def scaled(fan_in: int) -> Start:
-    """Truncated normal weights of variance 2 / fan_in (He et al. 2015), zero biases, as slim has them."""
+def scaled(fan_in: int) -> MakeInitializers:
+    """Truncated normal weights of variance 2 / fan_in (He et al. 2015), zero biases, as in slim.
+
+    Args:
+      fan_in: number of inputs of a unit.
+    """
+    # As in slim, the factor 1.3 makes up for the variance that the truncation takes away: 1.3 * 2 = 2.6.
     return lambda: (tf.truncated_normal_initializer(stddev=math.sqrt(2.6 / fan_in)), tf.zeros_initializer())
 
 
@@ -53,14 +58,22 @@ class Net:
     def variable(
         self, name: str, shape: list[int], initializer: Any, *, l2_penalty: float = 0.0, trainable: bool = True
     ) -> tf.Tensor:
-        """A float32 variable, made by the first tower and reused by the others."""
-        made = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
+        """A float32 variable, made by the first tower and reused by the others.
+
+        Args:
+          name: name of the variable in the current scope.
+          shape: its shape.
+          initializer: gives its initial value.
+          l2_penalty: factor of its L2 loss (half the sum of its squares) in `penalties`; 0: none is added.
+          trainable: whether training changes it.
+        """
+        variable = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
         if l2_penalty:
-            self.penalties.append(l2_penalty * tf.nn.l2_loss(made))
-        return made
+            self.penalties.append(l2_penalty * tf.nn.l2_loss(variable))
+        return variable
 
     def normal_weights(self, name: str, features: int, units: int) -> tf.Tensor:
-        """Weights [features, units] that start with mean 0 and standard deviation 1 / sqrt(features)."""
+        """Weights [features, units] whose initial values have mean 0 and standard deviation 1 / sqrt(features)."""
         return self.variable(name, [features, units], tf.random_normal_initializer(stddev=1 / math.sqrt(features)))
 
     def normalised_product(
@@ -73,10 +86,12 @@ class Net:
         batch_norm: bool,
         bias_stddev: float | None = None,
     ) -> tf.Tensor:
-        """inputs [..., F] times `normal_weights`, then batch normalisation or biases, [..., units].
+        """A linear layer with `normal_weights`, then batch normalisation or biases: [..., F] -> [..., units].
 
         Args:
-          name: prefix of the variables' names.
+          inputs: float32 [..., F].
+          units: number of outputs.
+          name: prefix of the names of the variables.
           mask: see `batch_norm`.
           batch_norm: whether to normalise; otherwise biases are added.
           bias_stddev: standard deviation of the initial biases; None for that of the weights.
@@ -97,25 +112,27 @@ class Net:
         bias: bool = True,
         l2_penalty: float = 0.0,
         l2_biases: bool = False,
-        start: Start | None = None,
+        make_initializers: MakeInitializers = xavier,
     ) -> tf.Tensor:
-        """inputs [..., F] -> [..., units]; starts as `xavier` unless `start` says otherwise.
+        """A linear layer: inputs [..., F] times weights, plus biases, [..., units].
 
         Args:
+          inputs: float32 [..., F].
+          units: number of outputs.
           scope: variable scope of `weights` and `biases`.
           bias: whether there are biases.
           l2_penalty: factor of the L2 loss of the weights (half the sum of their squares).
           l2_biases: whether the L2 loss includes the biases.
-          start: makes the initialisers of weights and biases.
+          make_initializers: makes the initialisers of weights and biases.
         """
-        weights_start, biases_start = (start or xavier)()
+        weights_initializer, biases_initializer = make_initializers()
         with tf.variable_scope(scope):
             shape = [int(inputs.shape[-1]), units]
-            weights = self.variable("weights", shape, weights_start, l2_penalty=l2_penalty)
+            weights = self.variable("weights", shape, weights_initializer, l2_penalty=l2_penalty)
             outputs = precision.wide_product(inputs, weights)
             if bias:
                 of_biases = l2_penalty if l2_biases else 0.0
-                biases = self.variable("biases", [units], biases_start, l2_penalty=of_biases)
+                biases = self.variable("biases", [units], biases_initializer, l2_penalty=of_biases)
                 outputs = add_biases(outputs, whole_blocks.extend_columns(biases))
         return whole_blocks.cut(outputs, units)
 
@@ -129,7 +146,8 @@ class Net:
         all towers, and N towers train like one.
 
         Args:
-          inputs: [..., F].
+          inputs: float32 [..., F].
+          scope: variable scope of `beta`, `gamma` and the moving averages.
           mask: bool or float, of the shape of `inputs` without F; rows with 0 are left out of the
             statistics of training (they are normalised like the others). None if all rows count.
           biased: whether the moving average keeps the variance of the rows themselves, sum / n, rather than the
@@ -157,7 +175,13 @@ class Net:
         return tf.reshape(outputs, tf.shape(inputs))
 
     def layer_norm(self, inputs: tf.Tensor, scope: str, *, epsilon: float = LAYER_NORM_EPSILON) -> tf.Tensor:
-        """Layer normalisation over the last axis (Ba et al. 2016), with scale and centre."""
+        """Layer normalisation over the last axis (Ba et al. 2016), with scale and centre.
+
+        Args:
+          inputs: float32 [..., F].
+          scope: variable scope of `beta` and `gamma`.
+          epsilon: added to the variance.
+        """
         size = [int(inputs.shape[-1])]
         with tf.variable_scope(scope):
             beta = self.variable("beta", size, tf.zeros_initializer())
@@ -169,21 +193,26 @@ class Net:
         """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""
         if not self.is_training or not rate:
             return inputs
-        # The time axis comes first, so that draws for padding come after those for real frames and do not change them.
+        # The time axis is the first of the draws. So the draws of real frames are the same, however much padding
+        # follows them.
         order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
         draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
         is_kept = tf.transpose(draws, order) >= rate
         return tf.where(is_kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
     def absorb(self, output: ModelOutput) -> ModelOutput:
-        """Moves the penalties and updates of an inner model's output to this net; returns the output without them."""
+        """Moves the penalties and update ops of an output to this net; returns the output without them.
+
+        Args:
+          output: the output of a model inside of another one, such as a classifier.
+        """
         if output.regularization_loss is not None:
             self.penalties.append(output.regularization_loss)
         self.update_ops += output.update_ops
         return dataclasses.replace(output, regularization_loss=None, update_ops=())
 
     def finish(self, output: ModelOutput) -> ModelOutput:
-        """`output` with the penalties and updates of the layers added to its own."""
+        """Returns `output` with the penalties and update ops that this net collected, besides its own."""
         output = self.absorb(output)
         return dataclasses.replace(
             output,
@@ -192,29 +221,36 @@ class Net:
         )
 
 
-_Moments = tuple[Any, Any, Any, Any]
+# (outputs [N, F], number of rows that count, their mean [F], their unbiased variance [F])
+_Normalised = tuple[Any, Any, Any, Any]
 
 
-def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
-    """rows [N, F] normalised by their statistics: (outputs, rows counted, mean, unbiased variance).
+def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: tf.Tensor) -> _Normalised:
+    """Normalises the rows by the mean and the variance of those that count.
 
-    The fused kernel is three times as fast as the same sums by hand, but supports neither a mask nor other
-    towers. It is used if every row is valid and nothing is exchanged.
+    TensorFlow's fused kernel is three times as fast as separate ops, but supports neither a mask nor statistics of
+    other towers. It is used if every row counts and towers exchange no statistics.
+
+    Args:
+      rows: float32 [N, F].
+      mask: as in `Net.batch_norm`, of N values.
+      gamma, beta: [F], scale and centre of the outputs.
     """
     if mask is None and not across_towers.is_exchanging():
-        return _fused(rows, gamma, beta)
+        return _normalise_fused(rows, gamma, beta)
     weights = tf.ones(tf.shape(rows)[:1]) if mask is None else tf.reshape(tf.cast(mask, tf.float32), [-1])
     if across_towers.is_exchanging():
         statistics = _statistics(rows, weights * across_towers.has_examples())
-        return _normalised_by(_of_all_towers(*statistics), rows, gamma, beta)
+        return _normalise_by(_combine_towers(*statistics), rows, gamma, beta)
     return tf.cond(
         tf.reduce_all(weights > 0.0),
-        lambda: _fused(rows, gamma, beta),
-        lambda: _normalised_by(_statistics(rows, weights), rows, gamma, beta),
+        lambda: _normalise_fused(rows, gamma, beta),
+        lambda: _normalise_by(_statistics(rows, weights), rows, gamma, beta),
     )
 
 
-def _fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+def _normalise_fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Normalised:
+    """`_normalise` of rows that all count, by TensorFlow's fused kernel."""
     size = rows.shape[-1]
     outputs, mean, variance = tf.nn.fused_batch_norm(
         tf.reshape(rows, [-1, 1, 1, size]), gamma, beta, epsilon=BATCH_NORM_EPSILON, is_training=True
@@ -222,45 +258,50 @@ def _fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
     return tf.reshape(outputs, [-1, size]), tf.cast(tf.shape(rows)[0], tf.float32), mean, variance
 
 
+# (number of rows that count, their mean [F], their variance [F])
 _Statistics = tuple[Any, Any, Any]
 
 
 def _statistics(rows: tf.Tensor, weights: tf.Tensor) -> _Statistics:
-    """(rows counted, mean [F], variance [F]) of rows [N, F] with weights [N], 0 or 1; 0 if none counts."""
+    """The statistics of the rows [N, F] with the weight 1 in `weights` [N], not of those with 0; 0 if none counts."""
     count = tf.reduce_sum(weights)
     shares = (weights / tf.maximum(count, 1.0))[tf.newaxis, :]
     mean = tf.matmul(shares, rows)[0]
     return count, mean, tf.matmul(shares, tf.square(rows - mean))[0]
 
 
-def _of_all_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _Statistics:
-    """The statistics over all towers, combined from those of each tower (Chan, Golub and LeVeque 1983).
+def _combine_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _Statistics:
+    """Combines the statistics of this tower with those of all others (Chan, Golub and LeVeque 1983).
 
-    Variances about the towers' own means are combined, not sums of squares, which would lose digits if
-    the mean is large. Each tower is weighted by its number of valid rows.
+    Each tower gives its variance about its own mean, not its sum of squares, which would lose digits if the mean is
+    large. A tower has the weight of its number of rows that count.
     """
     size = int(mean.shape[0])
     gathered = across_towers.gathered(tf.concat([count[tf.newaxis], mean, variance], 0))
     counts, means, variances = tf.split(gathered, [1, size, size], axis=1)
     total = tf.reduce_sum(counts)
     shares = counts / tf.maximum(total, 1.0)
-    together = tf.reduce_sum(shares * means, 0)
-    return total, together, tf.reduce_sum(shares * (variances + tf.square(means - together)), 0)
+    common_mean = tf.reduce_sum(shares * means, 0)
+    return total, common_mean, tf.reduce_sum(shares * (variances + tf.square(means - common_mean)), 0)
 
 
-def _normalised_by(statistics: _Statistics, rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+def _normalise_by(statistics: _Statistics, rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Normalised:
+    """`_normalise` of rows by given statistics."""
     count, mean, variance = statistics
     outputs = (rows - mean) * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
-    # The variance that is kept is the unbiased estimate, as the fused kernel gives it.
+    # The variance that the moving average gets is the unbiased estimate, as the fused kernel returns it.
     return outputs, count, mean, variance * count / tf.maximum(count - 1.0, 1.0)
 
 
-def context(
+def context_gating(
     net: Net, inputs: tf.Tensor, scope: str = "gating", *, valid: tf.Tensor | None = None, remove_diagonal: bool = False
 ) -> tf.Tensor:
     """x * sigmoid(BN(W x)), [B, F] (context gating, Miech et al. 2017, equation 1).
 
     Args:
+      net: makes the layers.
+      inputs: x, float32 [B, F].
+      scope: variable scope of the gates.
       valid: [B], true for rows that count in the batch statistics; None if all count.
       remove_diagonal: whether to remove each feature from the inputs of its own gate.
     """
@@ -281,17 +322,21 @@ def squeeze_excite(
     bias: bool = True,
     biased: bool = False,
 ) -> tf.Tensor:
-    """x * sigmoid(W2 relu(BN(W1 x)) + b), [B, F], W1 to F / reduction units (Hu et al. 2018, section 3).
+    """x * sigmoid(W2 relu(BN(W1 x)) + b), [B, F] (squeeze and excitation, Hu et al. 2018, section 3).
 
     Args:
+      net: makes the layers.
+      inputs: x, float32 [B, F].
+      reduction: W1 maps the F features to F / reduction units, but at least to one.
       valid: [B], true for rows that count in the batch statistics; None if all count.
-      bias: whether b is added. Without it the weights start as `scaled`, as in the published NeXtVLAD.
+      bias: whether b is added. Without b the weights are initialised by `scaled`, as in the published NeXtVLAD.
       biased: see `Net.batch_norm`.
     """
     features = int(inputs.shape[-1])
     units = max(features // reduction, 1)
-    starts = (None, None) if bias else (scaled(features), scaled(units))
+    initializers = (xavier, xavier) if bias else (scaled(features), scaled(units))
     with tf.variable_scope("se_gating"):
-        squeezed = net.dense(inputs, units, "squeeze", bias=False, start=starts[0])
+        squeezed = net.dense(inputs, units, "squeeze", bias=False, make_initializers=initializers[0])
         squeezed = tf.nn.relu(net.batch_norm(squeezed, "bn", valid, biased=biased))
-        return inputs * tf.sigmoid(net.dense(squeezed, features, "excite", bias=bias, start=starts[1]))
+        excited = net.dense(squeezed, features, "excite", bias=bias, make_initializers=initializers[1])
+        return inputs * tf.sigmoid(excited)

@@ -20,7 +20,7 @@ from yt8m.types import ModelOutput, SideOutput
 class NeXtVladModel(NormalisedModel, ClassifiedModel):
     """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of each expanded frame, weighted by attention."""
 
-    # Whether the published gate averages biased variances (`biased` of `Net.batch_norm`), as its other layers do.
+    # Whether the published gate averages biased variances (see `Net.batch_norm`), as the other published layers do.
     biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
@@ -29,7 +29,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         "how frames are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
         choices=("reverse_whitening", "l2_normalize", "raw"),
     )
-    nextvlad_cluster_size: int = aggregation.clusters_of_streams(128)
+    nextvlad_cluster_size: int = aggregation.cluster_size_option(128)
     nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)
     groups: int = option(8, "number of groups of the first feature; the others have half as many", minimum=1)
     expansion: int = option(2, "factor by which the number of a frame's features is expanded", minimum=1)
@@ -58,7 +58,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         return self.classify(net, self.describe(net, inputs, num_frames), vocab_size)
 
     def describe(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-        """The gated hidden layer [B, nextvlad_hidden_size]."""
+        """Pools frames [B, T, D] to the gated hidden layer, [B, nextvlad_hidden_size]."""
         mask, valid = frames.mask(inputs, num_frames), frames.count(inputs, num_frames) > 0
 
         def describe_stream(stream: tf.Tensor, index: int) -> tf.Tensor:
@@ -66,9 +66,14 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
             return net.batch_norm(vlad, "vlad_bn", valid, biased=self.as_published)
 
         dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, describe_stream), self.drop_rate)
-        l2_penalty, start = (0.0 if self.as_published else self.l2_penalty), self._start(int(dropped.shape[-1]))
-        units = self.nextvlad_hidden_size
-        hidden = net.dense(dropped, units, "hidden1", bias=False, l2_penalty=l2_penalty, start=start)
+        hidden = net.dense(
+            dropped,
+            self.nextvlad_hidden_size,
+            "hidden1",
+            bias=False,
+            l2_penalty=0.0 if self.as_published else self.l2_penalty,
+            make_initializers=self._initializers(int(dropped.shape[-1])),
+        )
         hidden = net.batch_norm(hidden, "hidden1_bn", valid, biased=self.as_published)
         return layers.squeeze_excite(
             net,
@@ -79,33 +84,49 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
             biased=self.as_published and self.biased_gate,
         )
 
-    def _start(self, fan_in: int) -> layers.Start | None:
-        return layers.scaled(fan_in) if self.as_published else None
+    def _initializers(self, fan_in: int) -> layers.MakeInitializers:
+        """Makes the initialisers of a layer with `fan_in` inputs."""
+        return layers.scaled(fan_in) if self.as_published else layers.xavier
 
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
-        """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width].
+        """The VLAD of one feature: y_k = sum over frames i and groups g of m_i a_ig a_igk (x_ig - c_k).
 
-        Each y_k has length 1, but the whole vector is not normalised: batch normalisation follows, and its
-        epsilon would dominate smaller values.
+        Each y_k is scaled to length 1, but the joined vector is not: batch normalisation follows, whose epsilon would
+        exceed the variance of smaller values.
+
+        Args:
+          net: makes the layers.
+          inputs: float32 [B, T, D], the frames of the feature.
+          mask: m, float32 [B, T], 1 at real frames.
+          index: index of the feature.
+
+        Returns:
+          The y_k of the K clusters, joined: [B, K * features of a group].
         """
-        clusters, groups = (aggregation.of_stream(size, index) for size in (self.nextvlad_cluster_size, self.groups))
+        clusters, groups = (
+            aggregation.size_in_stream(size, index) for size in (self.nextvlad_cluster_size, self.groups)
+        )
         width = self._width(index, int(inputs.shape[-1]))
         wide = groups * width
-        expanded = net.dense(inputs, wide, "expansion", start=self._start(int(inputs.shape[-1])))
-        scores = net.dense(expanded, groups, "group_attention", start=self._start(wide))
+        expanded = net.dense(inputs, wide, "expansion", make_initializers=self._initializers(int(inputs.shape[-1])))
+        scores = net.dense(expanded, groups, "group_attention", make_initializers=self._initializers(wide))
         attention = tf.sigmoid(scores) * mask[:, :, tf.newaxis]
-        begin = (self._start(wide) or layers.xavier)()[0]
-        weights = net.variable("cluster_weights", [wide, groups * clusters], begin)
+        weights = net.variable("cluster_weights", [wide, groups * clusters], self._initializers(wide)()[0])
         scores = net.batch_norm(precision.product(expanded, weights), "cluster_bn", mask, biased=self.as_published)
         pieces = tf.shape(inputs)[1] * groups
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])
         groupwise = tf.reshape(expanded, [-1, pieces, width])
-        return aggregation.side_by_side(aggregation.residuals(net, shares, groupwise, self._start(width)))
+        initializers = layers.scaled(width) if self.as_published else None
+        return aggregation.side_by_side(aggregation.residuals(net, shares, groupwise, initializers))
 
     def _width(self, index: int, size: int) -> int:
-        """The number of features in one group of stream `index`, which has `size` features."""
-        groups = aggregation.of_stream(self.groups, index)
+        """The number of columns in one group of feature `index`, which has `size` columns before its expansion.
+
+        Raises:
+          UsageError: the groups do not divide the expanded columns.
+        """
+        groups = aggregation.size_in_stream(self.groups, index)
         if size * self.expansion % groups:
             raise UsageError(
                 f"{type(self).__name__}: groups must divide expansion x features; feature {index} has "
@@ -117,13 +138,13 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class MixNeXtVladModel(NeXtVladModel):
-    """NeXtVLADs whose logits are mixed by w = softmax(FC(BN(mean x))), and which learn from the mixture.
+    """Several NeXtVLADs (branches), whose logits are mixed with the weights softmax(FC(BN(mean x))).
 
-    Loss = L(mixture) + sum_e L(branch e) + T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)),
-    where no gradient flows into the mixture through the last term (Lin et al. 2018, section 3.3, after Lan et al.
-    2018). The divergence is computed without its constant, the entropy of the mixture. With `cl_both_sides` the last
-    term is that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)): without T^2, and
-    with a gradient for the mixture too.
+    The branches learn from the mixture (Lin et al. 2018, section 3.3, after Lan et al. 2018). The loss is L(mixture) +
+    sum_e L(branch e) + lambda T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)). Through the last term no
+    gradient flows into the mixture, and it is computed without its constant, the entropy of the mixture. With
+    `cl_both_sides` the last term is that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e /
+    T)): without T^2, and with a gradient for the mixture too.
     """
 
     biased_gate: ClassVar[bool] = False
@@ -159,26 +180,40 @@ class MixNeXtVladModel(NeXtVladModel):
         return output.logits, output.side_outputs
 
     def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+        """The weights of the branches in the mixture, [B, mix_number]."""
         valid = frames.count(inputs, num_frames) > 0
         mean = net.batch_norm(frames.mean(inputs, num_frames), "mixture_bn", valid, biased=self.as_published)
-        return tf.nn.softmax(net.dense(mean, self.mix_number, "mixture", start=self._start(int(mean.shape[-1]))))
+        return tf.nn.softmax(
+            net.dense(mean, self.mix_number, "mixture", make_initializers=self._initializers(int(mean.shape[-1])))
+        )
 
     def _divergence(self, branches: list[tf.Tensor], mixture: tf.Tensor) -> tf.Tensor:
-        """Mean over the rows of sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)), a scalar."""
-        target, least = tf.nn.softmax(mixture / self.cl_temperature), 1e-8  # `least` as in the published code
-        learnt = [tf.nn.softmax(z / self.cl_temperature) for z in branches]
-        ratios = [tf.math.log(target + least) - tf.math.log(p + least) for p in learnt]
+        """The mean over the rows of sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)), a scalar.
+
+        Args:
+          branches: z_e, [B, C] each.
+          mixture: z_mixture, [B, C].
+        """
+        target, epsilon = tf.nn.softmax(mixture / self.cl_temperature), 1e-8  # the epsilon of the published code
+        of_branches = [tf.nn.softmax(z / self.cl_temperature) for z in branches]
+        ratios = [tf.math.log(target + epsilon) - tf.math.log(p + epsilon) for p in of_branches]
         return tf.reduce_mean(tf.reduce_sum(target * tf.add_n(ratios), -1))
 
     def _side_outputs(
         self, branches: list[tuple[tf.Tensor, tuple[SideOutput, ...]]], mixture: tf.Tensor
     ) -> tuple[SideOutput, ...]:
-        heat, sides = self.cl_temperature, []
-        target = tf.stop_gradient(tf.nn.softmax(mixture / heat))
-        for e, (z, further) in enumerate(branches):
+        """The side outputs of the branches: logits with the labels as targets, logits with the mixture as target.
+
+        Args:
+          branches: the logits [B, C] of each branch, and the side outputs of its classifier, which are kept.
+          mixture: the logits of the mixture, [B, C].
+        """
+        temperature, sides = self.cl_temperature, []
+        target = tf.stop_gradient(tf.nn.softmax(mixture / temperature))
+        for e, (z, sides_of_classifier) in enumerate(branches):
             sides.append(SideOutput(f"branch_{e}", z))
             if not self.cl_both_sides:
-                weight = self.cl_lambda * heat**2
-                sides.append(SideOutput(f"distilled_{e}", z / heat, weight, target, "SoftmaxLoss"))
-            sides += [side._replace(name=f"branch_{e}_{side.name}") for side in further]
+                weight = self.cl_lambda * temperature**2
+                sides.append(SideOutput(f"distilled_{e}", z / temperature, weight, target, "SoftmaxLoss"))
+            sides += [side._replace(name=f"branch_{e}_{side.name}") for side in sides_of_classifier]
         return tuple(sides)

@@ -16,15 +16,16 @@ from yt8m.models.layers import Net
 from yt8m.numerics import random_keys
 from yt8m.numerics.compiled import custom_gradient
 
-# (net, inputs [n, T, D], mask [n, T]) -> results [n, C]. Rows are independent of each other. The net makes all layers.
+# A function (net, inputs [n, T, D], mask [n, T]) -> results [n, C]. The result of a row does not depend on other rows.
+# All layers are made by the net.
 Compute = Callable[[Net, Any, Any], Any]
 
 
 def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, size: int) -> tf.Tensor:
-    """`compute(net, inputs, mask)`, [B, C], computed for `size` rows at a time.
+    """Computes `compute(net, inputs, mask)`, [B, C], for `size` rows at a time.
 
     Args:
-      compute: the function.
+      compute: see `Compute`.
       net: the net of the model, which gets the variables and their penalties.
       inputs: float32 [B, T, D].
       mask: float32 [B, T]; it gets no gradient.
@@ -36,10 +37,12 @@ def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, si
 
     def with_gradient(inputs: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            # In the context of the model: precision and random keys.
-            same = pieces._replace(inputs=inputs)
-            of_inputs = context.copy().run(same.input_gradient, net, values, upstream)
-            return [of_inputs, *context.copy().run(same.value_gradients, net, values, layers.are_trained, upstream)]
+            # TensorFlow may call this after the model is built. `context` has the precision and the random keys that
+            # applied when it was built, so the activations are computed again in the same way.
+            pieces_again = pieces._replace(inputs=inputs)
+            of_inputs = context.copy().run(pieces_again.input_gradient, net, values, upstream)
+            of_values = context.copy().run(pieces_again.value_gradients, net, values, layers.are_trained, upstream)
+            return [of_inputs, *of_values]
 
         return results, gradient
 
@@ -47,11 +50,11 @@ def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, si
 
 
 class _LayersInLoop(Net):
-    """Layers that are built inside of a loop. Their variables are made and read outside of it.
+    """Makes layers inside of a loop of TensorFlow. Their variables are made and read outside of the loop.
 
     Args:
       net: makes the variables.
-      values: the values of the variables, if they were read already.
+      values: the values of the variables, in the order in which the layers are built, if they were read already.
 
     Attributes:
       values: the values of the variables that were read here, in the order in which the layers were built.
@@ -60,85 +63,106 @@ class _LayersInLoop(Net):
 
     def __init__(self, net: Net, values: Iterator[tf.Tensor] | None = None) -> None:
         super().__init__(net.is_training)
-        self._net, self._known = net, values
+        self._net, self._values_read_before = net, values
         self.values: list[tf.Tensor] = []
         self.are_trained: list[bool] = []
 
     def variable(
         self, name: str, shape: list[int], initializer: Any, *, l2_penalty: float = 0.0, trainable: bool = True
     ) -> tf.Tensor:
-        """The value of the variable: the next of the `values` that were given, or else one that is read here."""
-        if self._known is not None:
-            return next(self._known)
-        with tf.init_scope():  # leaves the loop
-            made = self._net.variable(name, shape, initializer, l2_penalty=l2_penalty, trainable=trainable)
-            self.values.append(tf.identity(made))
+        """The value of the variable: the next one that was read before, or else it is read here; see `Net.variable`."""
+        if self._values_read_before is not None:
+            return next(self._values_read_before)
+        with tf.init_scope():  # so that the variable is made and read outside of the loop
+            variable = self._net.variable(name, shape, initializer, l2_penalty=l2_penalty, trainable=trainable)
+            self.values.append(tf.identity(variable))
         self.are_trained.append(trainable)
         return self.values[-1]
 
 
 class _Pieces(NamedTuple):
-    """The arguments of `by_pieces`; `seeds(index)` is the context with the random keys of piece `index`."""
+    """A batch that is computed piece by piece.
+
+    Attributes:
+      compute, inputs, mask, size: the arguments of `by_pieces`.
+      random_scopes: `random_scopes(index)` is the context with the random keys of piece `index`.
+    """
 
     compute: Compute
     inputs: Any
     mask: Any
     size: int
-    seeds: random_keys.PieceScopes
+    random_scopes: random_keys.PieceScopes
 
     def results(self, layers: Net) -> tf.Tensor:
-        """The results of all pieces, [B, C]."""
+        """The results of all pieces, [B, C]; `layers` makes the layers."""
 
         def write(index: tf.Tensor, array: tf.TensorArray) -> tf.TensorArray:
-            return array.write(index, self._computed(index, layers, self._rows(index, self.inputs)))
+            return array.write(index, self._compute_piece(index, layers, self._rows_of_piece(index, self.inputs)))
 
-        return self._joined(write)
+        return self._join_pieces(write)
 
     def input_gradient(self, net: Net, values: tuple[tf.Tensor, ...], upstream: tf.Tensor) -> tf.Tensor:
-        """The gradient [B, T, D] of the inputs, given the gradient `upstream` [B, C] of the results.
+        """The gradient of the loss with respect to the inputs, [B, T, D].
 
-        Its loop is separate from that of `value_gradients`, so a step that does not use this gradient skips it.
+        It is computed in a loop of its own, so that a step that does not use this gradient skips the loop.
+
+        Args:
+          net: the net of the model.
+          values: the values of the variables, in the order in which the layers are built.
+          upstream: [B, C], the gradient of the loss with respect to the results.
         """
 
         def write(index: tf.Tensor, array: tf.TensorArray) -> tf.TensorArray:
-            rows = self._rows(index, self.inputs)
-            result = self._computed(index, _LayersInLoop(net, iter(values)), rows)
-            return array.write(index, _gradients(result, [rows], self._rows(index, upstream))[0])
+            rows = self._rows_of_piece(index, self.inputs)
+            result = self._compute_piece(index, _LayersInLoop(net, iter(values)), rows)
+            return array.write(index, _gradients(result, [rows], self._rows_of_piece(index, upstream))[0])
 
-        return tf.ensure_shape(self._joined(write), self.inputs.shape)
+        return tf.ensure_shape(self._join_pieces(write), self.inputs.shape)
 
     def value_gradients(
         self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], upstream: tf.Tensor
     ) -> list[tf.Tensor | None]:
-        """The gradient of each value, given the gradient `upstream` [B, C] of the results; None if untrained."""
+        """The gradient of the loss with respect to each value; None for a variable that is not trained.
+
+        Args:
+          net, values, upstream: as for `input_gradient`.
+          are_trained: for each value, whether its variable is trained.
+        """
 
         def add(index: tf.Tensor, sums: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             reads = [tf.identity(value) for value in values]
-            result = self._computed(index, _LayersInLoop(net, iter(reads)), self._rows(index, self.inputs))
+            result = self._compute_piece(
+                index, _LayersInLoop(net, iter(reads)), self._rows_of_piece(index, self.inputs)
+            )
             targets = [value for value, is_trained in zip(reads, are_trained, strict=True) if is_trained]
-            gradients = _gradients(result, targets, self._rows(index, upstream))
+            gradients = _gradients(result, targets, self._rows_of_piece(index, upstream))
             return tuple(total + gradient for total, gradient in zip(sums, gradients, strict=True))
 
         zeros = tuple(tf.zeros_like(value) for value, is_trained in zip(values, are_trained, strict=True) if is_trained)
-        sums = iter(self._loop(add, zeros))
+        sums = iter(self._run_loop(add, zeros))
         return [next(sums) if is_trained else None for is_trained in are_trained]
 
-    def _computed(self, index: tf.Tensor, layers: Net, rows: tf.Tensor) -> tf.Tensor:
-        with self.seeds(index):
-            return self.compute(layers, rows, self._rows(index, self.mask))
+    def _compute_piece(self, index: tf.Tensor, layers: Net, rows: tf.Tensor) -> tf.Tensor:
+        """The results of piece `index`, [n, C], whose inputs are `rows`."""
+        with self.random_scopes(index):
+            return self.compute(layers, rows, self._rows_of_piece(index, self.mask))
 
-    def _rows(self, index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    def _rows_of_piece(self, index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """The rows of `values` [B, ...] that belong to piece `index`."""
         return values[index * self.size : (index + 1) * self.size]
 
-    def _count(self) -> tf.Tensor:
+    def _count_pieces(self) -> tf.Tensor:
+        """The number of pieces; one, without rows, if the batch is empty."""
         return tf.maximum((tf.shape(self.mask)[0] + self.size - 1) // self.size, 1)
 
-    def _joined(self, write: Callable[[tf.Tensor, tf.TensorArray], tf.TensorArray]) -> tf.Tensor:
-        return self._loop(write, tf.TensorArray(tf.float32, self._count(), infer_shape=False)).concat()
+    def _join_pieces(self, write: Callable[[tf.Tensor, tf.TensorArray], tf.TensorArray]) -> tf.Tensor:
+        """Concatenates the tensors of all pieces; `write(index, array)` writes that of a piece to the array."""
+        return self._run_loop(write, tf.TensorArray(tf.float32, self._count_pieces(), infer_shape=False)).concat()
 
-    def _loop(self, body: Callable[[tf.Tensor, Any], Any], start: Any) -> Any:
-        """The state after `state = body(index, state)` for each piece in order."""
-        count = self._count()
+    def _run_loop(self, body: Callable[[tf.Tensor, Any], Any], start: Any) -> Any:
+        """Runs `state = body(index, state)` for each piece in order, from the state `start`; returns the last state."""
+        count = self._count_pieces()
         _, end = tf.while_loop(
             lambda index, _: index < count,
             lambda index, state: (index + 1, body(index, state)),
@@ -150,6 +174,7 @@ class _Pieces(NamedTuple):
 
 
 def _gradients(result: tf.Tensor, targets: list[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor]:
-    # Gradients are added in pairs, since the kernel for three or more addends may change their order between steps.
+    """The gradients of the loss with respect to `targets`; `upstream` is that with respect to `result`."""
+    # Addends are added in pairs: the kernel for three or more may add them in another order in another step.
     pairwise = tf.AggregationMethod.EXPERIMENTAL_TREE
     return tf.gradients(result, targets, upstream, aggregation_method=pairwise, unconnected_gradients="zero")

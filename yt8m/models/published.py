@@ -1,7 +1,8 @@
-"""The networks that other groups published: the model of this package for each, and our variable for each of theirs.
+"""The networks that other groups published: for each, the model of this package that computes the same.
 
-The names and layouts are those in the code of the four groups; `tests/models/test_published.py` compares them with
-outputs of that code. Nothing here needs TensorFlow.
+Also the variable of our model that corresponds to each variable of a network, to import its checkpoints. The names and
+layouts of published variables are those in the code of the four groups; `tests/models/test_published.py` compares our
+models with outputs of that code. Nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 
 from yt8m.errors import RunError, UsageError, suggestion
 
-Shapes = Mapping[str, tuple[int, ...]]
-Renamed = Sequence[tuple[str, str]]
+Shapes = Mapping[str, tuple[int, ...]]  # {name of a variable: its shape}
+Renamed = Sequence[tuple[str, str]]  # (regular expression of published names, replacement that gives our name)
 
 
-# {source: the repositories with its code}
+# {name of the group: the repositories with its code}
 SOURCES = {
     "google": "https://github.com/google/youtube-8m",
     "willow": "https://github.com/antoine77340/Youtube-8M-WILLOW",
@@ -104,11 +105,12 @@ _CHAIN = (
     (r"(gates|experts)--main/", r"\1/"),
 )
 
-# Biases that shift the scores of all frames alike, and so cancel in a softmax over the frames.
+# Published variables that our models do not need: biases that add the same to the scores of all frames, which cancels
+# in the softmax over the frames.
 CANCELLED = ("attention-/biases",)
 
 
-def _of_pooling(family: str, **always: Any) -> dict[str, Any]:
+def _pooling_fields(family: str, **always: Any) -> dict[str, Any]:
     """The fields of `Network` that all of WILLOW's networks with clusters share."""
     usual = dict({f"{family}_relu": True}, input_batch_norm=True, gating=False, l2_penalty=1e-8)
     return {"always": always, "usual": usual, "renamed": _POOLED}
@@ -120,15 +122,16 @@ _LINRONGC = {
 }
 
 
-def _of_nextvlad(**usual: Any) -> dict[str, Any]:
-    # Its mixture of experts averages logits, and ours probabilities.
+def _nextvlad_fields(**usual: Any) -> dict[str, Any]:
+    """The fields of `Network` that the NeXtVLAD networks share."""
+    # The published mixture of experts cannot be imported: it averages logits, and ours probabilities.
     always = dict(as_published=True, video_level_classifier_model="LogisticModel")
     usual = dict(l2_biases=True, l2_penalty=1e-8) | usual
     return {"always": always, "usual": usual, "transforms": _LINRONGC, "renamed": _NEXTVLAD}
 
 
-_STATES = dict(lstm_memory=True, all_layers=True)
-_ATTENTION = {"attention_on_input": True}
+_MEMORY_OF_ALL_LAYERS = dict(lstm_memory=True, all_layers=True)
+_ATTENTION_ON_INPUT = {"attention_on_input": True}
 
 NETWORKS = (
     Network("google", "LogisticModel", "LogisticModel"),
@@ -138,30 +141,42 @@ NETWORKS = (
     Network("google", "LstmModel", "LstmModel"),
     Network("willow", "MoeModel", "MoeModel", renamed=_EXPERTS),
     Network("willow", "MoeModel", "GatedMoeModel", "moe_prob_gating", renamed=_EXPERTS),
-    Network("willow", "NetVLADModelLF", "NetVladModel", **_of_pooling("netvlad")),
-    Network("willow", "NetVLADModelLF", "NetRvladModel", "lightvlad", **_of_pooling("netvlad")),
-    Network("willow", "NetVLADModelLF", "NetVlagdModel", "vlagd", **_of_pooling("netvlad")),
-    Network("willow", "NetFVModelLF", "NetFvModel", **_of_pooling("fv", fv_variances_as_whole=True)),
-    Network("willow", "SoftDbofModelLF", "SoftDbowModel", **_of_pooling("dbof", dbof_late_fusion=True)),
-    Network("willow", "GatedDbofModelLF", "GatedDbofModel", **_of_pooling("dbof", dbof_late_fusion=True)),
-    Network("willow", "LstmModel", "LstmModel", always=_STATES, renamed=_RECURRENT),
+    Network("willow", "NetVLADModelLF", "NetVladModel", **_pooling_fields("netvlad")),
+    Network("willow", "NetVLADModelLF", "NetRvladModel", "lightvlad", **_pooling_fields("netvlad")),
+    Network("willow", "NetVLADModelLF", "NetVlagdModel", "vlagd", **_pooling_fields("netvlad")),
+    Network("willow", "NetFVModelLF", "NetFvModel", **_pooling_fields("fv", fv_variances_as_whole=True)),
+    Network("willow", "SoftDbofModelLF", "SoftDbowModel", **_pooling_fields("dbof", dbof_late_fusion=True)),
+    Network("willow", "GatedDbofModelLF", "GatedDbofModel", **_pooling_fields("dbof", dbof_late_fusion=True)),
+    Network("willow", "LstmModel", "LstmModel", always=_MEMORY_OF_ALL_LAYERS, renamed=_RECURRENT),
     Network("willow", "GruModel", "GruModel", always={"all_layers": True}, renamed=_RECURRENT),
     Network("wangheda", "LogisticModel", "LogisticModel"),
     Network("wangheda", "MoeModel", "MoeModel"),
     Network("wangheda", "DeepCombineChainModel", "DeepCombineChainModel", renamed=_CHAIN),
-    Network("wangheda", "BiLstmModel", "BiLstmModel", always=_STATES, renamed=_RECURRENT),
-    Network("wangheda", "LstmAttentionMaxPoolingModel", "LstmAttentionMaxModel", always=_ATTENTION, renamed=_RECURRENT),
-    Network("linrongc", "NeXtVLADModel", "NeXtVladModel", **_of_nextvlad()),
-    Network("linrongc", "MixNeXtVladModel", "MixNeXtVladModel", **_of_nextvlad(cl_both_sides=True, cl_temperature=2.0)),
+    Network("wangheda", "BiLstmModel", "BiLstmModel", always=_MEMORY_OF_ALL_LAYERS, renamed=_RECURRENT),
+    Network(
+        "wangheda",
+        "LstmAttentionMaxPoolingModel",
+        "LstmAttentionMaxModel",
+        always=_ATTENTION_ON_INPUT,
+        renamed=_RECURRENT,
+    ),
+    Network("linrongc", "NeXtVLADModel", "NeXtVladModel", **_nextvlad_fields()),
+    Network(
+        "linrongc", "MixNeXtVladModel", "MixNeXtVladModel", **_nextvlad_fields(cl_both_sides=True, cl_temperature=2.0)
+    ),
 )
 
 
 def find(source: str, model: str) -> Network:
-    """The network of a source that our model `model` builds.
+    """The network of a group that corresponds to one of our models.
+
+    Args:
+      source: the group, a key of `SOURCES`.
+      model: the name of our model.
 
     Raises:
-      UsageError: there is no such source, or the model builds none of its networks; the message lists the models that
-        do.
+      UsageError: there is no such group, or none of its networks corresponds to the model; the message lists the
+        models to which one does.
     """
     if source not in SOURCES:
         raise UsageError(f"--from={source}: expected {' or '.join(SOURCES)}{suggestion(source, SOURCES)}")
@@ -170,8 +185,8 @@ def find(source: str, model: str) -> Network:
         if network.model == model:
             return network
     importable = ", ".join(map(_both_names, of_source))
-    others = [network_of_other.source for network_of_other in NETWORKS if network_of_other.model == model]
-    hint = f" {model} is a network of --from={' or '.join(others)}." if others else ""
+    other_sources = [network.source for network in NETWORKS if network.model == model]
+    hint = f" {model} is a network of --from={' or '.join(other_sources)}." if other_sources else ""
     raise UsageError(
         f"--model={model} is not among the networks of {source} ({SOURCES[source]}) that can be imported: "
         f"{importable}.{hint}"
@@ -179,11 +194,13 @@ def find(source: str, model: str) -> Network:
 
 
 def _both_names(network: Network) -> str:
-    theirs = _class_with_switch(network)
-    return network.model if theirs == network.model else f"{network.model} ({theirs} there)"
+    """The name of our model, followed by the published name of the network if that is another one."""
+    published_name = _class_with_switch(network)
+    return network.model if published_name == network.model else f"{network.model} ({published_name} there)"
 
 
 def _class_with_switch(network: Network) -> str:
+    """The published name of a network: its class, and the flag that chooses it within the class."""
     return f"{network.published_class} with --{network.switch}" if network.switch else network.published_class
 
 
@@ -208,10 +225,10 @@ def options(network: Network, values: Mapping[str, Any], *, usual: bool = True) 
 
 
 class Variable(NamedTuple):
-    """Our variable for one of a published network, and how to convert its value.
+    """The variable of our model that corresponds to a published one, and how to convert the value.
 
     Attributes:
-      name: the name of our variable, without `:0`; empty if our model has no such variable.
+      name: the name of our variable, without `:0`; empty if our model does not need the published one.
       drops_axis: whether the published variable has a first axis of length 1 that ours lacks.
       transposes: whether our variable is the transpose of the published one (without that axis).
       rows: int [N]: row i of our variable is row rows[i] of the published one; None if the order is the same.
@@ -222,19 +239,20 @@ class Variable(NamedTuple):
     transposes: bool = False
     rows: NDArray[np.intp] | None = None
 
-    def shape(self, theirs: tuple[int, ...]) -> tuple[int, ...]:
+    def shape(self, published_shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of our variable, given the shape of the published one."""
-        without_axis = theirs[1:] if self.drops_axis and theirs[:1] == (1,) else theirs
+        has_axis = self.drops_axis and published_shape[:1] == (1,)
+        without_axis = published_shape[1:] if has_axis else published_shape
         return without_axis[::-1] if self.transposes else without_axis
 
     def to_ours(self, value: NDArray[Any]) -> NDArray[Any]:
         """The value of our variable, given that of the published one."""
-        moved = np.squeeze(value, 0) if self.drops_axis else value
-        moved = moved.T if self.transposes else moved
-        return moved if self.rows is None else moved[self.rows]
+        converted = np.squeeze(value, 0) if self.drops_axis else value
+        converted = converted.T if self.transposes else converted
+        return converted if self.rows is None else converted[self.rows]
 
 
-SCOPE = "tower/"  # the scope of all variables; the code of 2017 had none
+SCOPE = "tower/"  # the scope of all variables; code of 2017 has none
 
 # In TensorFlow 1.0 and 1.1 recurrent cells named their variables `weights` and `biases`.
 _FORMER_CELLS = re.compile(r"(basic_lstm_cell|gru_cell/gates|gru_cell/candidate)/(weights|biases)$")
@@ -242,21 +260,24 @@ _CELLS = {"weights": "kernel", "biases": "bias"}
 
 
 def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
-    """Our variable, and the order of its rows, for each variable of a published network.
+    """Finds the variable of our model, and the order of its rows, for each variable of a published network.
 
     Args:
       network: the network.
-      shapes: the shape of each published variable, by its name without `:0`, with or without the scope `tower`.
+      shapes: {name of each published variable, without `:0`, with or without the scope `tower`: its shape}.
+
+    Returns:
+      {name of the published variable, as in `shapes`: our variable}.
 
     Raises:
       RunError: the number of a variable's rows does not fit the number of the network's clusters or cells.
     """
     without_scope = {name.removeprefix(SCOPE): shape for name, shape in shapes.items()}
-    by_name = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
+    by_name = {name: _find_variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
     if network.published_class == "BiLstmModel":
         for name in shapes:
             if name.endswith(("gates/weights", "experts/weights")):
-                by_name[name] = by_name[name]._replace(rows=_ways_by_layer(shapes))
+                by_name[name] = by_name[name]._replace(rows=_order_by_layer(shapes))
     for name, variable in by_name.items():
         if variable.rows is not None and shapes[name][:1] != variable.rows.shape:
             raise RunError(
@@ -267,8 +288,14 @@ def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
     return by_name
 
 
-def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
-    """Our variable for the published one with this name (without the scope)."""
+def _find_variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
+    """Finds our variable for a published one.
+
+    Args:
+      renamed: see `Network`.
+      name: name of the published variable, without the scope.
+      shapes: the shapes of all published variables, by name without the scope.
+    """
     if name in CANCELLED:
         return Variable("")
     branch, own_name = re.fullmatch(r"(branch_\d+/)?(.*)", name, re.DOTALL).groups("")  # type: ignore[union-attr]
@@ -279,11 +306,18 @@ def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
     else:
         changed = own_name
     ours = _FORMER_CELLS.sub(lambda match: f"{match[1]}/{_CELLS[match[2]]}", changed)
-    return _laid_out(f"{SCOPE}{branch}{ours}", branch, own_name, shapes)
+    return _variable_with_layout(f"{SCOPE}{branch}{ours}", branch, own_name, shapes)
 
 
-def _laid_out(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable:
-    """Our variable with its layout: here centres are [K, F], and the features of a cluster are adjacent."""
+def _variable_with_layout(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable:
+    """Our variable, and how its layout differs: our centres are [K, F], and the features of a cluster are adjacent.
+
+    Args:
+      ours: the name of our variable.
+      branch: see `_pooled_matrices`.
+      own_name: the name of the published variable, without scope and branch.
+      shapes: the shapes of all published variables, by name without the scope.
+    """
     last = own_name.rpartition("/")[2]
     if last == "cluster_weights2":
         return Variable(ours, drops_axis=True, transposes=True)
@@ -292,35 +326,44 @@ def _laid_out(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable
     if last == "gate_weights":
         return Variable(ours, drops_axis=True)
     if last == "hidden1_weights":
-        return Variable(ours, rows=_by_cluster(_matrices_of(branch, "", shapes)))
+        return Variable(ours, rows=_order_by_cluster(_pooled_matrices(branch, "", shapes)))
     if "/vlad_bn/" in own_name:
-        return Variable(ours, rows=_by_cluster(_matrices_of(branch, own_name[:5], shapes)))
+        return Variable(ours, rows=_order_by_cluster(_pooled_matrices(branch, own_name[:5], shapes)))
     return Variable(ours)
 
 
-def _matrices_of(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
-    """The parts of the pooled vector that are matrices, as (features, clusters); empty if no part is a matrix.
+def _pooled_matrices(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
+    """The shapes (features, clusters) of the matrices that, flattened and joined, make up the pooled vector.
 
     Args:
       branch: the scope of one network in a mixture, such as `branch_0/`; empty if there is no mixture.
       feature: video or audio; empty for both.
-      shapes: the shapes of all published variables, by name.
+      shapes: the shapes of all published variables, by name without the scope.
+
+    Returns:
+      The shapes; empty if the vector is not made of matrices.
     """
     matrices = []
     for stream in [feature] if feature else ["video", "audio"]:
         for kind in ("VLAD", "vlad", "FV"):
-            place = f"{branch}{stream}_{kind}"
-            shape = shapes.get(f"{place}/cluster_weights2", shapes.get(f"{place}/cluster_weights"))
+            scope = f"{branch}{stream}_{kind}"
+            shape = shapes.get(f"{scope}/cluster_weights2", shapes.get(f"{scope}/cluster_weights"))
             if shape and len(shape) > 1:
-                # A Fisher vector has a part of first and one of second order.
+                # A Fisher vector has two matrices: the statistics of first and of second order.
                 matrices += [(shape[-2], shape[-1])] * (2 if kind == "FV" else 1)
     return matrices
 
 
-def _by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
-    """The index in the published vector, whose parts are [F, K], of each value of ours, whose parts are [K, F].
+def _order_by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
+    """The index in the published pooled vector of each value of ours.
 
-    None if there are no such parts.
+    The published vector is made of matrices [F, K], ours of the same matrices as [K, F].
+
+    Args:
+      matrices: (F, K) of each matrix.
+
+    Returns:
+      int [N]; None if there are no matrices.
     """
     order, start = [], 0
     for features, clusters in matrices:
@@ -329,10 +372,16 @@ def _by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
     return np.concatenate(order) if order else None
 
 
-def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
-    """The index in the published final state, sorted by direction and then by layer, of each value of ours.
+def _order_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
+    """The index in the published final state of a bidirectional LSTM of each value of ours.
 
-    Ours is sorted by layer and then by direction. None if the variables have no cells of the form expected.
+    The published state is sorted by direction and then by layer, ours by layer and then by direction.
+
+    Args:
+      shapes: the shapes of all published variables, by name.
+
+    Returns:
+      int [N]; None if there is no variable of an LSTM cell that runs forwards.
     """
     biases = re.compile(r"/fw/.*/basic_lstm_cell/bias(es)?$")
     cells = [shape[0] // 4 for name, shape in shapes.items() if shape and biases.search(name)]

@@ -1,8 +1,9 @@
 """Models that read the frames in order, and their recurrent layers.
 
-A layer computes its costly products once for all time steps: the product with the inputs before the loop, the
-gradient of the recurrent weights after it. Inside the loop, only the state is multiplied. Steps after the last
-frame of a video keep the state unchanged. On a GPU an LSTM may run cuDNN's kernel instead (`cudnn_lstm`).
+A layer runs in a loop over the time steps (frames). Two costly products are computed once for all steps: that of the
+inputs and their weights before the loop, and the gradient of the recurrent weights after it. Inside the loop, only the
+state is multiplied. Steps after the last frame of a video leave its state unchanged. On a GPU an LSTM may run cuDNN's
+kernel instead of the loop (`cudnn_lstm`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from yt8m.types import ModelOutput
 
 LOOP, CUDNN = "loop", "cudnn"
 
-# preactivation(k, operand) -> products of the k-th part of the layer with its input at this time step, plus operand
-# times the k-th recurrent weights; [B, units].
+# preactivation(k, operand) -> [B, units]: the input at this time step times the k-th input weights of the layer, plus
+# the operand [B, cells] times its k-th recurrent weights. An LSTM has one pair of weights, a GRU two.
 Preactivation = Callable[[int, Any], Any]
-States = tuple[Any, ...]
-Step = Callable[[Preactivation, States], States]
+States = tuple[Any, ...]  # state tensors [B, cells]; the last one is the output of the layer
+Step = Callable[[Preactivation, States], States]  # (preactivation, states) -> the states one time step later
 
 
 def lstm(
@@ -47,59 +48,65 @@ def lstm(
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget bias 1, Gers et al. 2000).
 
     Args:
+      net: makes the variables.
       inputs: float32 [T, B, D], time first.
       mask: float32 [T, B], 1 at real frames, which come first.
+      cells, scope: number of cells, and variable scope.
       kernel: "loop", or "cudnn" to use cuDNN's kernel if the layer is on a GPU.
-      with_memory: whether the final state is c and h, side by side; otherwise h alone. Needs the loop: cuDNN's
-        kernel runs every row to the end of the longest, and c after a row's own end is lost.
+      with_memory: whether the final state is the memory c and the output h, side by side; otherwise it is h alone. With
+        the memory the loop always runs: cuDNN's kernel runs all videos to the end of the longest one, and does not
+        return the c that a shorter one has at its own end.
 
     Returns:
-      (h at every step [T, B, cells], state after the last real frame [B, cells or 2 * cells]; zeros if there is none).
+      The output h at every step, [T, B, cells]; and the state after the last real frame, [B, cells or 2 * cells], zeros
+      for a video without a real frame.
     """
     with tf.variable_scope(f"{scope}/basic_lstm_cell"):
-        variables = _variables(net, inputs, cells, 4 * cells, tf.zeros_initializer())
+        variables = _make_weights(net, inputs, cells, 4 * cells, tf.zeros_initializer())
         if not with_memory and runs_cudnn(kernel, mask):
             return cudnn_lstm(inputs, mask, *variables, is_training=net.is_training)
         products, weights = _input_products(inputs, *variables)
 
     def step(preactivation: Preactivation, states: States) -> States:
         memory, hidden = states
-        write, fresh, keep, show = tf.split(preactivation(0, hidden), 4, 1)
-        memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
-        return memory, tf.sigmoid(show) * tf.tanh(memory)
+        input_gate, candidate, forget_gate, output_gate = tf.split(preactivation(0, hidden), 4, 1)
+        memory = tf.sigmoid(forget_gate + 1.0) * memory + tf.sigmoid(input_gate) * tf.tanh(candidate)
+        return memory, tf.sigmoid(output_gate) * tf.tanh(memory)
 
     layout = _StateLayout(2, kept=2 if with_memory else 1, is_transposed=not net.is_training)
-    return _recur(step, [products], [weights], mask, cells, layout)
+    return _run_over_time(step, [products], [weights], mask, cells, layout)
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); arguments and results are those of `lstm`."""
+    """Gated recurrent unit (Cho et al. 2014), gate biases initially 1; arguments and results are those of `lstm`."""
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
             gates, gate_weights = _input_products(
-                inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer())
+                inputs, *_make_weights(net, inputs, cells, 2 * cells, tf.ones_initializer())
             )
         with tf.variable_scope("candidate"):
             candidate, candidate_weights = _input_products(
-                inputs, *_variables(net, inputs, cells, cells, tf.zeros_initializer())
+                inputs, *_make_weights(net, inputs, cells, cells, tf.zeros_initializer())
             )
 
     def step(preactivation: Preactivation, states: States) -> States:
         (hidden,) = states
-        reset, keep = tf.split(tf.sigmoid(preactivation(0, hidden)), 2, 1)
-        fresh = tf.tanh(preactivation(1, reset * hidden))
-        return (keep * hidden + (1.0 - keep) * fresh,)
+        reset_gate, update_gate = tf.split(tf.sigmoid(preactivation(0, hidden)), 2, 1)
+        proposed = tf.tanh(preactivation(1, reset_gate * hidden))
+        return (update_gate * hidden + (1.0 - update_gate) * proposed,)
 
-    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _StateLayout(1, kept=1))
+    return _run_over_time(
+        step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _StateLayout(1, kept=1)
+    )
 
 
 class _StateLayout(NamedTuple):
-    """How the states of a layer are kept and multiplied.
+    """The state tensors of a layer, and how they are multiplied.
 
     Attributes:
       states: number of state tensors [B, cells].
-      kept: the last `kept` of them, concatenated, are the final state of the layer.
-      is_transposed: whether the recurrent weights are transposed once before the loop.
+      kept: number of state tensors that are concatenated to the final state; they are the last ones.
+      is_transposed: whether the recurrent weights are transposed before the loop, for `precision.few_rows_in_loop`.
     """
 
     states: int
@@ -107,58 +114,77 @@ class _StateLayout(NamedTuple):
     is_transposed: bool = False
 
 
-Layer = Callable[..., tuple[Any, Any]]
+Layer = Callable[..., tuple[Any, Any]]  # `lstm` or `gru`, perhaps with some arguments set
 
 
 def stack(
     layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str = "rnn"
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """`layers` recurrent layers of `cells` cells each on inputs [B, T, D] with mask [B, T].
+    """Runs recurrent layers one after another, each on the outputs of the one before.
+
+    Args:
+      layer: a layer such as `lstm`.
+      net: makes the variables.
+      inputs: float32 [B, T, D].
+      mask: float32 [B, T], 1 at real frames, which come first.
+      cells, layers, scope: number of cells of each layer, number of layers, and variable scope.
 
     Returns:
-      (outputs of the last layer [B, T, cells], the final state of each layer, as `layer` gives it).
+      The outputs of the last layer, [B, T, cells]; and the final state of each layer, as `layer` returns it.
     """
-    outputs, times = tf.transpose(inputs, [1, 0, 2]), tf.transpose(mask)
+    outputs, mask_by_time = tf.transpose(inputs, [1, 0, 2]), tf.transpose(mask)
     finals = []
     for index in range(layers):
-        outputs, final = layer(net, outputs, times, cells, f"{scope}/multi_rnn_cell/cell_{index}")
+        outputs, final = layer(net, outputs, mask_by_time, cells, f"{scope}/multi_rnn_cell/cell_{index}")
         finals.append(final)
     return tf.transpose(outputs, [1, 0, 2]), finals
 
 
-def both_ways(
+def bidirectional(
     layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """One stack forwards and one backwards, outputs concatenated (Schuster and Paliwal 1997).
+    """Runs one stack over the frames forwards and one backwards (Schuster and Paliwal 1997).
+
+    The arguments are those of `stack`.
 
     Returns:
-      (outputs [B, T, 2 * cells], the final state of each layer: the forward state, then the backward state).
+      The outputs of both at each frame, concatenated, [B, T, 2 * cells]; and the final state of each layer: the forward
+      state followed by the backward state.
     """
-    real = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
-    forth, forth_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
-    backwards = tf.reverse_sequence(inputs, real, seq_axis=1, batch_axis=0)
-    back, back_finals = stack(layer, net, backwards, mask, cells, layers, f"{scope}/bw")
-    back = tf.reverse_sequence(back, real, seq_axis=1, batch_axis=0)
-    finals = [tf.concat(pair, 1) for pair in zip(forth_finals, back_finals, strict=True)]
-    return tf.concat([forth, back], 2), finals
+    num_frames = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
+    forward, forward_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
+    reversed_inputs = tf.reverse_sequence(inputs, num_frames, seq_axis=1, batch_axis=0)
+    backward, backward_finals = stack(layer, net, reversed_inputs, mask, cells, layers, f"{scope}/bw")
+    backward = tf.reverse_sequence(backward, num_frames, seq_axis=1, batch_axis=0)
+    finals = [tf.concat(pair, 1) for pair in zip(forward_finals, backward_finals, strict=True)]
+    return tf.concat([forward, backward], 2), finals
 
 
-def _variables(
+def _make_weights(
     net: Net, inputs: tf.Tensor, cells: int, units: int, bias_initializer: Any
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """kernel [features + cells, units] and bias [units]."""
+    """The weights of a layer: kernel [features + cells, units] and bias [units]."""
     shape = [int(inputs.shape[-1]) + cells, units]
     kernel = net.variable("kernel", shape, tf.glorot_uniform_initializer())
     return kernel, net.variable("bias", [units], bias_initializer)
 
 
 def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(inputs times their rows of the kernel, plus bias, [T, B, units]; the rows for the recurrent state)."""
+    """Multiplies the inputs of all time steps by their weights.
+
+    Args:
+      inputs: float32 [T, B, features].
+      kernel: [features + cells, units], the weights of the inputs, then those of the state.
+      bias: [units].
+
+    Returns:
+      The products plus the bias, [T, B, units]; and the weights of the state, [cells, units].
+    """
     features = int(inputs.shape[-1])
     return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
 
 
-def _recur(
+def _run_over_time(
     step: Step,
     inputs: Sequence[tf.Tensor],
     weights: Sequence[tf.Tensor],
@@ -166,22 +192,34 @@ def _recur(
     cells: int,
     layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs `step` over time; returns the last state tensor at every time, and the final state.
+    """Runs `step` for all time steps.
 
-    The loop is differentiated with constant weights. Inputs and recurrent products are added, so both have the same
-    gradient. The gradient of the weights is therefore one product after the loop: operands^T times that gradient.
+    For the gradient, the loop is differentiated as if the recurrent weights were constant. In each step the products
+    with the inputs and those with the weights are added, so both have the same gradient. The gradient of the weights
+    is then one product after the loop: the transposed operands times this gradient.
+
+    Args:
+      step: computes the next states.
+      inputs: products [T, B, units] of `_input_products`, for each pair of weights.
+      weights: recurrent weights [cells, units], for each pair of weights.
+      mask: float32 [T, B], 1 at real frames, which come first.
+      cells: number of cells, H.
+      layout: the states.
+
+    Returns:
+      The last state tensor at every time step, [T, B, H]; and the final state, [B, H * layout.kept].
     """
-    count, computed_in = len(inputs), precision.current()
+    count, current_precision = len(inputs), precision.current()
 
     def run(*arguments: tf.Tensor) -> Any:
-        own_inputs, fixed = arguments[:count], arguments[count:]
-        outputs, final, operands = _loop(step, own_inputs, fixed, mask, cells, layout)
+        own_inputs, own_weights = arguments[:count], arguments[count:]
+        outputs, final, operands = _run_loop(step, own_inputs, own_weights, mask, cells, layout)
 
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
             of_inputs = tf.gradients([outputs, final], own_inputs, upstream)
-            with precision.scope(computed_in):
+            with precision.scope(current_precision):  # this may run after the model left its scope
                 return of_inputs + [
-                    precision.matmul(_rows(operand), _rows(input_gradient), transpose_a=True)
+                    precision.matmul(_join_rows(operand), _join_rows(input_gradient), transpose_a=True)
                     for operand, input_gradient in zip(operands, of_inputs, strict=True)
                 ]
 
@@ -190,11 +228,12 @@ def _recur(
     return custom_gradient(run)(*inputs, *weights)
 
 
-def _rows(values: tf.Tensor) -> tf.Tensor:
+def _join_rows(values: tf.Tensor) -> tf.Tensor:
+    """Maps [T, B, F] to [T * B, F]."""
     return tf.reshape(values, [-1, values.shape[-1]])
 
 
-def _loop(
+def _run_loop(
     step: Step,
     inputs: Sequence[tf.Tensor],
     weights: Sequence[tf.Tensor],
@@ -202,41 +241,50 @@ def _loop(
     cells: int,
     layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """(outputs [T, B, H], final state [B, H * kept], operands of each product [T, B, .])."""
+    """Runs the loop of `_run_over_time`.
+
+    Returns:
+      The outputs [T, B, H], the final state [B, H * layout.kept], and the operands [T, B, H] of each product with
+      recurrent weights, for the gradient.
+    """
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
     reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
-    turn, multiply = (
+    lay_out, multiply = (
         (tf.transpose, precision.few_rows_in_loop) if layout.is_transposed else (tf.identity, precision.few_rows)
     )
-    constant = [tf.stop_gradient(precision.rounded(turn(values))) for values in weights]
+    constant_weights = [tf.stop_gradient(precision.rounded(lay_out(values))) for values in weights]
 
     def body(time: tf.Tensor, states: States, written: States) -> Any:
         operands: list[tf.Tensor] = []
 
         def preactivation(index: int, operand: tf.Tensor) -> tf.Tensor:
             operands.append(operand)
-            return reads[index].read(time) + multiply(operand, constant[index])
+            return reads[index].read(time) + multiply(operand, constant_weights[index])
 
-        real = reads[-1].read(time)
-        moved = [real * new + (1.0 - real) * old for new, old in zip(step(preactivation, states), states, strict=True)]
-        values = (moved[-1], *operands)
-        return time + 1, tuple(moved), tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
+        is_real = reads[-1].read(time)
+        next_states = tuple(
+            is_real * new + (1.0 - is_real) * old for new, old in zip(step(preactivation, states), states, strict=True)
+        )
+        values = (next_states[-1], *operands)
+        return time + 1, next_states, tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
-    start = tuple(tf.zeros([rows, cells]) for _ in range(layout.states))
+    zeros = tuple(tf.zeros([rows, cells]) for _ in range(layout.states))
     empty = tuple(tf.TensorArray(tf.float32, times) for _ in range(1 + len(weights)))
-    _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, start, empty))
+    _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, zeros, empty))
     outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
     return outputs, tf.concat(final[-layout.kept :], 1), operands
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
-    """Whether `kernel` is "cudnn" and the device of the op of `tensor` is a GPU that supports cuDNN.
+    """Whether `kernel` is "cudnn" and the ops run on a GPU that supports cuDNN. Logs once if cuDNN cannot run.
 
-    If cuDNN's kernel is requested but cannot run, this is logged once per process.
+    Args:
+      kernel: "loop" or "cudnn".
+      tensor: any tensor; a copy of it shows on which device the ops run.
     """
     if kernel != CUDNN:
         return False
-    # On ROCm another library implements the op, with another order of the gates.
+    # On an AMD GPU (ROCm) another library implements the op, and it expects the gates in another order.
     if is_on_gpu(tf.identity(tensor)) and not tf.test.is_built_with_rocm():
         return True
     _log_that_the_loop_runs()
@@ -251,15 +299,15 @@ def _log_that_the_loop_runs() -> None:
 def cudnn_lstm(
     inputs: tf.Tensor, mask: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, *, is_training: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The same as `lstm`, by cuDNN's kernel, but outputs after the last frame of a video are undefined.
+    """Computes what `lstm` does, by cuDNN's kernel; but outputs after the last frame of a video are undefined.
 
-    The kernel takes one flat vector for all weights of a layer. Each step packs our variables into it, so variables
-    and checkpoints are those of the loop, and gradients reach them through the packing.
+    The kernel takes one flat vector with all weights of a layer. Each step packs the variables into it. So variables
+    and checkpoints are the same as with the loop, and gradients reach the variables through the packing.
 
-    Every row runs to the end of the longest one, since no output depends on a later frame. So the kernel's code for
-    unequal lengths is not needed, nor a special case for rows without a frame, which the kernel would refuse.
-    The kernel always computes in float32, on tensor cores with operands of 11 significant bits (TF32).
-    TensorFlow does not run its bfloat16 version on tensor cores, and that would also round states.
+    All videos run to the end of the longest one, which changes nothing, since no output depends on a later frame. So
+    the kernel needs no lengths of videos, and a video without a frame, which the kernel would refuse, is no special
+    case. The kernel always computes in float32, on tensor cores with operands of 11 significant bits (TF32). Its
+    bfloat16 version is not used: TensorFlow does not run it on tensor cores, and it would round the states too.
 
     Args:
       inputs: float32 [T, B, D], time first.
@@ -269,12 +317,12 @@ def cudnn_lstm(
       is_training: whether gradients will be taken.
     """
     times, rows = tf.unstack(tf.shape(mask))
-    nothing = tf.zeros([1, rows, int(bias.shape[0]) // 4])
+    initial_state = tf.zeros([1, rows, int(bias.shape[0]) // 4])
     outputs = tf.raw_ops.CudnnRNNV3(
         input=inputs,
-        input_h=nothing,
-        input_c=nothing,
-        params=packed(kernel, bias),
+        input_h=initial_state,
+        input_c=initial_state,
+        params=pack_for_cudnn(kernel, bias),
         sequence_lengths=tf.fill([rows], times),
         rnn_mode="lstm",
         input_mode="linear_input",
@@ -287,38 +335,36 @@ def cudnn_lstm(
     return outputs, tf.reduce_sum(outputs * is_last[:, :, tf.newaxis], 0)
 
 
-def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """float32 [4 * cells * (D + cells + 2)], the weights of one layer as cuDNN's kernel takes them.
+def pack_for_cudnn(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Packs the weights of one layer into the vector that cuDNN's kernel takes, float32 [4 * cells * (D + cells + 2)].
 
-    Gate by gate: matrices for the input [cells, D], matrices for the state [cells, cells], biases [cells]
-    of the input, biases of the state. The kernel adds the two biases. Our biases become those of the input, plus the 1
-    that the loop adds for the forget gate; those of the state are 0.
+    The vector has four parts, each of which has the four gates one after another: matrices for the input [cells, D],
+    matrices for the state [cells, cells], biases [cells] of the input, biases [cells] of the state. The kernel adds the
+    two biases. `bias` is used for the input, plus the 1 that the loop adds for the forget gate; the biases of the state
+    are 0. The order is that of NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`; Keras relies
+    on the same order of the parts (`_standardize_cudnn_weights`).
 
     Args:
-      kernel: see `cudnn_lstm`.
-      bias: see `cudnn_lstm`.
-
-    The order is that of NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`; Keras relies on
-    the same order of the parts (`_standardize_cudnn_weights`).
+      kernel, bias: see `cudnn_lstm`.
     """
     features = int(kernel.shape[0]) - int(bias.shape[0]) // 4
     matrices = _in_cudnn_order(tf.transpose(kernel))
-    write, keep, fresh, show = _in_cudnn_order(bias)
+    input_gate, forget_gate, candidate, output_gate = _in_cudnn_order(bias)
     of_input = [tf.reshape(matrix[:, :features], [-1]) for matrix in matrices]
     of_state = [tf.reshape(matrix[:, features:], [-1]) for matrix in matrices]
-    biases = [write, keep + 1.0, fresh, show, tf.zeros_like(bias)]
+    biases = [input_gate, forget_gate + 1.0, candidate, output_gate, tf.zeros_like(bias)]
     return tf.concat([*of_input, *of_state, *biases], 0)
 
 
 def _in_cudnn_order(gates: tf.Tensor) -> list[tf.Tensor]:
-    """Splits our gates along the first axis and returns them in the order of cuDNN."""
-    write, fresh, keep, show = tf.split(gates, 4, 0)
-    return [write, keep, fresh, show]
+    """Splits gates in the order of `lstm` along the first axis, and returns them in the order of cuDNN."""
+    input_gate, candidate, forget_gate, output_gate = tf.split(gates, 4, 0)
+    return [input_gate, forget_gate, candidate, output_gate]
 
 
 @dataclass(frozen=True)
 class RecurrentModel(ClassifiedModel, abc.ABC):
-    """A classifier on the state after the last real frame.
+    """Recurrent layers, and a classifier on their state after the last real frame.
 
     Attributes:
       family: prefix of the names of the model's own fields, as in the published flags.
@@ -334,10 +380,10 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
     all_layers: bool = option(False, "classify the final states of all layers, not only of the last one")
 
     def validate(self) -> None:
-        """Refuses to draw single frames without their number.
+        """Checks that there is a number of frames to draw.
 
         Raises:
-          UsageError: single frames are to be drawn, but sequence_frames is 0.
+          UsageError: single frames are to be drawn (`*_random_sequence`), but sequence_frames is 0.
         """
         super().validate()
         if self.draws_single_frames and not self.sequence_frames:
@@ -353,7 +399,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 
     @abc.abstractmethod
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """The final state [B, H] of each layer, from inputs [B, T, D] with mask [B, T]."""
+        """Runs the layers on inputs [B, T, D] with mask [B, T]; returns the final state of each, [B, H]."""
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -362,10 +408,13 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
         return self.classify(net, tf.concat(states, 1) if self.all_layers else states[-1], vocab_size)
 
     def _read(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """(the frames that are read, the number of real ones [B]): a sample in training, else all frames.
+        """Chooses the frames that the layers read: a sample in training, else all frames.
 
         A model that was trained on single frames reads as many evenly spaced ones in evaluation, because its final
-        state depends on how many steps there were.
+        state depends on the number of steps.
+
+        Returns:
+          The frames, [B, S, D], and the number of real ones among them, [B] (None if all are real).
         """
         if not self.sequence_frames or not (net.is_training or self.draws_single_frames):
             return inputs, num_frames
@@ -376,8 +425,8 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
         return frames.sample(inputs, num_frames, self.sequence_frames, scattered=scattered, is_training=True), count
 
 
-def random_sequence() -> Any:
-    """The declaration of an option `*_random_sequence`, which several models have."""
+def random_sequence_option() -> Any:
+    """Declares an option `*_random_sequence`, which several models have."""
     return option(
         False, "read sequence_frames single frames, drawn with replacement, in random order, not consecutive ones"
     )
@@ -393,7 +442,7 @@ class LstmModel(RecurrentModel):
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
     lstm_layers: int = option(2, "number of layers", minimum=1)
     lstm_memory: bool = option(False, "classify the memory c of a layer too, besides its output h, as published")
-    lstm_random_sequence: bool = random_sequence()
+    lstm_random_sequence: bool = random_sequence_option()
     lstm_kernel: str = option(
         LOOP,
         "kernel of the layers on a GPU: this package's loop, or cuDNN's; both use the same weights",
@@ -402,7 +451,7 @@ class LstmModel(RecurrentModel):
     )
 
     def validate(self) -> None:
-        """Refuses cuDNN's kernel for a classifier on the memory.
+        """Refuses cuDNN's kernel if the classifier gets the memory.
 
         Raises:
           UsageError: lstm_memory is set, but cuDNN's kernel does not give the memory.
@@ -416,11 +465,11 @@ class LstmModel(RecurrentModel):
 
     @property
     def layer(self) -> Layer:
-        """One layer, in the form that `recurrent.stack` expects."""
+        """`lstm` with the options of this model, as `stack` takes it."""
         return functools.partial(lstm, kernel=self.lstm_kernel, with_memory=self.lstm_memory)
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """The final states of layers that run forwards."""
+        """Runs the layers forwards; returns the final state of each, [B, H]."""
         return stack(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers)[1]
 
 
@@ -433,10 +482,10 @@ class GruModel(RecurrentModel):
 
     gru_cells: int = option(1200, "cells of each layer", minimum=1)
     gru_layers: int = option(2, "number of layers", minimum=1)
-    gru_random_sequence: bool = random_sequence()
+    gru_random_sequence: bool = random_sequence_option()
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """The final states of layers that run forwards."""
+        """Runs the layers forwards; returns the final state of each, [B, H]."""
         return stack(gru, net, inputs, mask, self.gru_cells, self.gru_layers)[1]
 
 
@@ -446,5 +495,5 @@ class BiLstmModel(LstmModel):
     """Two stacks of LSTM layers, one forwards and one backwards, whose outputs are concatenated."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """The final states of both directions, concatenated."""
-        return both_ways(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]
+        """The final state of each layer: the forward state followed by the backward state, [B, 2 H]."""
+        return bidirectional(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]

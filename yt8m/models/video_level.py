@@ -18,13 +18,14 @@ from yt8m.numerics.compiled import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
-_LEAST = 1e-30  # lower bound of F and A in `log_odds`
+_LOWER_BOUND = 1e-30  # of F and A in `log_odds`, so that their logarithms are finite
 
 
 def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
-    """log F - log A with F = sum_e g_e sigmoid(v_e), A = sum_e g_e sigmoid(-v_e) + g_dummy.
+    """The log-odds of the prediction of a mixture of experts: log F - log A.
 
-    F and A are summed separately: 1 - F would be mostly rounding error if F is near 1.
+    F = sum_e g_e sigmoid(v_e) is the prediction, A = sum_e g_e sigmoid(-v_e) + g_dummy is 1 - F; g is the softmax of
+    the gates. A is summed, not computed as 1 - F, which would be mostly rounding error if F is near 1.
 
     Args:
       gates: float32 [B, C, E + 1] before their softmax, the dummy expert's last.
@@ -34,42 +35,41 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
       float32 [B, C].
     """
     shape = tf.shape(votes)[:-1]
-    # The experts are computed one by one, because kernels are slow along an axis of length two or three.
+    # `_log_odds` computes the experts one by one, because kernels are slow along an axis of length two or three.
     rows = (tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes))
     odds = whole_blocks.apply_to_rows(custom_gradient(_log_odds), *rows)
     return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
 
 
 def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """The log-odds [N] from gates [N, E + 1] and votes [N, E], with a gradient function for both."""
-    *chosen, dummy = _softened(tf.unstack(gates, axis=-1))
+    """`log_odds` [N] of gates [N, E + 1] and votes [N, E], and the function that computes the gradient of both."""
+    *expert_gates, dummy_gate = _exponentials(tf.unstack(gates, axis=-1))
     yes = [tf.sigmoid(vote) for vote in tf.unstack(votes, axis=-1)]
     no = [tf.sigmoid(-vote) for vote in tf.unstack(votes, axis=-1)]
-    votes_for = [gate * vote for gate, vote in zip(chosen, yes, strict=True)]
-    against = [gate * vote for gate, vote in zip(chosen, no, strict=True)]
-    in_favour = tf.maximum(tf.add_n(votes_for), _LEAST)
-    opposed = tf.maximum(tf.add_n([*against, dummy]), _LEAST)
+    votes_for = [gate * vote for gate, vote in zip(expert_gates, yes, strict=True)]
+    votes_against = [gate * vote for gate, vote in zip(expert_gates, no, strict=True)]
+    total_for = tf.maximum(tf.add_n(votes_for), _LOWER_BOUND)
+    total_against = tf.maximum(tf.add_n([*votes_against, dummy_gate]), _LOWER_BOUND)
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        up, down = upstream / in_favour, upstream / opposed
-        both = up + down
-        of_gates = [a * up - b * down for a, b in zip(votes_for, against, strict=True)]
-        of_votes = [a * vote * both for a, vote in zip(votes_for, no, strict=True)]
-        return _side_by_side([*of_gates, -dummy * down]), _side_by_side(of_votes)
+        of_for, of_against = upstream / total_for, upstream / total_against
+        of_gates = [a * of_for - b * of_against for a, b in zip(votes_for, votes_against, strict=True)]
+        of_votes = [a * vote * (of_for + of_against) for a, vote in zip(votes_for, no, strict=True)]
+        return _join_columns([*of_gates, -dummy_gate * of_against]), _join_columns(of_votes)
 
-    return tf.math.log(in_favour / opposed), gradient
+    return tf.math.log(total_for / total_against), gradient
 
 
-def _softened(gates: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """exp(gate - largest gate) for each gate: the softmax without its division, which cancels in the log-odds."""
+def _exponentials(gates: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """exp(gate - largest gate) of each gate: its softmax but for the division, which cancels in the log-odds."""
     largest = gates[0]
     for gate in gates[1:]:
         largest = tf.maximum(largest, gate)
     return [tf.exp(gate - largest) for gate in gates]
 
 
-def _side_by_side(columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """[N, E] of E columns; the transposition is twice as fast as stacking along the last axis."""
+def _join_columns(columns: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Joins E columns [N] to [N, E]; this transposition is twice as fast as stacking along the last axis."""
     return tf.transpose(tf.stack(columns))
 
 
@@ -110,7 +110,7 @@ class MoeModel(NormalisedModel):
     gating_remove_diag: bool = option(False, "leave each class out of the input of its own gate")
 
     def validate(self) -> None:
-        """Refuses `gating_remove_diag` for gates that have no diagonal.
+        """Refuses `gating_remove_diag` for gates whose matrix has no diagonal.
 
         Raises:
           UsageError: gating_remove_diag is set, but the gates are computed from the input.
@@ -124,32 +124,38 @@ class MoeModel(NormalisedModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, D] to predictions [B, vocab_size]; logits are their log-odds."""
         experts = self.moe_num_mixtures
-        gates = self._choices(net, inputs, vocab_size * (experts + 1))
+        gates = self._gates(net, inputs, vocab_size * (experts + 1))
         votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
         logits = log_odds(
             tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
         )
         mixed = ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
-        return self._gated(net, inputs, mixed) if self.moe_prob_gating else mixed
+        return self._gate_predictions(net, inputs, mixed) if self.moe_prob_gating else mixed
 
-    def _choices(self, net: Net, inputs: tf.Tensor, units: int) -> tf.Tensor:
-        """W_g x, [B, units]; with a low rank as a product of two matrices."""
+    def _gates(self, net: Net, inputs: tf.Tensor, units: int) -> tf.Tensor:
+        """W_g x, [B, units], for inputs x [B, D]; W_g is a product of two matrices if a low rank is set."""
         if self.moe_low_rank_gating < 1:
             return net.dense(inputs, units, "gates", bias=False, l2_penalty=self.l2_penalty)
         narrow = net.dense(inputs, self.moe_low_rank_gating, "gates1", bias=False, l2_penalty=self.l2_penalty)
         return net.dense(narrow, units, "gates2", bias=False, l2_penalty=self.l2_penalty)
 
-    def _gated(self, net: Net, inputs: tf.Tensor, mixed: ModelOutput) -> ModelOutput:
-        """The predictions times their gates; logits are the log-odds of the product."""
+    def _gate_predictions(self, net: Net, inputs: tf.Tensor, mixed: ModelOutput) -> ModelOutput:
+        """Multiplies the predictions by their gates; the new logits are the log-odds of the products.
+
+        Args:
+          net: makes the layers.
+          inputs: float32 [B, D].
+          mixed: the predictions [B, C] of the mixture, and their logits.
+        """
         seen = mixed.predictions if self.moe_prob_gating_input == "prob" else inputs
         with tf.variable_scope("prob_gating"):
-            gates = net.batch_norm(self._scores(net, seen, int(mixed.predictions.shape[-1])), "bn")
+            gates = net.batch_norm(self._gate_scores(net, seen, int(mixed.predictions.shape[-1])), "bn")
         # The odds of p = sigmoid(z) sigmoid(g) are p / (1 - p) = 1 / (e^-z + e^-g + e^-(z + g)).
         against = tf.negative(tf.stack([mixed.logits, gates, mixed.logits + gates]))
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
 
-    def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
-        """The gates before batch normalisation and sigmoid, W x, [B, classes]; `seen` is their input x, [B, F]."""
+    def _gate_scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
+        """The gates before batch normalisation and sigmoid: W x, [B, classes], for their input x, `seen` [B, F]."""
         features, rank = int(seen.shape[-1]), self.prob_gating_rank
         if rank < 1:
             weights = net.normal_weights("weights", features, classes)
@@ -174,7 +180,7 @@ class GatedMoeModel(MoeModel):
 @register
 @dataclass(frozen=True)
 class DeepCombineChainModel(BaseModel):
-    """A chain of mixtures of experts; each gets the input and what the former ones predict (Wang et al. 2017).
+    """A chain of mixtures of experts; each gets the input and the predictions of those before it (Wang et al. 2017).
 
     For l = 1..L: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l, r_l]; p = MoE(s_L+1). The loss is
     L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
@@ -202,6 +208,7 @@ class DeepCombineChainModel(BaseModel):
         return ModelOutput(last.predictions, last.logits, side_outputs=tuple(sides))
 
     def _mixture(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
+        """The output of a new mixture of experts on inputs [B, F]."""
         mixture = MoeModel(moe_num_mixtures=self.moe_num_mixtures, l2_penalty=self.l2_penalty)
         return mixture.forward(net, inputs, vocab_size, None)
 
@@ -227,5 +234,6 @@ class ResidualMlpModel(NormalisedModel, ClassifiedModel):
         return self.classify(net, hidden, vocab_size)
 
     def _layer(self, net: Net, inputs: tf.Tensor, name: str) -> tf.Tensor:
+        """relu(BN(W x)), [B, mlp_hidden_size], for inputs x [B, F]."""
         units = net.dense(inputs, self.mlp_hidden_size, name, bias=False)
         return tf.nn.relu(net.batch_norm(units, f"{name}_bn"))

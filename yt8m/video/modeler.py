@@ -222,7 +222,7 @@ class VideoModeler(Modeler):
     def _model(
         self, ready: tf.Tensor, num_frames: tf.Tensor, labels: Any, is_training: bool, film: tf.Tensor | None = None
     ) -> ModelOutput:
-        sees_film = contextlib.nullcontext() if film is None else frames.film_scope(film)
+        sees_film = contextlib.nullcontext() if film is None else frames.video_mean_scope(film)
         with sees_film, tf.variable_scope(SCOPE, auxiliary_name_scope=False):
             output = self.model.create_model(
                 ready,

@@ -10,7 +10,7 @@ from yt8m import losses, models, readers
 from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import UsageError
-from yt8m.models.frames import with_film
+from yt8m.models.frames import with_video_means
 from yt8m.readers.pipeline import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -96,4 +96,4 @@ def create_model(model: ModelConfig, data: DataConfig) -> Any:
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
         values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1)
     created = models.create(model.model, values)
-    return with_film(created) if data.film_mean else created
+    return with_video_means(created) if data.film_mean else created
