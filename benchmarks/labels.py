@@ -21,7 +21,7 @@ from yt8m.command_line import flags
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.eval_util.average_precision import AveragePrecisionCalculator
 from yt8m.labels import findings, folds
-from yt8m.labels.folds import FoldScores, joined, read_scores
+from yt8m.labels.folds import FoldScores, join_folds, read_scores
 from yt8m.labels.label_audit import LabelAudit
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat, quantized
@@ -119,12 +119,12 @@ def audit(pattern: str, folder: pathlib.Path, model: str) -> tuple[FoldScores, n
     LabelAudit(config, training).run()
     videos = folds.read_videos(str(folder / ".work" / "videos.npz"))
     parts = ((videos.of_fold(k), read_scores(str(folder / ".work" / f"scores{k}.npz"))) for k in range(config.folds))
-    return joined(parts), np.array([int(video[1:]) for video in videos.ids])
+    return join_folds(parts), np.array([int(video[1:]) for video in videos.ids])
 
 
 def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab: str) -> dict[str, np.ndarray]:
     """{name: [N, C], larger for pairs that are more likely in error}."""
-    issues = findings.find_issues(scores, findings.noise_of(scores))
+    issues = findings.find_issues(scores, findings.estimate_noise(scores))
     ours = np.zeros(labels.shape)
     ours[issues.videos, issues.classes] = np.arange(len(issues.videos), 0, -1)
     chances = 1 / (1 + np.exp(-dense.astype(np.float64)))
@@ -149,7 +149,7 @@ def print_figures(planted: Planted, labels: np.ndarray, scores: FoldScores, rank
         for name, ranking in ranked.items():
             figures = precision(ranking[pairs], errors[pairs]), average_precision(ranking[pairs], errors[pairs])
             print(f"  {name:28s} precision at the number planted {figures[0]:.3f}, AP {figures[1]:.3f}")
-    issues = findings.find_issues(scores, findings.noise_of(scores), 0.1)
+    issues = findings.find_issues(scores, findings.estimate_noise(scores), 0.1)
     right = errors[issues.videos, issues.classes]
     print("estimated chance and share of errors, in ten equal groups of the listed labels:")
     groups = np.array_split(np.arange(len(right)), 10)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from yt8m.config.train_config import TrainConfig
-from yt8m.labels.folds import FoldScores, joined, read_scores, score_videos, with_usual_length, write_scores
+from yt8m.labels.folds import FoldScores, join_folds, read_scores, score_videos, with_usual_length, write_scores
 from yt8m.labels.label_noise import log_odds
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
@@ -69,7 +69,7 @@ def test_folds_are_joined_in_the_order_of_the_videos(scored: tuple[np.ndarray, n
     folds = [
         (part, score_videos(GivenScores(), [batch(scores[part], labels[part])])) for part in np.split(places, [17, 31])
     ]
-    whole = joined(folds)
+    whole = join_folds(folds)
     for name in FoldScores._fields[:-1]:
         assert getattr(whole, name).tolist() == getattr(kept, name).tolist()
     assert (whole.counts.labelled == kept.counts.labelled).all()

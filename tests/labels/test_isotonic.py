@@ -49,7 +49,7 @@ def test_a_flat_piece_becomes_one_step_and_a_cliff_stays() -> None:
     shares = np.repeat([0.2, 0.7], 60)
     values = rng.binomial(300, shares) / 300
     steps = rising_steps(np.arange(120.0), values, trials)
-    merged = steps.merged(4)
+    merged = steps.merge_similar(4)
     assert len(steps.values) > 8
     assert merged.values == pytest.approx([0.2, 0.7], abs=0.01)
     assert (merged.first.tolist(), merged.last.tolist()) == ([0, 60], [59, 119])

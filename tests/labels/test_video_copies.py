@@ -72,7 +72,7 @@ def test_all_pairs_are_those_of_the_products(planted: Stored, monkeypatch: pytes
 
 
 def test_more_videos_are_compared_by_pivots(planted: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video_copies, "EXACT", 100)
+    monkeypatch.setattr(video_copies, "MOST_COMPARED_FULLY", 100)
     monkeypatch.setattr(video_copies, "_PER_PIVOT", 20)
     assert pairs_of(find_copies(planted.vectors, planted.digests, 0.9)) == PLANTED
 

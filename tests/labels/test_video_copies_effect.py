@@ -7,7 +7,7 @@ import pytest
 from labels.kept_scores import kept
 
 from yt8m.eval_util import calculate_gap
-from yt8m.labels.video_copies import effect_of
+from yt8m.labels.video_copies import measure_effect
 
 VIDEOS, CLASSES = 400, 12
 
@@ -18,7 +18,7 @@ def test_the_gap_without_copies_is_that_of_the_others() -> None:
     seen = rng.random(VIDEOS) < 0.25
     scores = (rng.normal(size=labels.shape) + labels * np.where(seen, 6, 1)[:, np.newaxis]).astype(np.float32)
     ids = [b"v%d" % number for number in range(VIDEOS)]
-    effect = effect_of(kept(scores, labels), ids, seen, CLASSES)
+    effect = measure_effect(kept(scores, labels), ids, seen, CLASSES)
     assert effect is not None
     assert (effect.videos, effect.copies) == (VIDEOS, seen.sum())
     assert effect.gap == pytest.approx(calculate_gap(scores, labels))
@@ -26,4 +26,4 @@ def test_the_gap_without_copies_is_that_of_the_others() -> None:
     assert effect.gap > effect.gap_without + 0.05
     assert effect.interval_without.low < effect.gap_without < effect.interval_without.high < effect.gap
     assert f"{effect.gap_without:.3f} (" in str(effect)
-    assert effect_of(kept(scores, labels), ids, np.zeros(VIDEOS, np.bool_), CLASSES) is None
+    assert measure_effect(kept(scores, labels), ids, np.zeros(VIDEOS, np.bool_), CLASSES) is None

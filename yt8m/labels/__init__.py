@@ -1,1 +1,1 @@
-"""Which labels are wrong, which videos to label next, what a labelled sample says of others: audit, select, count."""
+"""`yt8m audit` finds wrong labels, `yt8m select` chooses videos to label, `yt8m count` counts videos of each class."""

@@ -12,7 +12,7 @@ from yt8m.options import Checked, option, path_option
 
 @dataclass(frozen=True)
 class AuditConfig(Checked, is_common=True):
-    """The data to audit, and how. Models are trained with the flags of `yt8m train`."""
+    """The flags of `yt8m audit`, besides those of `yt8m train`, by which its models are trained."""
 
     data: str = path_option("TFRecord files to audit, of all splits; commas between patterns", is_required=True)
     out: str = path_option("folder for what is found", shapes="nothing", is_required=True)

@@ -9,8 +9,8 @@
 
 Videos are chosen one after another by the largest value x distance^15 (the greedy algorithm for k centres: T. F.
 Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
-The exponent is large because distances in many dimensions differ little: without it, values alone decide. With
-`--by=uncertainty` the value is the sum of the variances 4 p (1 - p), and nothing else counts.
+The exponent is large because distances in many dimensions differ little: without it, the values alone would decide.
+With `--by=uncertainty` the value of a video is the sum of 4 p (1 - p) over its best classes, and nothing else counts.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from yt8m.reports import media_links
 from yt8m.scoring import Scorer
 
 FORMATS = {"csv": ".csv", "label-studio": ".json"}
-_CLASSES = 20  # best classes of a video that count
-_POOL = 50_000  # candidates that are compared with one another: those of the largest values
-_POWER = 15  # of the distance
-_MOST_LABELLED = 20_000  # labelled videos that candidates are compared with
-_BLOCK = 2048
+_CLASSES = 20  # number of best classes of a video that count
+_POOL = 50_000  # number of candidates, those with the largest values, that are compared with one another
+_POWER = 15  # exponent of the distance
+_MOST_LABELLED = 20_000  # largest number of labelled videos with which candidates are compared
+_BLOCK = 2048  # number of labelled videos with which candidates are compared at once
 HEADER = ("rank", "video", "value", "distance", "classes")
-_LEAST_SCORE = 1e-9  # odds of a mean score stay finite
-_SHOWN = 5  # classes of a video in the table
+_LEAST_SCORE = 1e-9  # mean scores are kept so far from 0 and 1, so that their odds are finite
+_SHOWN = 5  # number of classes of a video in the table
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class SelectConfig(Checked):
 
 
 class UnlabelledVideos(NamedTuple):
-    """Videos to choose from. N is their number.
+    """N videos to choose from.
 
     Attributes:
       ids: the text of each id.
       best: the best classes of each, best first.
       mean_scores: float64 [C], the mean score of each class.
-      directions: float32 [N, D], features of length 1.
+      directions: float32 [N, D], the features of each, scaled to length 1.
     """
 
     ids: Sequence[str]
@@ -94,7 +94,7 @@ class UnlabelledVideos(NamedTuple):
     directions: Floats32
 
     def without(self, ids: Collection[str]) -> UnlabelledVideos:
-        """The videos with other ids; the mean scores stay those of all videos."""
+        """Leaves out the videos with these ids; `mean_scores` still are those of all videos."""
         rows = [row for row, video in enumerate(self.ids) if video not in ids]
         best = TopK(self.best.scores[rows], self.best.classes[rows])
         return self._replace(ids=[self.ids[row] for row in rows], best=best, directions=self.directions[rows])
@@ -106,7 +106,7 @@ class LabelledVideos(NamedTuple):
     Attributes:
       number: how many there are.
       counts: int64 [C], the number of labels of each class.
-      directions: float32 [M, D], those of the first videos.
+      directions: float32 [M, D], the features of the first M videos, scaled to length 1; M is at most _MOST_LABELLED.
       among_candidates: the ids of those that are also among the videos to choose from.
     """
 
@@ -121,8 +121,8 @@ class Selection(NamedTuple):
 
     Attributes:
       indices: int64, their indices among the candidates.
-      values: float64, uncertainty weighted by rarity; of `--by=uncertainty`, not weighted.
-      distances: float64, from the nearest video that is labelled or was chosen before; nan if it did not count.
+      values: float64, their uncertainties; with `--by=all`, weighted by the rarity of classes.
+      distances: float64, from the nearest video that is labelled or was chosen before; nan if distances do not count.
     """
 
     indices: Ints64
@@ -131,10 +131,11 @@ class Selection(NamedTuple):
 
 
 def run(config: SelectConfig) -> int:
-    """Chooses videos, and writes them; returns the exit status.
+    """Chooses videos, writes them to `config.out` and prints what they are; returns the exit status.
 
     Raises:
-      UsageError: there is no such model, the data do not fit it, or all videos to choose from are labelled.
+      UsageError: there is no such model, the data do not fit it, the run does not say which videos are labelled, or all
+        videos to choose from are labelled.
     """
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
@@ -143,41 +144,45 @@ def run(config: SelectConfig) -> int:
         pattern = config.labelled or scorer.training_data.data_pattern
         labelled = read_labelled(scorer, pattern, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
-    free = candidates.without(labelled.among_candidates)
-    if not free.ids:
+    unlabelled = candidates.without(labelled.among_candidates)
+    if not unlabelled.ids:
         raise UsageError(
             f"--data={config.data}: all {len(candidates.ids)} videos are among the labelled ones, {pattern}; name "
             "videos that are not, or name the labelled ones by --labelled."
         )
-    selection = select(free, labelled, config)
-    write_selection(config, free, selection, names, tags_of(free.best, labelled, tagger))
-    print(_in_words(free, selection, names, config), flush=True)
+    selection = select(unlabelled, labelled, config)
+    write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
+    print(_describe_selection(unlabelled, selection, names, config), flush=True)
     if labelled.among_candidates:
-        print(f"{len(candidates.ids) - len(free.ids)} videos of --data were left out: they are labelled, in {pattern}")
+        left_out = len(candidates.ids) - len(unlabelled.ids)
+        print(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
     return 0
 
 
-def _in_words(candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig) -> str:
-    first = np.bincount(candidates.best.classes[selection.indices, 0])
-    common = np.argsort(-first, kind="stable")[:5]
-    classes = ", ".join(names.name(int(number)) for number in common if first[number])
+def _describe_selection(
+    candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig
+) -> str:
+    """A line for the terminal: the file, the number of videos, and the most frequent best classes among them."""
+    counts = np.bincount(candidates.best.classes[selection.indices, 0])
+    common = np.argsort(-counts, kind="stable")[:5]
+    classes = ", ".join(names.name(int(number)) for number in common if counts[number])
     return f"{config.out}: {len(selection.indices)} of {len(candidates.ids)} videos, most of them of {classes}"
 
 
 def directions_of(batch: NumpyBatch) -> Floats32:
-    """The features of videos, joined and scaled to the length 1, float32 [B, D]; frames are averaged."""
+    """The features of B videos, joined and scaled to length 1, float32 [B, D]; frames are averaged first."""
     joined = batch.joined_means()
     return np.asarray(joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12), np.float32)
 
 
 def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
-    """The videos to choose from, with their best classes by the model."""
+    """Reads the videos to choose from, and scores them by the model."""
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
-        every = scorer.scores(scorer.takes.arranged(batch.without_labels()))[1]
-        best = top_k(every, _CLASSES)
-        total += every.sum(0, dtype=np.float64)
+        all_scores = scorer.scores(scorer.takes.arranged(batch.without_labels()))[1]
+        best = top_k(all_scores, _CLASSES)
+        total += all_scores.sum(0, dtype=np.float64)
         ids += batch.ids
         scores.append(best.scores)
         classes.append(best.classes)
@@ -187,14 +192,23 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
 
 
 def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()) -> LabelledVideos:
-    """The videos with labels; `candidates` are the ids of the videos to choose from."""
+    """Reads the videos with labels.
+
+    Args:
+      scorer: the model; the features of the videos must be those that it takes.
+      pattern: TFRecord files.
+      candidates: the ids of the videos to choose from.
+
+    Raises:
+      UsageError: `pattern` is empty, or the features are other ones.
+    """
     if not pattern:
         raise UsageError("the run does not say which videos have labels: name them by --labelled.")
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
     shared = set[str]()
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
         shared.update(video for video in batch.ids if video in candidates)
-        scorer.takes.arranged(batch)  # refuses other features
+        scorer.takes.arranged(batch)  # raises if the features are not those that the model takes
         counts += batch.labels.sum(0)
         if number < _MOST_LABELLED:
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])
@@ -203,9 +217,9 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
 
 
 def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig) -> Selection:
-    """Chooses videos: how many, and by what, says the config."""
+    """Chooses `config.count` videos, by what `config.by` names."""
     number = min(config.count, len(candidates.ids))
-    scores = candidates.best.scores if config.by != "all" else _rescaled(candidates, labelled)
+    scores = candidates.best.scores if config.by != "all" else _correct_scores(candidates, labelled)
     variances = 4.0 * scores * (1 - scores)
     if config.by == "random":
         indices = np.random.default_rng(config.seed).permutation(len(candidates.ids))[:number]
@@ -216,12 +230,15 @@ def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: Selec
     pool = np.argsort(-values, kind="stable")[: max(number, _POOL) if is_all else number]
     if not is_all:
         return Selection(pool, values[pool], np.full(number, np.nan))
-    chosen, distances = _greedy(values[pool], candidates.directions[pool], labelled.directions, number)
+    chosen, distances = _choose_greedily(values[pool], candidates.directions[pool], labelled.directions, number)
     return Selection(pool[chosen], values[pool[chosen]], distances)
 
 
-def _rescaled(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats64:
-    """The best scores, as if each class were as frequent among the candidates as among the labelled videos."""
+def _correct_scores(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats64:
+    """The scores of the best classes [N, K], corrected for the frequencies of the classes; see the top of this file.
+
+    They are what they would be if each class were as frequent among the candidates as among the labelled videos.
+    """
     share = (labelled.counts + 0.5) / (labelled.number + 1)
     mean = np.clip(candidates.mean_scores, _LEAST_SCORE, 1 - _LEAST_SCORE)
     ratio = (share / (1 - share) * (1 - mean) / mean)[candidates.best.classes]
@@ -229,33 +246,53 @@ def _rescaled(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats6
     return np.asarray(np.minimum(scores * ratio / (scores * ratio + 1 - scores), 1))
 
 
-def _greedy(values: Floats64, directions: Floats32, labelled: Floats32, number: int) -> tuple[Ints64, Floats64]:
-    """The indices and distances of the videos with the largest value x distance^_POWER, one after another."""
+def _choose_greedily(
+    values: Floats64, directions: Floats32, labelled: Floats32, number: int
+) -> tuple[Ints64, Floats64]:
+    """Chooses, one after another, the video with the largest value x distance^_POWER.
+
+    Args:
+      values: [N], the value of each candidate.
+      directions: [N, D], the features of the candidates, of length 1.
+      labelled: [M, D], the features of the labelled videos, of length 1.
+      number: number of videos to choose.
+
+    Returns:
+      The index of each chosen video, and its distance from the nearest video that is labelled or was chosen before.
+    """
     nearest = np.full(len(values), -1.0)
     for start in range(0, len(labelled), _BLOCK):
         nearest = np.maximum(nearest, (directions @ labelled[start : start + _BLOCK].T).max(1))
     chosen, distances = [], []
-    free = np.ones(len(values), np.bool_)
+    is_free = np.ones(len(values), np.bool_)  # False for the videos that are chosen already
     for _ in range(number):
         distance = np.maximum(1 - nearest, 0)
-        index = int(np.argmax(np.where(free, values * distance**_POWER, -1)))
+        index = int(np.argmax(np.where(is_free, values * distance**_POWER, -1)))
         chosen.append(index)
         distances.append(distance[index])
-        free[index] = False
+        is_free[index] = False
         nearest = np.maximum(nearest, directions @ directions[index])
     return np.array(chosen, np.int64), np.array(distances)
 
 
 def tags_of(best: TopK, labelled: LabelledVideos, tagger: Tagger | None) -> Bools:
-    """Which of the best classes of N videos are tags, bool [N, K].
+    """Chooses the tags of N videos among their best classes.
 
-    They are those that reach the thresholds. Without thresholds, they are those with the highest scores of all, as
-    many for a video, on average, as labelled videos have labels.
+    Tags are the classes that reach the thresholds of `tagger`. Without thresholds they are the classes with the highest
+    scores of all videos, so many that a video has as many tags, on average, as a labelled video has labels.
+
+    Args:
+      best: the K best classes of each video.
+      labelled: the labelled videos.
+      tagger: has the thresholds; None if there are none.
+
+    Returns:
+      bool [N, K], True for a tag.
     """
     if tagger:
         return tagger.are_tags(best.classes, best.scores)
-    wanted = round(len(best.scores) * labelled.counts.sum() / max(labelled.number, 1))
-    lowest = np.sort(best.scores, axis=None)[::-1][min(max(wanted, 1), best.scores.size) - 1]
+    num_tags = round(len(best.scores) * labelled.counts.sum() / max(labelled.number, 1))
+    lowest = np.sort(best.scores, axis=None)[::-1][min(max(num_tags, 1), best.scores.size) - 1]
     return np.asarray(best.scores >= lowest)
 
 
@@ -266,6 +303,13 @@ def write_selection(
 
     The JSON is that of https://labelstud.io/guide/predictions for choices on a video; its labelling config needs
     `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
+
+    Args:
+      config: has the path and the format.
+      candidates: the videos to choose from.
+      selection: which of them were chosen.
+      names: the names of the classes.
+      are_tags: bool [N, K], which of the best classes of the candidates are tags.
     """
     ids, best = candidates.ids, candidates.best
     if config.format == "csv":
@@ -281,20 +325,29 @@ def write_selection(
 
 
 def _rows(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[list[Any]]:
+    """The rows of the table, with the columns of `HEADER`."""
     columns = zip(*(values.tolist() for values in selection), strict=True)
     for rank, (index, value, distance) in enumerate(columns, 1):
         classes = [f"{label} {score:.2f}" for label, score in list(_classes(best, index, names))[:_SHOWN]]
-        far = "" if distance != distance else f"{distance:.4f}"
-        yield [rank, spreadsheet_text(ids[index]), f"{value:.4f}", far, spreadsheet_text("; ".join(classes))]
+        distance_text = "" if np.isnan(distance) else f"{distance:.4f}"
+        yield [rank, spreadsheet_text(ids[index]), f"{value:.4f}", distance_text, spreadsheet_text("; ".join(classes))]
 
 
 def _classes(best: TopK, index: int, names: Vocabulary) -> Iterator[tuple[str, float]]:
+    """The (name, score) of each of the best classes of the video with this index."""
     for number, score in zip(best.classes[index].tolist(), best.scores[index].tolist(), strict=True):
         yield class_text(names, number), score
 
 
 def _task(video: str, address: str, model: str, tags: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """One task, with the tags as its prediction."""
+    """A task for Label Studio, with the tags of the video as its prediction.
+
+    Args:
+      video: the id of the video.
+      address: its address, or again its id.
+      model: the folder of the run.
+      tags: (name, score) of each tag.
+    """
     choices = {"choices": [label for label, _ in tags]}
     result = {"from_name": human_labels.CONTROL, "to_name": "video", "type": "choices", "value": choices}
     prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}

@@ -1,4 +1,4 @@
-"""`yt8m count`: how many videos show each class, by a model whose errors a labelled sample corrects."""
+"""`yt8m count`: estimates how many videos show each class, by a model whose errors a labelled sample corrects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CountConfig(options.Checked):
 
 
 def run(config: CountConfig) -> int:
-    """Writes the counts of all classes; returns the exit status.
+    """Counts the videos and writes the counts of all classes to `config.out`; returns the exit status.
 
     Raises:
       UsageError: there is no such model or file, or the records are not of the kind that the model takes.
@@ -51,31 +51,44 @@ def run(config: CountConfig) -> int:
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
         names = scorer.names_for(config.vocabulary, files)
-        labelled = _scores(scorer, config.labelled, "labelled", ids_of_labelled, has_labels=True)
-        others = _scores(scorer, config.data, "data", ids_of_labelled, has_labels=False)
+        labelled = _sum_scores(scorer, config.labelled, "labelled", ids_of_labelled, has_labels=True)
+        others = _sum_scores(scorer, config.data, "data", ids_of_labelled, has_labels=False)
     if not labelled.labels.any():
-        raise RunError(f"--labelled={config.labelled}: no video has a label, so nothing can be corrected.")
+        raise RunError(
+            f"--labelled={config.labelled}: no video has a label, so the errors of the model cannot be corrected; name "
+            "records with labels."
+        )
     shares = class_shares(labelled, others, config.level)
     _write(config.out, shares, names, others.videos)
     corrected = int(shares.is_corrected.sum())
     logging.info(
-        "%s counts %d videos; %d labelled ones correct %d classes, and %d have fewer than %d labels (or all but so "
-        "many), so that these alone count",
+        "%s has the counts of %d videos; the scores of %d classes are corrected by %d labelled videos. The other %d "
+        "classes are estimated from the labels alone, because fewer than %d labelled videos have the class, or lack it",
         config.out,
         others.videos,
-        labelled.videos,
         corrected,
+        labelled.videos,
         len(shares.shares) - corrected,
         MIN_VIDEOS_PER_SIDE,
     )
     return 0
 
 
-def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
-    """The sums of the scores of the videos that the flag names, with their labels if they count.
+def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
+    """Scores the videos that a flag names, and sums up their scores and labels.
 
-    The ids of labelled videos are added to `ids_of_labelled`. Other videos must not be among them: the intervals assume
-    that the sample is independent of the videos that are counted, and would be too narrow.
+    The videos to count must not be among the labelled ones: the intervals assume that the sample is independent of the
+    videos that are counted, and would otherwise be too narrow.
+
+    Args:
+      scorer: the model.
+      pattern: the value of the flag, a pattern of TFRecord files.
+      flag: the name of the flag, `labelled` or `data`.
+      ids_of_labelled: the ids of the labelled videos, to which those of this call are added if it has labels.
+      has_labels: whether the labels of the videos are used.
+
+    Raises:
+      RunError: there is no video, or a video to count is among the labelled ones.
     """
     sums, records = ScoreSums(scorer.num_classes), scorer.records(pattern)
     scorer.check(records)
@@ -90,13 +103,14 @@ def _scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], 
             )
         sums.add(scores, batch.labels if has_labels else None)
     if not sums.videos:
-        raise RunError(f"--{flag}={pattern}: there is no record.")
+        raise RunError(f"--{flag}={pattern}: the files have no record; name files with videos.")
     return sums
 
 
 def _write(path: str, shares: ClassShares, names: Vocabulary, videos: int) -> None:
-    numbers, rows = (shares.shares * videos, shares.count_low, shares.count_high), []
-    columns = zip(*numbers, shares.shares, shares.low, shares.high, strict=True)
+    """Writes the table, with a line for each class; `videos` is the number of videos that were counted."""
+    counts_and_bounds, rows = (shares.shares * videos, shares.count_low, shares.count_high), []
+    columns = zip(*counts_and_bounds, shares.shares, shares.low, shares.high, strict=True)
     origins = zip(shares.is_corrected.tolist(), shares.weights, shares.positives, strict=True)
     for index, (values, (is_corrected, weight, labels)) in enumerate(zip(columns, origins, strict=True)):
         name = prediction_files.spreadsheet_text(names.name(index))

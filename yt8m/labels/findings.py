@@ -1,7 +1,7 @@
-"""What an audit finds, and the tables of it.
+"""Finds issues in the labels of audited videos, and writes them as tables.
 
-Labels that are probably wrong or missing, on which people decide in a table. Odd classes: pairs that always or hardly
-ever come together, or that no model tells apart, and rare ones.
+An issue is a label that is probably wrong or missing; people decide on issues in a table. Odd classes are pairs of
+classes that always or hardly ever occur in the same videos or that the models confuse, and classes with few videos.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.vocabulary import Vocabulary
 
 HEADER = ("rank", "video", "class", "kind", "chance")
-_ANSWERS = {True: "yes", False: "no", None: ""}
+_ANSWERS = {True: "yes", False: "no", None: ""}  # {whether the table is right about a label: the decision as text}
 CLASS_HEADER = ("finding", "class", "other", "split", "videos", "value")
 TOGETHER, APART, CONFUSED, FEW = "always together", "hardly ever together", "not told apart", "too few videos"
-_ALWAYS = 0.98  # the share of the videos of each class that have the other
-_HARDLY = 0.05  # of the videos that would have both if the classes were independent
-_EXPECTED = 20.0  # videos that would have both, so that a smaller number says something
-_CONFUSED = 0.3  # the share of the videos of each class in which the other has the higher score
-_ENOUGH = 10  # videos of a class
-_MOST = 1000  # pairs of a kind
+# TOGETHER: of the videos of each of the two classes, at least this share has the other class.
+_TOGETHER_SHARE = 0.98
+# APART: if the classes were independent, at least _EXPECTED videos would have both; at most the share _APART_SHARE of
+# that number does.
+_APART_SHARE = 0.05
+_EXPECTED = 20.0
+# CONFUSED: in at least this share of the videos of each of the two classes, the other class has the higher score.
+_CONFUSED_SHARE = 0.3
+_FEWEST_VIDEOS = 10  # a class with fewer videos is not judged as one of a pair; in a split it is reported as FEW
+_MOST_PAIRS = 1000  # largest number of pairs that are reported of each kind
 
 
 class LabelIssues(NamedTuple):
@@ -38,9 +42,9 @@ class LabelIssues(NamedTuple):
 
     Attributes:
       videos: int64, the index of the video.
-      classes: int64.
-      is_missing: bool; False for a label that may be wrong.
-      chances: float64, the estimated chance that it is.
+      classes: int64, the class of the label.
+      is_missing: bool, True for a label that may be missing, False for one that may be wrong.
+      chances: float64, the estimated chance that the label is missing or wrong.
     """
 
     videos: Ints64
@@ -53,16 +57,22 @@ class LabelIssues(NamedTuple):
         return LabelIssues(self.videos[:count], self.classes[:count], self.is_missing[:count], self.chances[:count])
 
 
-def noise_of(scores: FoldScores) -> LabelNoise:
-    """What the scores of an audit say about wrong and missing labels."""
+def estimate_noise(scores: FoldScores) -> LabelNoise:
+    """Estimates, from the scores of an audit, how many labels are wrong or missing; see `label_noise`."""
     listed = PairCounts.of_pairs(len(scores.counts.labelled), scores.best, scores.best_scores, are_labels(scores))
     return estimate(scores.counts, listed)
 
 
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:
-    """All labels that are wrong, and all classes of the best scores that are missing, with a chance from `least` on.
+    """Finds labels that may be wrong, and classes among the best of a video that may be missing labels.
 
-    Of equal chances the larger odds come first, and then the score that contradicts the label most.
+    They are sorted by the chance. Of equal chances the larger odds come first, then the margin that contradicts the
+    label most.
+
+    Args:
+      scores: the scores of the audit.
+      noise: the estimate from these scores.
+      least: the smallest chance that is reported.
     """
     rows, columns = np.nonzero(~are_labels(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
@@ -84,7 +94,7 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
 
 
 def are_labels(scores: FoldScores) -> Bools:
-    """Whether each of the best classes is a label of its video, bool [N, BEST]."""
+    """bool of the shape of `scores.best`: whether each of the best classes is a label of its video."""
     width = int(max(scores.labels.max(initial=0), scores.best.max(initial=0))) + 1
     labels = scores.owners() * width + scores.labels
     best = np.arange(len(scores.best))[:, np.newaxis] * width + scores.best
@@ -92,44 +102,54 @@ def are_labels(scores: FoldScores) -> Bools:
 
 
 def write_issues(path: str, issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> None:
-    """Writes `issues.csv`. Ids and names are written by `spreadsheet_text`, since people open it in spreadsheets."""
+    """Writes `issues.csv`. Ids and names are safe to open in spreadsheets (`spreadsheet_text`).
+
+    Args:
+      path: the file.
+      issues: the issues.
+      ids: the text of the id of each video.
+      names: the names of the classes.
+    """
     write_table(path, HEADER, _rows(issues, ids, names))
 
 
 def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> int:
-    """Writes the table of decisions, in which the column `decision` is empty.
+    """Writes the table of issues in which people decide: with a column `decision`, which is empty at first.
 
-    If there is such a table already, its decisions are kept, also those on labels that are not issues any more.
+    If there is such a table already, it is replaced, but its decisions are kept, even those on labels that are no
+    issues any more. The arguments are those of `write_issues`.
 
     Returns:
       The number of decisions that were kept.
     """
-    earlier = [each for each in (read_decisions(path) if storage.exists(path) else ()) if each.is_right is not None]
-    decided = {(each.video, each.label, each.kind): _ANSWERS[each.is_right] for each in earlier}
+    rows_before = read_decisions(path) if storage.exists(path) else ()
+    decisions = [decision for decision in rows_before if decision.is_right is not None]
+    answers = {(each.video, each.label, each.kind): _ANSWERS[each.is_right] for each in decisions}
     rows = []
     for row, video, number in zip(
         _rows(issues, ids, names), issues.videos.tolist(), issues.classes.tolist(), strict=True
     ):
-        key = (bytes_of(ids[video]), class_text(names, number), row[3])
-        rows.append([*row, decided.pop(key, "") if decided else ""])
-    for (video, label, kind), answer in decided.items():
+        key = (id_of_text(ids[video]), class_text(names, number), row[3])
+        rows.append([*row, answers.pop(key, "") if answers else ""])
+    for (video, label, kind), answer in answers.items():
         rows.append(["", spreadsheet_text(shards.id_text(video)), spreadsheet_text(label), kind, "", answer])
     write_table(path, (*HEADER, "decision"), rows)
-    return len(earlier)
+    return len(decisions)
 
 
-def bytes_of(text: str) -> bytes:
-    """The id whose text this is."""
+def id_of_text(text: str) -> bytes:
+    """The id of a video as in its record, from the text that tables have for it (`shards.id_text`)."""
     return shards.id_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def class_text(names: Vocabulary, number: int) -> str:
-    """A class as tables of labels name it: by its name, or by its number if it has none of its own."""
+    """The text of a class in tables of labels: its name, or its number if it has no name or shares it with others."""
     name = names.names[number] if number < len(names) else ""
     return name if name and names.names.count(name) == 1 else str(number)
 
 
 def _rows(issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> Iterator[list[Any]]:
+    """The rows of the table of issues, with the columns of `HEADER`."""
     texts: Mapping[int, str] = {number: class_text(names, number) for number in np.unique(issues.classes).tolist()}
     columns = (values.tolist() for values in issues)
     for rank, (video, number, is_missing, chance) in enumerate(zip(*columns, strict=True), 1):
@@ -142,11 +162,13 @@ class ClassFinding(NamedTuple):
 
     Attributes:
       finding: TOGETHER, APART, CONFUSED or FEW.
-      label, other: the classes; `other` is empty for a single class.
-      split: the split that has too few videos of the class; empty for all.
-      videos: number of videos of both classes, or of the class in the split.
-      value: a share: for TOGETHER and CONFUSED the smaller one of the two classes, for APART the ratio to the number of
-        videos that would have both if the classes were independent; nan for FEW.
+      label, other: the texts of the classes; `other` is empty for FEW, which is about one class.
+      split: for FEW, the split that has too few videos of the class; otherwise empty.
+      videos: for TOGETHER and APART the number of videos with both classes, for CONFUSED the sum of the numbers of both
+        classes, for FEW the number of videos of the class in the split.
+      value: for TOGETHER the share of the videos of the more frequent class that have the other. For CONFUSED the share
+        of the videos of a class in which the other one has the higher score, of whichever class it is smaller. For
+        APART the number of videos with both, divided by that which independent classes would have. nan for FEW.
     """
 
     finding: str
@@ -158,7 +180,12 @@ class ClassFinding(NamedTuple):
 
 
 class _PairCounts(NamedTuple):
-    """Numbers of videos by pairs of classes, all int64 [P]."""
+    """The number of videos of each pair of classes. All arrays are int64 [P].
+
+    Attributes:
+      first, second: the classes.
+      videos: number of videos that count for the pair.
+    """
 
     first: Ints64
     second: Ints64
@@ -166,82 +193,123 @@ class _PairCounts(NamedTuple):
 
 
 def find_odd_classes(scores: FoldScores, videos: AuditedVideos, names: Vocabulary) -> list[ClassFinding]:
-    """All findings on classes, kind by kind."""
+    """All findings on classes: first TOGETHER, then APART, CONFUSED and FEW.
+
+    Args:
+      scores: the scores of the audit.
+      videos: the videos of the audit.
+      names: the names of the classes.
+    """
     num_classes = len(scores.counts.labelled)
     totals = np.bincount(scores.labels, minlength=num_classes).astype(np.int64)
-    text = [class_text(names, number) for number in range(num_classes)]
-    both = _labelled_pairs(scores, num_classes)
+    texts = [class_text(names, number) for number in range(num_classes)]
+    both = _count_labelled_pairs(scores, num_classes)
     return [
-        *_together(both, totals, text),
-        *_apart(both, totals, len(videos.ids), text),
-        *_confused(scores, totals, text),
-        *_few(scores, videos, text),
+        *_find_together(both, totals, texts),
+        *_find_apart(both, totals, len(videos.ids), texts),
+        *_find_confused(scores, totals, texts),
+        *_find_few(scores, videos, texts),
     ]
 
 
-def _pairs_of(keys: Ints64, num_classes: int) -> _PairCounts:
+def _count_pairs(keys: Ints64, num_classes: int) -> _PairCounts:
+    """Counts how often each pair occurs among the keys, first class x num_classes + second class."""
     pairs, counts = np.unique(keys, return_counts=True)
     return _PairCounts(pairs // num_classes, pairs % num_classes, counts.astype(np.int64))
 
 
-def _labelled_pairs(scores: FoldScores, num_classes: int) -> _PairCounts:
-    """How many videos have both classes, for pairs with first < second."""
+def _count_labelled_pairs(scores: FoldScores, num_classes: int) -> _PairCounts:
+    """Counts the videos that have both classes as labels, for each pair with first < second."""
     starts, labels = np.cumsum(scores.num_labels) - scores.num_labels, scores.labels.astype(np.int64)
     keys = []
     for distance in range(1, int(scores.num_labels.max(initial=0))):
         indices = np.arange(len(labels) - distance)
-        same = indices + distance < np.repeat(starts + scores.num_labels, scores.num_labels)[: len(indices)]
-        keys.append(labels[indices[same]] * num_classes + labels[indices[same] + distance])
-    return _pairs_of(np.concatenate([np.zeros(0, np.int64), *keys]), num_classes)
+        # The label `distance` places further on may be one of the next video.
+        is_same_video = indices + distance < np.repeat(starts + scores.num_labels, scores.num_labels)[: len(indices)]
+        firsts = indices[is_same_video]
+        keys.append(labels[firsts] * num_classes + labels[firsts + distance])
+    return _count_pairs(np.concatenate([np.zeros(0, np.int64), *keys]), num_classes)
 
 
-def _together(both: _PairCounts, totals: Ints64, text: Sequence[str]) -> Iterator[ClassFinding]:
+def _find_together(both: _PairCounts, totals: Ints64, texts: Sequence[str]) -> Iterator[ClassFinding]:
+    """Finds pairs that almost always occur in the same videos, those with the most videos first.
+
+    Args:
+      both: the number of videos with both classes.
+      totals: [C], number of videos of each class.
+      texts: the texts of the classes.
+    """
     share = both.videos / np.maximum(totals[both.first], totals[both.second])
-    return _of_pairs(TOGETHER, both, (share >= _ALWAYS) & (both.videos >= _ENOUGH), both.videos, share, text)
+    is_odd = (share >= _TOGETHER_SHARE) & (both.videos >= _FEWEST_VIDEOS)
+    return _list_odd_pairs(TOGETHER, both, is_odd, both.videos, share, texts)
 
 
-def _apart(both: _PairCounts, totals: Ints64, videos: int, text: Sequence[str]) -> Iterator[ClassFinding]:
-    """Pairs that hardly ever come together, though they do in some videos, whose labels contradict one another."""
+def _find_apart(both: _PairCounts, totals: Ints64, videos: int, texts: Sequence[str]) -> Iterator[ClassFinding]:
+    """Finds pairs that occur in the same videos much more rarely than independent classes would.
+
+    They do in at least one video, whose labels perhaps contradict one another. The arguments are those of
+    `_find_together`, and the number of all videos.
+    """
     expected = totals[both.first] * totals[both.second] / max(videos, 1)
-    is_odd = (expected >= _EXPECTED) & (both.videos <= _HARDLY * expected)
-    return _of_pairs(APART, both, is_odd, expected, both.videos / expected, text)
+    is_odd = (expected >= _EXPECTED) & (both.videos <= _APART_SHARE * expected)
+    return _list_odd_pairs(APART, both, is_odd, expected, both.videos / expected, texts)
 
 
-def _of_pairs(
-    finding: str, both: _PairCounts, is_odd: Bools, rank: NDArray[Any], values: Floats64, text: Sequence[str]
+def _list_odd_pairs(
+    finding: str, both: _PairCounts, is_odd: Bools, ranks: NDArray[Any], values: Floats64, texts: Sequence[str]
 ) -> Iterator[ClassFinding]:
-    """The findings on the odd pairs, those of the largest rank first."""
+    """Lists the odd pairs among P pairs, at most _MOST_PAIRS.
+
+    Args:
+      finding: TOGETHER or APART.
+      both: the pairs.
+      is_odd: [P], which pairs are listed.
+      ranks: [P]; pairs with larger numbers come first.
+      values: [P], `ClassFinding.value` of each pair.
+      texts: the texts of the classes.
+    """
     indices = np.flatnonzero(is_odd)
-    for index in indices[np.argsort(-rank[indices], kind="stable")][:_MOST].tolist():
-        pair = text[both.first[index]], text[both.second[index]]
+    for index in indices[np.argsort(-ranks[indices], kind="stable")][:_MOST_PAIRS].tolist():
+        pair = texts[both.first[index]], texts[both.second[index]]
         yield ClassFinding(finding, *pair, "", int(both.videos[index]), float(values[index]))
 
 
-def _confused(scores: FoldScores, totals: Ints64, text: Sequence[str]) -> Iterator[ClassFinding]:
-    """Pairs of which each often has the higher score in videos of the other."""
+def _find_confused(scores: FoldScores, totals: Ints64, texts: Sequence[str]) -> Iterator[ClassFinding]:
+    """Finds pairs of classes that the models confuse, the most confused first.
+
+    In many videos of each of the two classes, the other one has the higher score without being a label.
+
+    Args:
+      scores: the scores of the audit.
+      totals: [C], number of videos of each class.
+      texts: the texts of the classes.
+    """
     num_classes, owners = len(totals), scores.owners()
     higher = (scores.best_scores[owners] > scores.label_scores[:, np.newaxis]) & ~are_labels(scores)[owners]
     rows, columns = np.nonzero(higher)
-    taken = scores.best[owners[rows], columns].astype(np.int64)
-    wrong = _pairs_of(scores.labels[rows].astype(np.int64) * num_classes + taken, num_classes)
-    shares = wrong.first.tolist(), wrong.second.tolist(), wrong.videos / totals[wrong.first]
-    share = {(first, second): value for first, second, value in zip(*shares, strict=True)}
-    pairs = [
-        (min(value, share.get((second, first), 0.0)), first, second)
-        for (first, second), value in share.items()
-        if first < second and min(totals[first], totals[second]) >= _ENOUGH
+    higher_classes = scores.best[owners[rows], columns].astype(np.int64)
+    pairs = _count_pairs(scores.labels[rows].astype(np.int64) * num_classes + higher_classes, num_classes)
+    columns_of_pairs = pairs.first.tolist(), pairs.second.tolist(), pairs.videos / totals[pairs.first]
+    # {(label, other class): the share of the videos with the label in which the other class has the higher score}
+    shares = {(label, other): share for label, other, share in zip(*columns_of_pairs, strict=True)}
+    confused = [
+        (min(share, shares.get((second, first), 0.0)), first, second)
+        for (first, second), share in shares.items()
+        if first < second and min(totals[first], totals[second]) >= _FEWEST_VIDEOS
     ]
-    for value, first, second in sorted((pair for pair in pairs if pair[0] >= _CONFUSED), reverse=True)[:_MOST]:
-        yield ClassFinding(CONFUSED, text[first], text[second], "", int(totals[first] + totals[second]), float(value))
+    confused = sorted((pair for pair in confused if pair[0] >= _CONFUSED_SHARE), reverse=True)
+    for share, first, second in confused[:_MOST_PAIRS]:
+        videos = int(totals[first] + totals[second])
+        yield ClassFinding(CONFUSED, texts[first], texts[second], "", videos, float(share))
 
 
-def _few(scores: FoldScores, videos: AuditedVideos, text: Sequence[str]) -> Iterator[ClassFinding]:
-    """Classes with too few videos in a split that has labels."""
+def _find_few(scores: FoldScores, videos: AuditedVideos, texts: Sequence[str]) -> Iterator[ClassFinding]:
+    """Finds classes with too few videos in a split; splits without any label are left out."""
     splits = videos.splits[scores.owners()]
     for number, name in enumerate(videos.split_names):
-        counts = np.bincount(scores.labels[splits == number], minlength=len(text))
-        for label in np.flatnonzero(counts < _ENOUGH).tolist() if counts.any() else ():
-            yield ClassFinding(FEW, text[label], "", name, int(counts[label]), np.nan)
+        counts = np.bincount(scores.labels[splits == number], minlength=len(texts))
+        for label in np.flatnonzero(counts < _FEWEST_VIDEOS).tolist() if counts.any() else ():
+            yield ClassFinding(FEW, texts[label], "", name, int(counts[label]), np.nan)
 
 
 def write_odd_classes(path: str, findings: Sequence[ClassFinding]) -> None:

@@ -1,8 +1,8 @@
-"""The folds of an audit: sets of shards, whose videos are scored by a model that was trained on all others.
+"""The folds of an audit: parts of the videos, each of which is scored by a model that was trained on all others.
 
-A fold is drawn by a hash of the video's id, or of the group that the id belongs to. So it depends on nothing else.
-Of each video the best scores and those of its labels are kept: 8 bytes each. What all other scores say is in counts,
-whose size does not depend on the number of videos.
+The fold of a video is chosen by a hash of its id, or of the group that the id belongs to, so it depends on nothing
+else. Of each video the best scores and the scores of its labels are kept, in 8 bytes each. All other scores are only
+counted, in bins; the size of these counts does not depend on the number of videos.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m import runner, scoring, storage, terminal
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.arrays import Floats32, Ints32, Ints64
+from yt8m.eval_util.arrays import Floats32, Ints32, Ints64, places_within
 from yt8m.eval_util.top_k import top_k
 from yt8m.labels.label_noise import SCORE_COUNTS, ScoreCounts, log_odds
 from yt8m.records import manifest, shards, vocabulary
@@ -36,19 +36,22 @@ from yt8m.scoring import Scorer
 from yt8m.termination import Terminated
 from yt8m.training import training_run
 
-_SHARDS = 4  # of a fold, which are read in turns, so that neighbours in the data are not neighbours in a batch
-BEST = 20  # scores of a video that are kept, besides those of its labels
+# Number of shards of a fold. They get videos in turn and are read in parallel. So neighbours in the data are rarely
+# neighbours in a batch.
+_SHARDS = 4
+BEST = 20  # number of best scores of a video that are kept, besides those of its labels
+# Unless the user sets the number of passes, a training has about _USUAL_STEPS steps, in 2 to 40 passes over the data.
 _USUAL_STEPS, _MOST_PASSES, _LEAST_PASSES = 1000, 40, 2
 
 
 class AuditedVideos(NamedTuple):
-    """The videos of an audit, in the order of the data. N is their number.
+    """The N videos of an audit, in the order of the data.
 
     Attributes:
-      ids: the text of each id.
-      splits: int32 [N], index of each video's split in `split_names`.
-      split_names: the splits.
-      folds: int32 [N].
+      ids: the text of the id of each video.
+      splits: int32 [N], index in `split_names` of the split of each video.
+      split_names: the names of the splits.
+      folds: int32 [N], number of the fold of each video.
     """
 
     ids: Sequence[str]
@@ -63,15 +66,15 @@ class AuditedVideos(NamedTuple):
 
 
 def split_of(path: str) -> str:
-    """The split of a shard: the one that its manifest names, else the name of its folder."""
+    """The split of the shard `path`: the one that the manifest beside it names, or else the name of its folder."""
     folder = os.path.dirname(storage.absolute(path))
-    beside = storage.join(folder, manifest.NAME)
-    split = manifest.read(beside).split if storage.exists(beside) else ""
+    manifest_path = storage.join(folder, manifest.NAME)
+    split = manifest.read(manifest_path).split if storage.exists(manifest_path) else ""
     return split or os.path.basename(folder)
 
 
 def read_groups(table: str, column: str) -> Mapping[str, str]:
-    """{id as text: group} of a table; empty without a table.
+    """Reads {id as text: group} from the columns `id` and `column` of a table; empty if `table` is.
 
     Raises:
       UsageError: there is no such table or column.
@@ -86,17 +89,17 @@ def read_groups(table: str, column: str) -> Mapping[str, str]:
 
 
 def fold_of(text: str, folds: int) -> int:
-    """The fold of an id or a group."""
+    """The fold, 0..folds-1, of a video whose id or group is `text`."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % folds
 
 
 class FoldSets:
-    """The folds of an audit as shards in a folder of its own.
+    """The folds of an audit, as shards in one folder.
 
     Args:
-      folder: the folder.
-      folds: the number of folds, K.
+      folder: the folder; it has nothing but the folds.
+      folds: number of folds.
     """
 
     def __init__(self, folder: str, folds: int) -> None:
@@ -112,44 +115,45 @@ class FoldSets:
         return storage.join(self._folder, f"fold{fold}-*.tfrecord")
 
     def others(self, fold: int) -> str:
-        """The patterns of the shards of all other folds."""
+        """The patterns, joined by commas, of the shards of all folds but this one."""
         others = (self.pattern(other) for other in range(self._folds) if other != fold)
         return ",".join(pattern for pattern in others if storage.glob(pattern))
 
     def write(
-        self, records: Records, groups: Mapping[str, str], seen: Callable[[NumpyBatch], None] = lambda _: None
+        self, records: Records, groups: Mapping[str, str], on_batch: Callable[[NumpyBatch], None] = lambda _: None
     ) -> AuditedVideos:
-        """Writes all videos into the shards of their folds.
+        """Writes all videos into the shards of their folds, with a manifest and the vocabulary of the data.
 
         Args:
           records: the videos.
-          groups: the groups of the ids; without them an id is its own group.
-          seen: gets each batch of videos.
+          groups: {id as text: group}; if empty, each video is a group of its own.
+          on_batch: called with each batch of videos.
 
         Raises:
           UsageError: a video is in no group, or a fold has no video.
           RunError: a record is damaged.
         """
         names = list(dict.fromkeys(map(split_of, records.files)))
-        of_file = {path: names.index(split_of(path)) for path in records.files}
+        split_indices = {path: names.index(split_of(path)) for path in records.files}
         ids, splits, folds = list[str](), list[int](), list[int]()
         with contextlib.ExitStack() as stack:
             writers = _Writers(self._folder, stack)
             for raws in terminal.with_bar(records.serialized(), "dividing"):
                 batch = records.parsed(raws)
-                seen(batch)
+                on_batch(batch)
                 for video, (payload, path, _) in zip(batch.ids, raws, strict=True):
                     fold = fold_of(_group(video, groups), self._folds)
                     writers.add(fold, payload)
                     ids.append(video)
-                    splits.append(of_file[path])
+                    splits.append(split_indices[path])
                     folds.append(fold)
         videos = AuditedVideos(ids, np.array(splits, np.int32), names, np.array(folds, np.int32))
-        self._refuse_empty(videos)
-        self._finish(records, writers.written())
+        self._refuse_empty_folds(videos)
+        self._write_metadata(records, writers.written())
         return videos
 
-    def _refuse_empty(self, videos: AuditedVideos) -> None:
+    def _refuse_empty_folds(self, videos: AuditedVideos) -> None:
+        """Raises UsageError if a fold has no video."""
         empty = np.flatnonzero(np.bincount(videos.folds, minlength=self._folds) == 0)
         if len(empty):
             raise UsageError(
@@ -157,8 +161,13 @@ class FoldSets:
                 "or few groups; give fewer folds."
             )
 
-    def _finish(self, records: Records, written: Mapping[str, Shard]) -> None:
-        """Writes what belongs to the shards; the manifest, which says that they are complete, last."""
+    def _write_metadata(self, records: Records, written: Mapping[str, Shard]) -> None:
+        """Writes the vocabulary of the data, if there is one, and last the manifest: it marks the folds as complete.
+
+        Args:
+          records: the data that were divided.
+          written: {path: content} of the shards.
+        """
         names = vocabulary.find(records.files)
         if names:
             storage.write(storage.join(self._folder, vocabulary.NAME), storage.read_bytes(names))
@@ -168,6 +177,7 @@ class FoldSets:
 
 
 def _group(video: str, groups: Mapping[str, str]) -> str:
+    """The group of a video; its id if there are no groups."""
     if not groups:
         return video
     if not groups.get(video):
@@ -176,7 +186,12 @@ def _group(video: str, groups: Mapping[str, str]) -> str:
 
 
 class _Writers:
-    """The shards that are being written; each appears under its name when the stack closes it."""
+    """The shards that are being written.
+
+    Args:
+      folder: the folder of the shards.
+      stack: closes the shards; only then they get their names.
+    """
 
     def __init__(self, folder: str, stack: contextlib.ExitStack) -> None:
         self._folder, self._stack = folder, stack
@@ -184,7 +199,7 @@ class _Writers:
         self._counts = Counter[int]()
 
     def add(self, fold: int, payload: bytes) -> None:
-        """Appends a record to a fold, whose shards take turns."""
+        """Appends a serialized record to the next of the shards of a fold, which take turns."""
         path = storage.join(self._folder, f"fold{fold}-{self._counts[fold] % _SHARDS}.tfrecord")
         self._counts[fold] += 1
         if path not in self._shards:
@@ -192,45 +207,45 @@ class _Writers:
         self._shards[path].add(payload)
 
     def written(self) -> dict[str, Shard]:
-        """{path: content} of the shards."""
+        """{path: content} of the shards that got records."""
         return {path: writer.content() for path, writer in self._shards.items()}
 
 
 def write_videos(path: str, videos: AuditedVideos) -> None:
-    """Writes the videos of an audit."""
+    """Writes the videos of an audit into an NPZ file."""
     ids = np.frombuffer("\n".join(videos.ids).encode("utf-8", "surrogateescape"), np.uint8)
     write_arrays(path, {**videos._asdict(), "ids": ids})
 
 
 def read_videos(path: str) -> AuditedVideos:
-    """The videos that `write_videos` wrote."""
+    """Reads the videos that `write_videos` wrote."""
     arrays = read_arrays(path)
     ids = arrays["ids"].tobytes().decode("utf-8", "surrogateescape").split("\n")
     return AuditedVideos(ids, arrays["splits"], arrays["split_names"].tolist(), arrays["folds"])
 
 
 def write_arrays(path: str, arrays: Mapping[str, ArrayLike]) -> None:
-    """Writes arrays into an NPZ file, whole or not at all."""
+    """Writes arrays into an NPZ file. If this is interrupted, there is no file, or the one from before."""
     with storage.write_atomic(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays that `write_arrays` wrote."""
+    """Reads the arrays that `write_arrays` wrote."""
     with storage.open_read(path) as file, np.load(file) as arrays:
         return dict(arrays)
 
 
 class FoldScores(NamedTuple):
-    """The scores of some videos, as log-odds. N is the number of videos, L that of their labels.
+    """The scores of N videos, which have L labels together. Scores are log-odds.
 
     Attributes:
-      num_labels: int32 [N].
-      labels: int32 [L], the classes of the labels, those of the first video first.
-      label_scores: float32 [L].
-      best: int32 [N, at most BEST], the classes with the best scores, best first.
-      best_scores: float32, of the same shape.
-      counts: how often each score of any class occurs.
+      num_labels: int32 [N], number of labels of each video.
+      labels: int32 [L], the classes of the labels, video after video.
+      label_scores: float32 [L], the score of each label.
+      best: int32 [N, at most BEST], the classes with the best scores of each video, best first.
+      best_scores: float32, of the same shape, their scores.
+      counts: how often each score occurs in each class.
     """
 
     num_labels: Ints32
@@ -246,7 +261,7 @@ class FoldScores(NamedTuple):
 
 
 def score_videos(scorer: Scorer, batches: Iterable[NumpyBatch]) -> FoldScores:
-    """The scores that a model gives to labelled videos."""
+    """Scores labelled videos, batch by batch, by a model that does not get the labels."""
     counts = ScoreCounts.of_classes(scorer.num_classes)
     columns: list[tuple[Any, ...]] = []
     for batch in batches:
@@ -258,39 +273,45 @@ def score_videos(scorer: Scorer, batches: Iterable[NumpyBatch]) -> FoldScores:
     return FoldScores._make([*map(np.concatenate, zip(*columns, strict=True)), counts])
 
 
-def joined(folds: Iterable[tuple[Ints64, FoldScores]]) -> FoldScores:
-    """The scores of all folds, in the order of the videos.
+def join_folds(folds: Iterable[tuple[Ints64, FoldScores]]) -> FoldScores:
+    """Joins the scores of all folds, in the order of the videos.
 
     Args:
-      folds: for each fold the indices of its videos, and their scores.
+      folds: for each fold the indices of its videos among all videos, and their scores.
     """
     indices, scores = zip(*folds, strict=True)
     *columns, counts = zip(*scores, strict=True)
     lengths, labels, label_scores, best, best_scores = map(np.concatenate, columns)
     order = np.argsort(np.concatenate(indices))
     starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    taken = np.repeat(starts, lengths) + within
+    sources = np.repeat(starts, lengths) + places_within(lengths)  # the index in `labels` of each label of the result
     all_counts = functools.reduce(operator.add, counts)
-    return FoldScores(lengths, labels[taken], label_scores[taken], best[order], best_scores[order], all_counts)
+    return FoldScores(lengths, labels[sources], label_scores[sources], best[order], best_scores[order], all_counts)
 
 
 def write_scores(path: str, scores: FoldScores) -> None:
-    """Writes scores."""
+    """Writes scores into an NPZ file."""
     write_arrays(
         path, {name: values for name, values in scores._asdict().items() if name != "counts"} | vars(scores.counts)
     )
 
 
 def read_scores(path: str) -> FoldScores:
-    """The scores that `write_scores` wrote."""
+    """Reads the scores that `write_scores` wrote."""
     arrays = read_arrays(path)
     counts = ScoreCounts(*(arrays.pop(name) for name in SCORE_COUNTS))
     return FoldScores(**arrays, counts=counts)
 
 
 def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, epochs: int | None) -> TrainConfig:
-    """The config of a training on so many videos; batch size and passes follow from their number if they are None."""
+    """Sets the batch size and the number of passes of a training.
+
+    Args:
+      config: the config of the training.
+      videos: number of videos that it reads in a pass.
+      batch_size: examples per step; None: a 64th of the videos, rounded to a power of two, from 16 to 1024.
+      epochs: number of passes; None: so many that there are about _USUAL_STEPS steps.
+    """
     batch_size = batch_size or min(max(16, 1 << (videos // 64).bit_length() >> 1), 1024)
     steps = -(-videos // batch_size)
     epochs = epochs or min(max(_LEAST_PASSES, round(_USUAL_STEPS / steps)), _MOST_PASSES)
@@ -300,20 +321,24 @@ def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, 
 
 @contextlib.contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Only warnings are logged in the block: the lines of a training are of no use to whoever audits labels."""
-    before = logging.get_verbosity()
+    """In the block only warnings are logged, because users who audit labels have no use for the lines of a training."""
+    verbosity_before = logging.get_verbosity()
     logging.set_verbosity(logging.WARNING)
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        logging.set_verbosity(verbosity_before)
 
 
 def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
-    """Trains the run of `config` to its end, and scores the videos of the shards that match `held_out`.
+    """Trains a run to its end, and scores videos by it.
+
+    Args:
+      config: the config of the training, with its folder.
+      held_out: patterns of the shards whose videos are scored.
 
     Raises:
-      KeyboardInterrupt: a signal stopped the training.
+      KeyboardInterrupt, Terminated: a signal stopped the training.
       RunError: the training failed.
     """
     with _quiet_log():

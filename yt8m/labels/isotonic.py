@@ -8,7 +8,7 @@ import numpy as np
 
 from yt8m.eval_util.arrays import Floats64
 
-_LEAST_VARIANCE = 1e-30
+_LEAST_VARIANCE = 1e-30  # so that two steps without variance, with values of 0 or 1, can be compared
 
 
 class RisingCurve(NamedTuple):
@@ -28,13 +28,13 @@ class RisingCurve(NamedTuple):
 
 
 class RisingSteps(NamedTuple):
-    """A rising step function. All arrays are float64 [M].
+    """A rising step function with M steps. All arrays are float64 [M].
 
     Attributes:
       first, last: the first and the last position of each step.
-      middle: the weighted mean of its positions.
-      values: ascending.
-      weights: the sum of the weights of its positions.
+      middle: the weighted mean of the positions of each step.
+      values: the value of each step, ascending.
+      weights: the sum of the weights of the positions of each step.
     """
 
     first: Floats64
@@ -44,44 +44,52 @@ class RisingSteps(NamedTuple):
     weights: Floats64
 
     def through_middles(self) -> RisingCurve:
-        """A curve that is linear from the middle of a step to that of the next one, so that it is flat nowhere."""
+        """A curve that is linear from the middle of a step to that of the next one, so it is flat only at its ends."""
         return RisingCurve(self.middle, self.values)
 
     def over_steps(self) -> RisingCurve:
         """A curve that keeps its value over each step, and is linear between two."""
         return RisingCurve(np.stack([self.first, self.last], axis=1).ravel(), np.repeat(self.values, 2))
 
-    def merged(self, deviations: float) -> RisingSteps:
-        """Fewer steps, if the values are shares of so many trials as the weights say.
+    def merge_similar(self, deviations: float) -> RisingSteps:
+        """Merges neighbouring steps that do not differ significantly.
 
-        The two neighbours that differ by the fewest standard deviations become one step, until all neighbours differ by
-        so many at least. Without this, a flat piece of the function rises from its lowest to its highest sample.
+        The value of a step is a share, measured in as many trials as its weight says. The two neighbours that differ by
+        the fewest standard deviations become one step, until all neighbours differ by `deviations` at least. Without
+        this, the steps would rise even where the true function is flat, from the lowest to the highest sample there.
 
         Source: M. J. Schell and B. Singh, The Reduced Monotonic Regression Method, Journal of the American Statistical
         Association 92 (1997).
+
+        Args:
+          deviations: number of standard deviations by which steps that stay apart differ at least.
         """
         steps = np.stack(self, axis=1)
         while len(steps) > 1:
             lower, upper = steps[:-1], steps[1:]
-            both = np.stack([lower[:, 0], upper[:, 1], *_weighted_means(lower, upper)], axis=1)
-            variance = both[:, 3] * (1 - both[:, 3]) * (1 / lower[:, 4] + 1 / upper[:, 4])
+            merged = np.stack([lower[:, 0], upper[:, 1], *_weighted_means(lower, upper)], axis=1)
+            variance = merged[:, 3] * (1 - merged[:, 3]) * (1 / lower[:, 4] + 1 / upper[:, 4])
             differences = (upper[:, 3] - lower[:, 3]) / np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
             index = int(np.argmin(differences))
             if differences[index] >= deviations:
                 break
-            steps = np.concatenate([steps[:index], both[index : index + 1], steps[index + 2 :]])
+            steps = np.concatenate([steps[:index], merged[index : index + 1], steps[index + 2 :]])
         return RisingSteps(*steps.T)
 
 
 def _weighted_means(lower: Floats64, upper: Floats64) -> tuple[Floats64, Floats64, Floats64]:
-    """The middles, values and weights of pairs of steps, from the rows of both."""
+    """The middles, values and weights of the steps that pairs of steps make when they are merged, [P] each.
+
+    Args:
+      lower, upper: [P, 5], the two steps of each pair, with the attributes of `RisingSteps` as columns.
+    """
     weights = lower[:, 4] + upper[:, 4]
     middle, value = ((lower[:, n] * lower[:, 4] + upper[:, n] * upper[:, 4]) / weights for n in (2, 3))
     return middle, value, weights
 
 
 def rising_steps(positions: Floats64, values: Floats64, weights: Floats64) -> RisingSteps:
-    """The rising step function with the least weighted squared distance to the values.
+    """Fits the rising step function with the least weighted squared distance to the values.
 
     Source of the algorithm (pool adjacent violators): M. Ayer et al., An Empirical Distribution Function for Sampling
     with Incomplete Information, Annals of Mathematical Statistics 26 (1955).

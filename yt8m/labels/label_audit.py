@@ -1,15 +1,16 @@
-"""`yt8m audit`: scores each video by a model that has not seen it, and lists what is wrong with the labels.
+"""`yt8m audit`: scores each video by a model that has not seen it, and lists labels that are probably wrong or missing.
 
-The folder of the audit keeps a work area, `.work`, from which an interrupted audit goes on:
+The folder of the audit has a work area, `.work`. The same command continues an interrupted audit from these files:
 
     inputs.json   a hash of the data and flags
     videos.npz    ids, splits and folds of the videos
-    folds/        the videos of each fold as shards; removed when all folds are scored
-    vectors.f16   the vectors that copies are found by; removed when they are found
-    copies.npz    the copies, and a digest of each video
+    folds/        the videos of each fold as shards; removed at the end of the audit
+    vectors.f16   the vectors by which near copies are found; removed when these are found
+    copies.npz    the pairs of copies, and a digest of each video
     model0/       the run of the fold that is being trained; removed when the fold is scored
-    scores0.npz   the scores of a fold, written when they are complete
-    scores_of_splits.npz  those of the other splits by a model of the training split, if that has copies of them
+    scores0.npz   the scores of the videos of a fold, written when they are complete
+    scores_of_splits.npz  the scores of the videos of other splits by a model of the training split; only if the
+                  training split has copies of some of them
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
 _VECTORS, _PAIRS = "vectors.f16", "copies.npz"
-_VERSION = 2  # of the files of the work area
+_VERSION = 2  # version of the files of the work area; a change makes an audit start anew
 ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
 SUMMARY = "summary.json"
 PAGE = "audit.html"
-_MOST = 1000  # rows of a table on the page; the files have all
-_IDS = ("video", "other")
-_NUMBERS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
+_MOST_ROWS = 1000  # largest number of rows of a table on the page; the CSV files have all rows
+_ID_COLUMNS = ("video", "other")  # columns that may have ids of videos
+_NUMBER_COLUMNS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
 
 
 def run(config: AuditConfig, training: TrainConfig) -> int:
-    """Audits the data, and prints what was found; returns the exit status.
+    """Audits the data, writes the files of the audit to `config.out` and prints a summary; returns the exit status.
 
     Args:
-      config: what is audited.
-      training: how the models are trained, on all of the data.
+      config: the data and the flags of the audit.
+      training: how the models are trained; its data are all of the data to audit.
 
     Raises:
       UsageError: the folder has an audit of other data or flags, or a table lacks a column or a group.
@@ -70,14 +71,15 @@ def run(config: AuditConfig, training: TrainConfig) -> int:
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
         summary = LabelAudit(config, training).run()
-    print(_in_words(summary, config.out), flush=True)
+    print(_format_summary(summary, config.out), flush=True)
     return 0
 
 
 class LabelAudit:
-    """One audit; `run` does the work that is not done yet."""
+    """One audit; `run` does the work that an interrupted run has not done yet."""
 
     def __init__(self, config: AuditConfig, training: TrainConfig) -> None:
+        """Makes an audit; the arguments are those of the function `run`."""
         self._config, self._training = config, training
         self._files = manifest.shards_at(config.data)
         self._work = storage.join(config.out, _WORK)
@@ -85,39 +87,47 @@ class LabelAudit:
 
     def run(self) -> dict[str, Any]:
         """Does the audit and writes its files; returns the content of summary.json."""
-        self._begin()
-        videos = self._videos()
+        self._open_work_area()
+        videos = self._load_or_divide_videos()
         video_copies.warn_without_training_split(videos.split_names)
-        pairs, digests = self._copies(videos)
+        pairs, digests = self._load_or_find_copies(videos)
         video_copies.write_copies(self._path(COPIES), pairs, videos)
-        scores = folds.joined(self._scores(videos))
+        scores = folds.join_folds(self._load_or_score_folds(videos))
         names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
         odd_classes = findings.find_odd_classes(scores, videos, names)
         findings.write_odd_classes(self._path(CLASSES), odd_classes)
-        summary = self._write_issues(videos, scores, findings.noise_of(scores), names)
-        summary |= self._summary_of_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
+        summary = self._write_issues(videos, scores, findings.estimate_noise(scores), names)
+        summary |= self._summarise_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
         summary |= {"findings on classes": len(odd_classes)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         tables = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
         write_page(self._config.out, summary, tables, self._config.media)
-        self._remove("folds")
+        self._remove_from_work("folds")
         return summary
 
     def _path(self, name: str) -> str:
+        """The path of a file in the folder of the audit."""
         return storage.join(self._config.out, name)
 
     def _in_work(self, name: str) -> str:
+        """The path of a file or folder in the work area."""
         return storage.join(self._work, name)
 
-    def _remove(self, name: str) -> None:
+    def _remove_from_work(self, name: str) -> None:
+        """Removes a folder of the work area with all that it has, if it exists."""
         if storage.exists(self._in_work(name)):
             storage.remove_tree(self._in_work(name))
 
-    def _begin(self) -> None:
-        """Refuses a folder with an audit of other data or flags, unless it may be replaced; and bad decisions."""
+    def _open_work_area(self) -> None:
+        """Prepares the work area: writes the hash of data and flags, and removes the work of an audit of other ones.
+
+        Raises:
+          UsageError: the folder has an audit of other data or flags, and --overwrite is not set; or its table of
+            decisions has a decision that is neither yes nor no.
+        """
         if storage.exists(self._path(DECISIONS)):
-            read_decisions(self._path(DECISIONS))
-        digest, path = self._digest(), self._in_work(_INPUTS)
+            read_decisions(self._path(DECISIONS))  # raises now rather than at the end of the audit
+        digest, path = self._hash_inputs(), self._in_work(_INPUTS)
         try:
             earlier = storage.read_json(path)["digest"] if storage.exists(path) else ""
         except (RunError, ValueError, KeyError, TypeError):
@@ -131,8 +141,8 @@ class LabelAudit:
             storage.remove_tree(self._work)
         storage.write(path, json.dumps({"digest": digest}) + "\n")
 
-    def _digest(self) -> str:
-        """A hash of all that decides the scores."""
+    def _hash_inputs(self) -> str:
+        """A hash of the data and of the flags on which scores and copies depend."""
         shaping = [(each.name, each.value) for each in options.shaping(self._training) if each.shapes != "nothing"]
         table = [self._config.table] if self._config.table else []
         stamps = storage.stamps([*self._files, *table])
@@ -140,10 +150,13 @@ class LabelAudit:
         content = [_VERSION, options.shaping_values(self._config), shaping, model, stamps]
         return hashlib.sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
 
-    def _videos(self) -> AuditedVideos:
-        """The videos, divided into folds."""
+    def _load_or_divide_videos(self) -> AuditedVideos:
+        """Reads the list of videos; if it or a fold that is still needed is missing, divides the data into folds.
+
+        The latter writes the list, the folds, the vectors, and the pairs of exact copies.
+        """
         path = self._in_work(_VIDEOS)
-        if storage.exists(path) and (self._folds.is_complete or not self._unscored()):
+        if storage.exists(path) and (self._folds.is_complete or not self._find_unscored_folds()):
             return folds.read_videos(path)
         groups = folds.read_groups(self._config.table, self._config.group_by)
         records = read_records(self._files, num_classes=self._training.data.num_classes)
@@ -157,8 +170,14 @@ class LabelAudit:
         folds.write_videos(path, videos)
         return videos
 
-    def _copies(self, videos: AuditedVideos) -> tuple[CopyPairs, NDArray[np.void]]:
-        """The copies, and the digest of each video."""
+    def _load_or_find_copies(self, videos: AuditedVideos) -> tuple[CopyPairs, NDArray[np.void]]:
+        """Reads the pairs of copies; while the file of vectors exists, it first searches near copies.
+
+        After the search it saves the pairs and removes the file of vectors.
+
+        Returns:
+          The pairs, and the digest of each video, 16 bytes [N].
+        """
         pairs, digests = video_copies.read_pairs(self._in_work(_PAIRS))
         vectors = self._in_work(_VECTORS)
         if storage.exists(vectors):
@@ -167,9 +186,16 @@ class LabelAudit:
             storage.remove(vectors)
         return pairs, digests
 
-    def _summary_of_copies(self, pairs: CopyPairs, videos: AuditedVideos, seen: Bools) -> dict[str, Any]:
+    def _summarise_copies(self, pairs: CopyPairs, videos: AuditedVideos, seen: Bools) -> dict[str, Any]:
+        """The entries of summary.json about copies; may train a model to measure their effect on GAP.
+
+        Args:
+          pairs: the pairs of copies.
+          videos: the N videos of the audit.
+          seen: [N], whether a video of another split has a copy in the training split.
+        """
         across = videos.splits[pairs.first] != videos.splits[pairs.second]
-        effect = self._effect(videos, seen) if seen.any() else None
+        effect = self._measure_effect(videos, seen) if seen.any() else None
         has_training = any(map(video_copies.is_training_split, videos.split_names))
         return {
             "copies within a split": int((~across).sum()),
@@ -178,41 +204,61 @@ class LabelAudit:
             **({"effect on GAP": effect._asdict(), "effect in words": str(effect)} if effect else {}),
         }
 
-    def _effect(self, videos: AuditedVideos, seen: Bools) -> LeakEffect | None:
-        """The effect of the copies on the GAP of the other splits, by a model of the training split."""
-        of_training = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
-        others = [path for path in self._files if path not in set(of_training)]
-        indices = np.flatnonzero(~video_copies.of_training(videos))
+    def _measure_effect(self, videos: AuditedVideos, seen: Bools) -> LeakEffect | None:
+        """Measures the effect of copies on the GAP of the other splits, by a model of the training split.
+
+        If the scores of that model are not saved yet, it trains the model and saves them.
+
+        Args:
+          videos, seen: as for `_summarise_copies`.
+        """
+        are_of_training = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
+        others = [path for path in self._files if path not in set(are_of_training)]
+        indices = np.flatnonzero(~video_copies.are_of_training(videos))
         path = self._in_work("scores_of_splits.npz")
         if not storage.exists(path):
-            logging.info("a model of the %d videos of the training split", len(videos.ids) - len(indices))
-            config = self._training_on(",".join(of_training), "model_of_splits", len(videos.ids) - len(indices))
+            logging.info("training a model of the %d videos of the training split", len(videos.ids) - len(indices))
+            config = self._config_of_training(
+                ",".join(are_of_training), "model_of_splits", len(videos.ids) - len(indices)
+            )
             write_scores(path, score_fold(config, others))
-            self._remove("model_of_splits")
-        ids = [findings.bytes_of(videos.ids[index]) for index in indices.tolist()]
-        return video_copies.effect_of(read_scores(path), ids, seen[indices], self._training.data.num_classes)
+            self._remove_from_work("model_of_splits")
+        ids = [findings.id_of_text(videos.ids[index]) for index in indices.tolist()]
+        return video_copies.measure_effect(read_scores(path), ids, seen[indices], self._training.data.num_classes)
 
-    def _unscored(self) -> list[int]:
-        """The folds without scores."""
-        return [fold for fold in range(self._config.folds) if not storage.exists(self._scores_of(fold))]
+    def _find_unscored_folds(self) -> list[int]:
+        """The folds whose scores are not saved yet."""
+        return [fold for fold in range(self._config.folds) if not storage.exists(self._scores_path(fold))]
 
-    def _scores_of(self, fold: int) -> str:
+    def _scores_path(self, fold: int) -> str:
+        """The path of the scores of a fold."""
         return self._in_work(f"scores{fold}.npz")
 
-    def _scores(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
-        """The indices and the scores of the videos of each fold."""
-        missing = self._unscored()
+    def _load_or_score_folds(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
+        """Yields the indices and the scores of the videos of each fold; if they are not saved yet, it makes them.
+
+        To make them it trains a model on the other folds, saves the scores, and removes the model.
+        """
+        unscored = self._find_unscored_folds()
         for fold in range(self._config.folds):
             indices = videos.of_fold(fold)
-            if fold in missing:
+            if fold in unscored:
                 logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(indices))
-                config = self._training_on(self._folds.others(fold), f"model{fold}", len(videos.ids) - len(indices))
-                write_scores(self._scores_of(fold), score_fold(config, [self._folds.pattern(fold)]))
-                self._remove(f"model{fold}")
-            yield indices, read_scores(self._scores_of(fold))
+                config = self._config_of_training(
+                    self._folds.others(fold), f"model{fold}", len(videos.ids) - len(indices)
+                )
+                write_scores(self._scores_path(fold), score_fold(config, [self._folds.pattern(fold)]))
+                self._remove_from_work(f"model{fold}")
+            yield indices, read_scores(self._scores_path(fold))
 
-    def _training_on(self, pattern: str, folder: str, videos: int) -> TrainConfig:
-        """The config of a training on some shards, with so many videos, in a folder of the work area."""
+    def _config_of_training(self, pattern: str, folder: str, videos: int) -> TrainConfig:
+        """The config of a training.
+
+        Args:
+          pattern: the shards to train on.
+          folder: name of the run's folder in the work area.
+          videos: number of videos in the shards.
+        """
         data = dataclasses.replace(self._training.data, data_pattern=pattern)
         training = dataclasses.replace(self._training, train_dir=self._in_work(folder), data=data)
         return folds.with_usual_length(training, videos, self._config.batch_size, self._config.num_epochs)
@@ -220,6 +266,7 @@ class LabelAudit:
     def _write_issues(
         self, videos: AuditedVideos, scores: FoldScores, noise: LabelNoise, names: vocabulary.Vocabulary
     ) -> dict[str, Any]:
+        """Finds the issues, and writes the tables of issues and of decisions; returns their entries of summary.json."""
         issues = findings.find_issues(scores, noise, self._config.min_chance).first(self._config.max_issues)
         findings.write_issues(self._path(ISSUES), issues, videos.ids, names)
         num_kept = findings.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
@@ -234,8 +281,8 @@ class LabelAudit:
         }
 
 
-def _in_words(summary: dict[str, Any], out: str) -> str:
-    """What the command prints."""
+def _format_summary(summary: dict[str, Any], out: str) -> str:
+    """The text that the command prints, from the content of summary.json and the folder of the audit."""
     return (
         f"{summary['videos']} videos, {summary['labels']} labels: about "
         f"{summary['estimated share of wrong labels']:.1%} of the labels are wrong, and about "
@@ -243,19 +290,22 @@ def _in_words(summary: dict[str, Any], out: str) -> str:
         f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} labels that may be wrong and "
         f"{summary['listed as missing']} that may be missing.\n"
         f"{storage.join(out, COPIES)} lists {summary['copies across splits']} pairs of copies across splits and "
-        f"{summary['copies within a split']} within one{_effect_in_words(summary)}.\n"
+        f"{summary['copies within a split']} within one{_format_effect(summary)}.\n"
         f"{storage.join(out, CLASSES)} lists {summary['findings on classes']} findings on classes.\n"
         f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
         f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
     )
 
 
-def _effect_in_words(summary: dict[str, Any]) -> str:
+def _format_effect(summary: dict[str, Any]) -> str:
+    """A further sentence about the effect of copies on GAP; empty if it was not measured."""
     return f". {summary['effect in words']}" if "effect in words" in summary else ""
 
 
 def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], media: str) -> None:
-    """Writes `audit.html` from the tables of an audit, worst first; without Jinja2 it only logs that there is no page.
+    """Writes `audit.html` from the tables of an audit, of which it shows the first rows.
+
+    Without Jinja2 it writes no page and logs a warning.
 
     Args:
       folder: the folder of the audit.
@@ -264,18 +314,20 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
       media: the table of addresses of videos; empty for none.
     """
     if importlib.util.find_spec("jinja2") is None:
-        logging.warning("there is no %s, because Jinja2 is not installed; the tables have all that it shows", PAGE)
+        logging.warning(
+            "there is no %s, because Jinja2 is not installed; the tables have all that the page would show", PAGE
+        )
         return
     path = storage.join(folder, PAGE)
     rows = {heading: read_rows(storage.join(folder, name)) for heading, name in tables.items()}
-    shown = {heading: table[:_MOST] for heading, table in rows.items()}
-    id_columns = {heading: _id_columns(table) for heading, table in shown.items()}
+    shown = {heading: table[:_MOST_ROWS] for heading, table in rows.items()}
+    id_columns = {heading: _find_id_columns(table) for heading, table in shown.items()}
     ids = {row[name] for heading, table in shown.items() for row in table for name in id_columns[heading]}
     figures = {name: value for name, value in summary.items() if not isinstance(value, dict)}
     text = templates.render(
         "audit.html.jinja",
         figures=figures,
-        numbers=_NUMBERS,
+        numbers=_NUMBER_COLUMNS,
         id_columns=id_columns,
         tables=shown,
         files=tables,
@@ -285,12 +337,12 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
     storage.write(path, text)
 
 
-def _id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """The columns that name videos; a table of classes has none, and its column `other` is a class."""
-    return [name for name in _IDS if name in rows[0]] if rows and _IDS[0] in rows[0] else []
+def _find_id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The columns with ids of videos. A table of classes has none: its column `other` is a class."""
+    return [name for name in _ID_COLUMNS if name in rows[0]] if rows and _ID_COLUMNS[0] in rows[0] else []
 
 
 def read_rows(path: str) -> list[dict[str, str]]:
-    """The rows of a table that an audit wrote, without the quotes for spreadsheets."""
+    """Reads the rows of a table that an audit wrote, without the quotes that `spreadsheet_text` added."""
     rows = csv.DictReader(io.StringIO(storage.read_text(path), newline=""))
     return [{name: text_of_spreadsheet(cell) for name, cell in row.items()} for row in rows]

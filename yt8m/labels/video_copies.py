@@ -1,14 +1,14 @@
-"""Copies of videos, and what those that training has seen add to the GAP of other videos.
+"""Finds copies of videos, and measures how much higher GAP is because training has seen copies of evaluated videos.
 
-Exact copies are found by a digest of their features, near ones by the direction of their features.
+Exact copies are found by a digest of their features, near copies by the direction of their features.
 
 Each video is a vector: its features, or the means over its frames, joined. All vectors are centred and divided by the
 standard deviation of each value, and scaled to the length 1. The similarity of two videos is the product of these
 vectors, between -1 and 1. So what all videos share makes no two of them similar.
 
-Up to `EXACT` videos, all pairs are compared. Of more videos, each is compared with those that have one of the same
-nearest pivots: pivots are videos drawn at random, one of 1000, and each video has its `_PIVOTS` nearest. A pair with a
-similarity of 0.95 has a pivot in common almost always, but not with certainty.
+Up to `MOST_COMPARED_FULLY` videos, all pairs are compared. If there are more, one of 1000 videos is drawn at random as
+a pivot. Two videos are compared only if they have a pivot in common among the `_PIVOTS` pivots that are nearest to
+each. A pair with a similarity of 0.95 has a pivot in common almost always, but not with certainty.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
 HEADER = ("video", "other", "split", "other_split", "similarity")
-EXACT = 50_000  # videos of which all pairs are compared
-_BLOCK = 2048  # videos of a block that are compared with those of another one at once
+MOST_COMPARED_FULLY = 50_000  # largest number of videos of which all pairs are compared
+_BLOCK = 2048  # number of videos that are compared at once with as many others
 _PER_PIVOT, _PIVOTS = 1000, 3
-_MOST_PAIRS = 1_000_000
-_TRAINING = "train"
-_RESAMPLES = 200
+_MOST_PAIRS = 1_000_000  # the search ends after so many near copies
+_TRAINING = "train"  # the beginning of the name of a split for training
+_RESAMPLES = 200  # number of sets of videos that are drawn for the interval of GAP
 
 Halves = NDArray[np.float16]
 
 
 class VectorWriter:
-    """Collects the vectors and digests of videos, batch by batch: 2 bytes a value, in a file.
+    """Writes the vectors of videos into a file, batch by batch, 2 bytes a value; keeps a digest of each video.
 
     Args:
-      file: an open file, into which the vectors are written.
+      file: an open binary file.
 
     Attributes:
       num_labels: number of the labels of all videos so far.
@@ -58,7 +58,7 @@ class VectorWriter:
         self._file, self._digests, self.num_labels = file, list[bytes](), 0
 
     def add(self, batch: NumpyBatch) -> None:
-        """Adds some videos."""
+        """Adds a batch of videos: writes their vectors, and computes their digests."""
         lengths = batch.num_frames.tolist()
         for row, length in enumerate(lengths):
             digest = hashlib.blake2b(digest_size=16)
@@ -89,28 +89,29 @@ class VideoVectors:
         return len(self._rows)
 
     def _moments(self) -> tuple[Floats32, Floats32]:
+        """The mean and the standard deviation of each value of the vectors, [D] each; the latter is never 0."""
         total, squares = np.zeros((2, self._rows.shape[1]))
         for start in range(0, len(self._rows), _BLOCK):
             block = self._rows[start : start + _BLOCK].astype(np.float64)
             total, squares = total + block.sum(0), squares + (block**2).sum(0)
         mean = total / len(self._rows)
         spread = np.sqrt(np.maximum(squares / len(self._rows) - mean**2, 0))
-        usual = spread.mean() or 1.0
-        return mean.astype(np.float32), np.maximum(spread, 1e-3 * usual).astype(np.float32)
+        mean_spread = spread.mean() or 1.0
+        return mean.astype(np.float32), np.maximum(spread, 1e-3 * mean_spread).astype(np.float32)
 
     def unit(self, rows: Ints64 | slice) -> Floats32:
-        """The vectors of some videos, centred and of length 1, float32 [n, D]; a vector without direction stays 0."""
+        """The vectors of some videos, normalised and of length 1, float32 [n, D]; a vector of zeros stays as it is."""
         values = (self._rows[rows].astype(np.float32) - self._mean) / self._spread
         length = np.linalg.norm(values, axis=1, keepdims=True)
         return np.asarray(np.divide(values, length, out=np.zeros_like(values), where=length > 0), np.float32)
 
 
 class CopyPairs(NamedTuple):
-    """Pairs of videos that are copies, `first` before `second`, in the order of the videos. All arrays are [P].
+    """Pairs of videos that are copies of each other, ascending by `first`, then `second`. All arrays are [P].
 
     Attributes:
-      first, second: int64, the indices of the videos.
-      similarity: float32; 1 for exact copies.
+      first, second: int64, the indices of the two videos; `first` is the smaller one.
+      similarity: float32, from -1 to 1; 1 for exact copies.
     """
 
     first: Ints64
@@ -119,7 +120,11 @@ class CopyPairs(NamedTuple):
 
 
 def exact_copies(digests: NDArray[np.void]) -> CopyPairs:
-    """The pairs of each exact copy with the first video of the same digest."""
+    """Pairs each video that is an exact copy with the first video that has the same digest.
+
+    Args:
+      digests: 16 bytes [N], the digest of each video.
+    """
     _, firsts, groups = np.unique(digests, return_index=True, return_inverse=True)
     original = firsts[groups].astype(np.int64)
     second = np.flatnonzero(original != np.arange(len(original)))
@@ -127,28 +132,44 @@ def exact_copies(digests: NDArray[np.void]) -> CopyPairs:
 
 
 def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: float) -> CopyPairs:
-    """All pairs with at least this similarity.
+    """Finds all exact copies, and the near copies with at least this similarity.
 
-    Exact copies of a video are paired with the first of them alone. A near copy is paired with the first of its exact
-    copies, too.
+    Videos with the same digest are one group. In a group, each video is paired with the first one only. For near
+    copies, only the first videos of the groups are compared.
+
+    Args:
+      vectors: the vectors of the videos.
+      digests: 16 bytes [N], the digest of each video.
+      similarity: the least similarity of near copies.
     """
     pairs = [np.stack(exact_copies(digests), axis=1, dtype=np.float64)]
-    different = np.sort(np.unique(digests, return_index=True)[1]).astype(np.int64)
-    blocks = _all_blocks(len(different)) if len(different) <= EXACT else _pivot_blocks(vectors, different)
+    firsts = np.sort(np.unique(digests, return_index=True)[1]).astype(np.int64)
+    blocks = _all_blocks(len(firsts)) if len(firsts) <= MOST_COMPARED_FULLY else _pivot_blocks(vectors, firsts)
     number = 0
     for rows, columns in terminal.with_bar(blocks, "comparing"):
-        pairs.append(_similar(vectors, different[rows], different[columns], similarity))
+        pairs.append(_find_similar(vectors, firsts[rows], firsts[columns], similarity))
         number += len(pairs[-1])
         if number > _MOST_PAIRS:
             logging.warning("there are more than %d near copies: the search ends; raise --similarity", _MOST_PAIRS)
             break
     joined = np.concatenate(pairs)
-    first, second, likeness = joined[np.unique(joined[:, :2], axis=0, return_index=True)[1]].T  # each pair once
-    return CopyPairs(first.astype(np.int64), second.astype(np.int64), likeness.astype(np.float32))
+    # A pair with several pivots in common was found several times; it is kept once.
+    first, second, similarities = joined[np.unique(joined[:, :2], axis=0, return_index=True)[1]].T
+    return CopyPairs(first.astype(np.int64), second.astype(np.int64), similarities.astype(np.float32))
 
 
-def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
-    """The similar pairs of a video in `rows` and a later one in `columns`: rows of (first, second, similarity)."""
+def _find_similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
+    """Compares the videos of two blocks.
+
+    Args:
+      vectors: the vectors of the videos.
+      rows, columns: indices of the videos of each block.
+      least: the least similarity of a pair.
+
+    Returns:
+      [P, 3], (first, second, similarity) of each pair of a video in `rows` and a video in `columns` with a larger
+      index.
+    """
     products = vectors.unit(rows) @ vectors.unit(columns).T
     in_rows, in_columns = np.nonzero(products >= least)
     is_later = rows[in_rows] < columns[in_columns]
@@ -158,12 +179,18 @@ def _similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float)
 
 
 def _all_blocks(count: int) -> Iterator[tuple[Ints64, Ints64]]:
+    """Pairs of blocks of the indices 0..count-1, so that each pair of indices is in one pair of blocks."""
     blocks = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
     return ((rows, columns) for number, rows in enumerate(blocks) for columns in blocks[number:])
 
 
 def _pivot_blocks(vectors: VideoVectors, videos: Ints64) -> Iterator[tuple[Ints64, Ints64]]:
-    """Blocks of the videos of each pivot, as indices in `videos`."""
+    """Pairs of blocks, as in `_all_blocks`, of the videos that have the same pivot among their nearest ones.
+
+    Args:
+      vectors: the vectors of all videos.
+      videos: the indices of the videos to compare. The blocks are indices in this array.
+    """
     drawn = np.random.default_rng(0).choice(len(videos), max(1, len(videos) // _PER_PIVOT), replace=False)
     pivots = vectors.unit(videos[np.sort(drawn)]).T
     nearest = np.concatenate(
@@ -178,8 +205,8 @@ def _pivot_blocks(vectors: VideoVectors, videos: Ints64) -> Iterator[tuple[Ints6
             yield members[rows], members[columns]
 
 
-def of_training(videos: AuditedVideos) -> Bools:
-    """Whether each video is of a split for training, bool [N]."""
+def are_of_training(videos: AuditedVideos) -> Bools:
+    """bool [N], whether each video is in a split for training."""
     return np.array([is_training_split(name) for name in videos.split_names], np.bool_)[videos.splits]
 
 
@@ -189,10 +216,10 @@ def is_training_split(name: str) -> bool:
 
 
 def warn_without_training_split(names: Sequence[str]) -> None:
-    """Warns if no split is for training, since then no copy can be one that training has seen.
+    """Logs a warning if no split is for training: then it is unknown which copies training has seen.
 
     Args:
-      names: of the splits.
+      names: the names of the splits.
     """
     if not any(map(is_training_split, names)):
         logging.warning(
@@ -204,8 +231,17 @@ def warn_without_training_split(names: Sequence[str]) -> None:
 
 
 def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[np.void]) -> Bools:
-    """Whether a video of another split is a copy of one of the training split, bool [N]."""
-    is_training = of_training(videos)
+    """Finds the videos of other splits that are copies of a video in the training split.
+
+    Args:
+      pairs: the pairs of copies.
+      videos: the N videos of the audit.
+      digests: 16 bytes [N], the digest of each video; an exact copy of a near copy counts too.
+
+    Returns:
+      bool [N], True for such a video.
+    """
+    is_training = are_of_training(videos)
     groups = np.unique(digests, return_inverse=True)[1]
     size = int(groups.max(initial=-1)) + 1
     has_training = np.zeros(size, np.bool_)
@@ -217,24 +253,28 @@ def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[n
 
 
 def write_pairs(path: str, pairs: CopyPairs, digests: NDArray[np.void]) -> None:
-    """Writes pairs and digests."""
+    """Writes the pairs of copies and the digests of all videos into an NPZ file."""
     write_arrays(path, {**pairs._asdict(), "digests": digests.view(np.uint8)})
 
 
 def read_pairs(path: str) -> tuple[CopyPairs, NDArray[np.void]]:
-    """The pairs and digests that `write_pairs` wrote."""
+    """Reads the pairs and digests that `write_pairs` wrote."""
     arrays = read_arrays(path)
     return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
 
 
 def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:
-    """Writes `copies.csv`: pairs across splits first, then those within one, the most similar first."""
+    """Writes `copies.csv`: first the pairs of videos in different splits, then those within a split.
+
+    Of both, the most similar pairs come first.
+    """
     splits, others = videos.splits[pairs.first], videos.splits[pairs.second]
     order = np.lexsort((-pairs.similarity, splits == others))
     write_table(path, HEADER, _rows(pairs, videos, order.tolist()))
 
 
 def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iterator[list[str]]:
+    """The rows of the table, with the columns of `HEADER`; `order` has the indices of the pairs."""
     for index in order:
         both = int(pairs.first[index]), int(pairs.second[index])
         ids = [spreadsheet_text(videos.ids[video]) for video in both]
@@ -243,13 +283,13 @@ def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iter
 
 
 class LeakEffect(NamedTuple):
-    """The GAP of some videos, with and without those whose copies training has seen.
+    """The GAP of evaluated videos, with and without those of which training has seen a copy.
 
     Attributes:
-      videos: number of all these videos.
-      copies: number of those whose copies training has seen.
-      gap, gap_without: the GAP of all, and of the others.
-      interval, interval_without: their 95 % intervals.
+      videos: number of evaluated videos.
+      copies: number of those of which training has seen a copy.
+      gap, gap_without: the GAP of all evaluated videos, and of those without a seen copy.
+      interval, interval_without: the 95 % intervals of the two.
     """
 
     videos: int
@@ -267,14 +307,17 @@ class LeakEffect(NamedTuple):
         )
 
 
-def effect_of(scores: FoldScores, ids: list[bytes], seen: Bools, num_classes: int) -> LeakEffect | None:
-    """The effect of the copies on the GAP; None if there are none, or nothing else.
+def measure_effect(scores: FoldScores, ids: list[bytes], seen: Bools, num_classes: int) -> LeakEffect | None:
+    """Measures the effect of copies on GAP.
 
     Args:
-      scores: the scores of N videos by a model that was trained on the training split.
+      scores: the scores of N evaluated videos by a model that was trained on the training split.
       ids: the ids of these videos.
       seen: [N], whether training has seen a copy of the video.
       num_classes: number of classes.
+
+    Returns:
+      The effect; None if training has seen a copy of no video, or of all.
     """
     if not seen.any() or seen.all():
         return None
@@ -285,7 +328,7 @@ def effect_of(scores: FoldScores, ids: list[bytes], seen: Bools, num_classes: in
 
 
 def _gap(videos: Videos, num_classes: int) -> tuple[float, Interval]:
-    """The GAP of videos and its interval, which is computed from a sample if there are very many."""
+    """The GAP of videos and its 95 % interval, which is computed from MAX_VIDEOS of them if there are more."""
     columns = videos.columns(num_classes)
     metrics = EvaluationMetrics(num_classes, columns.scores.shape[1])
     metrics.accumulate_top_k(*columns, perr=videos.perr)
@@ -296,6 +339,7 @@ def _gap(videos: Videos, num_classes: int) -> tuple[float, Interval]:
 
 
 def _videos(scores: FoldScores, ids: list[bytes]) -> Videos:
+    """The videos in the form that the metrics take; values that GAP does not use are 0 or 1."""
     size = len(scores.num_labels)
     return Videos(
         keys=hashes(ids),
