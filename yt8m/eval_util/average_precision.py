@@ -123,7 +123,7 @@ _MIN_ITEMS_TO_DROP = 4096
 
 
 class ScoredLists:
-    """Collects items of L lists: the list, the score (float64) and whether it is a positive of each. Computes their AP.
+    """Collects the items of L lists, and computes the AP of each list. Scores are float64.
 
     With `top_n` only items that may still be among a list's n best are kept, so memory grows with
     num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.

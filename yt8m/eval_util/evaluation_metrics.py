@@ -289,7 +289,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
 
 
 def _find_best_thresholds(keys: Keys, positives: Ints64 | Floats64) -> _Best:
-    """The best threshold of each of L lists. Candidates are the thresholds that a block of equal scores just reaches.
+    """Finds the threshold with the best F1 of each of L lists, of all thresholds just below a score of the list.
 
     Args:
       keys: sorted entries; the class of an entry is its list.

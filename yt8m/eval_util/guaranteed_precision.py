@@ -360,7 +360,7 @@ def upper_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, share: float) -> Floa
 
 
 def _far_tail(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
-    """P(X >= hits) for hits above the mean, so that each term of the sum is smaller than the one before.
+    """Computes N tails P(X >= hits) as in `upper_tail`, for hits above the mean: the terms of the sum then decrease.
 
     Args:
       hits, trials: int64 [N].

@@ -138,8 +138,8 @@ class Pairs(NamedTuple):
 
     Attributes:
       counts: int64 [B], number of pairs of each example.
-      classes: int64 [P], ascending within an example.
-      scores: float32 [P].
+      classes: int64 [P], the class of each pair, ascending within an example.
+      scores: float32 [P], the score of each pair.
       hits: bool [P], whether the example has the class.
     """
 

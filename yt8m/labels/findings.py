@@ -247,7 +247,7 @@ def _find_together(both: _PairCounts, totals: Ints64, texts: Sequence[str]) -> I
 def _find_apart(both: _PairCounts, totals: Ints64, videos: int, texts: Sequence[str]) -> Iterator[ClassFinding]:
     """Finds pairs that occur in the same videos much more rarely than independent classes would.
 
-    They do in at least one video, whose labels perhaps contradict one another. The arguments are those of
+    But at least one video has both labels, which perhaps contradict each other. The arguments are those of
     `_find_together`, and the number of all videos.
     """
     expected = totals[both.first] * totals[both.second] / max(videos, 1)

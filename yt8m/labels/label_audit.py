@@ -252,7 +252,7 @@ class LabelAudit:
             yield indices, read_scores(self._scores_path(fold))
 
     def _config_of_training(self, pattern: str, folder: str, videos: int) -> TrainConfig:
-        """The config of a training.
+        """The config of a training on some of the data, in a folder of the work area.
 
         Args:
           pattern: the shards to train on.

@@ -67,7 +67,7 @@ class CrossEntropyLoss(ClassLoss):
         return tf.where(is_positive, logits, zeros) - labels * logits + softplus(tf.where(is_positive, -logits, logits))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by the logits z: (sigmoid(z) - y) * weight."""
+        """The derivatives of the terms with respect to z: (sigmoid(z) - y) * weight."""
         return weighted(tf.sigmoid(logits) - labels, weights)
 
 
@@ -91,7 +91,7 @@ class HingeLoss(ClassLoss):
         return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivative by the logit z: -(2y - 1) * weight if (2y - 1) z is below the margin, else 0."""
+        """The derivative with respect to the logit z: -(2y - 1) * weight if (2y - 1) z is below the margin, else 0."""
         signs = 2.0 * labels - 1.0
         return weighted(tf.where(signs * logits < self.hinge_margin, -signs, tf.zeros_like(signs)), weights)
 
@@ -109,7 +109,7 @@ class SoftmaxLoss(ClassLoss):
         return -_shares(labels) * tf.nn.log_softmax(predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives by the logits z: softmax(z) * sum(t) - t, in which t already includes the weights."""
+        """The derivatives with respect to z: softmax(z) * sum(t) - t, in which t already includes the weights."""
         targets = weighted(_shares(labels), weights)
         return tf.nn.softmax(logits) * tf.reduce_sum(targets, 1, keepdims=True) - targets
 
@@ -179,7 +179,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
         return super().terms_from_logits(logits, self._smooth(labels))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by the logits z: (sigmoid(z) - smoothed y) * weight."""
+        """The derivatives of the terms with respect to z: (sigmoid(z) - smoothed y) * weight."""
         return super().slopes(logits, self._smooth(labels), weights)
 
     def _smooth(self, labels: tf.Tensor) -> tf.Tensor:
@@ -208,7 +208,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
         return self.positive_weight * labels * missed + (1.0 - labels) * wrong
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by the logits z: ((1 - y) sigmoid(z) - w y sigmoid(-z)) * weight."""
+        """The derivatives of the terms with respect to z: ((1 - y) sigmoid(z) - w y sigmoid(-z)) * weight."""
         hits = self.positive_weight * labels * tf.sigmoid(-logits)
         return weighted((1.0 - labels) * tf.sigmoid(logits) - hits, weights)
 
@@ -350,7 +350,7 @@ class LogitAdjustmentLoss(ClassLoss):
         return CrossEntropyLoss().terms_from_logits(logits + self._adjustments(logits), labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by the logits z: (sigmoid(adjusted z) - y) * weight."""
+        """The derivatives of the terms with respect to z: (sigmoid(adjusted z) - y) * weight."""
         return CrossEntropyLoss().slopes(logits + self._adjustments(logits), labels, weights)
 
     def _adjustments(self, scores: tf.Tensor) -> np.ndarray:
@@ -406,7 +406,7 @@ class ReweightedLoss(BaseLoss, abc.ABC):
         return CrossEntropyLoss().rows_from_logits(logits, labels, new_weights)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by the logits z: (sigmoid(z) - y) times the weights of `reweighted`."""
+        """The derivatives of the terms with respect to z: (sigmoid(z) - y) times the weights of `reweighted`."""
         return CrossEntropyLoss().slopes(logits, labels, self.reweighted(logits, labels, weights))
 
 

@@ -47,7 +47,10 @@ class HillLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * (self.hill_lambda - p) * tf.square(p)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by z, times the weights; p^2 (1 - p) (2 l - 3 p) for a class without a label."""
+        """The derivatives of the terms with respect to z, times the weights.
+
+        For a class without a label the derivative is p^2 (1 - p) (2 l - 3 p).
+        """
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = _focal_derivative(logits - self.hill_margin, self.hill_gamma)
         passes = tf.square(p) * q * (2.0 * self.hill_lambda - 3.0 * p)
@@ -86,7 +89,10 @@ class SPLCLoss(ClassLoss):
         return labels * hits + (1.0 - labels) * others
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms by z, times the weights; which classes count as labels is taken as constant."""
+        """The derivatives of the terms with respect to z, times the weights.
+
+        They are computed as if z did not decide which classes count as labels.
+        """
         hits = _focal_derivative(logits - self.splc_margin, self.splc_gamma)
         signs = self._signs(tf.sigmoid(logits))
         others = signs * _focal_derivative(signs * logits, self.splc_gamma)

@@ -37,7 +37,7 @@ hyper_parameters = _models.hyper_parameters
 class BaseModel:
     """The base class of models. The fields of a class are its hyper-parameters, with the names of the flags.
 
-    A model either writes `forward`, with the layers of a `Net`, or `create_model` as a whole.
+    A model either defines `forward`, with the layers of a `Net`, or `create_model` as a whole.
 
     Attributes:
       level: "video" if the input of the model is float32 [B, D], "frame" if it is [B, T, D] with `num_frames`.

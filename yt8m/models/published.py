@@ -355,7 +355,7 @@ def _pooled_matrices(branch: str, feature: str, shapes: Shapes) -> list[tuple[in
 
 
 def _order_by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
-    """The index in the published pooled vector of each value of ours.
+    """For each value of our pooled vector, its index in the published one.
 
     The published vector is made of matrices [F, K], ours of the same matrices as [K, F].
 
@@ -373,7 +373,7 @@ def _order_by_cluster(matrices: Sequence[tuple[int, int]]) -> NDArray[np.intp] |
 
 
 def _order_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
-    """The index in the published final state of a bidirectional LSTM of each value of ours.
+    """For each value of our final state of a bidirectional LSTM, its index in the published one.
 
     The published state is sorted by direction and then by layer, ours by layer and then by direction.
 

@@ -28,7 +28,7 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     the gates. A is summed, not computed as 1 - F, which would be mostly rounding error if F is near 1.
 
     Args:
-      gates: float32 [B, C, E + 1] before their softmax, the dummy expert's last.
+      gates: float32 [B, C, E + 1] before their softmax; the last one belongs to the dummy expert.
       votes: float32 [B, C, E] before their sigmoid.
 
     Returns:
