@@ -60,7 +60,9 @@ def test_a_flat_piece_becomes_one_step_and_a_cliff_stays() -> None:
 @given(POINTS, st.floats(0, 10))
 def test_merged_steps_differ_and_keep_the_mean(points: list[tuple[float, float]], deviations: float) -> None:
     values, weights = np.array(points).T
-    steps = rising_steps(np.arange(len(values), dtype=np.float64), (values + 5) / 10, 10 * weights).merged(deviations)
+    steps = rising_steps(np.arange(len(values), dtype=np.float64), (values + 5) / 10, 10 * weights).merge_similar(
+        deviations
+    )
     assert np.average(steps.values, weights=steps.weights) == pytest.approx(
         np.average((values + 5) / 10, weights=weights)
     )

@@ -14,7 +14,7 @@ END = "\ue010"
 
 
 def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_audit, "_MOST", 2)
+    monkeypatch.setattr(label_audit, "_MOST_ROWS", 2)
     rows = ["1,v1,<b>cat</b>,wrong,0.9", "2,'=v2,dog,missing,0.8", "3,v3,dog,wrong,0.7"]
     (tmp_path / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *rows]) + "\n")
     (tmp_path / "classes.csv").write_text("finding,class,other,split,videos,value\n")

@@ -100,7 +100,7 @@ def test_each_weight_has_its_place() -> None:
     """One cell on two features: rows are features and the state, columns write, fresh, keep, show."""
     kernel = np.array([[11, 12, 13, 14], [21, 22, 23, 24], [31, 32, 33, 34]], np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        params = recurrent.packed(tf.constant(kernel), tf.constant([1.0, 2.0, 3.0, 4.0]))
+        params = recurrent.pack_for_cudnn(tf.constant(kernel), tf.constant([1.0, 2.0, 3.0, 4.0]))
         assert params.shape.as_list() == [4 * 1 * (2 + 1 + 2)]
         found = session.run(params)
     of_input, of_state = [11, 21, 13, 23, 12, 22, 14, 24], [31, 33, 32, 34]
@@ -126,7 +126,7 @@ def test_the_kernel_on_packed_weights_is_the_loop(times: int, rows: int, feature
         session.run(tf.global_variables_initializer())
         for variable in variables:
             variable.load(rng.normal(size=variable.shape.as_list()), session)
-        (outputs, final), params = session.run([loop, recurrent.packed(*variables)])
+        (outputs, final), params = session.run([loop, recurrent.pack_for_cudnn(*variables)])
     found = numpy_kernel(x.astype(np.float64), params.astype(np.float64), cells)
     for row, count in enumerate(counts):
         np.testing.assert_allclose(found[:count, row], outputs[:count, row], rtol=1e-4, atol=1e-5)

@@ -102,7 +102,7 @@ def test_the_thresholds_are_those_of_the_scores(world: pathlib.Path) -> None:
     calibration = PrecisionCalibration(CLASSES)
     ids = np.array([video.id for video in videos], object)
     calibration.add({"video_ids": ids, "labels": labels, **sorted_columns})
-    points = calibration.of_classes(PrecisionTarget(0.8, 0.9))
+    points = calibration.choose_class_thresholds(PrecisionTarget(0.8, 0.9))
     np.testing.assert_allclose([float(row["threshold"]) for row in _rows(world)], points.thresholds, rtol=1e-5)
     assert points.guarantee is not None
     assert [int(row["n"]) for row in _rows(world)] == points.guarantee.tested.tolist()
