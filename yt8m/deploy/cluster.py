@@ -16,9 +16,9 @@ from yt8m.errors import UsageError, suggestion
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
-# The names of the four jobs in each environment variable. Estimator and Vertex AI set TF_CONFIG; Vertex AI also sets
-# CLUSTER_SPEC. If both are set, they describe the same cluster.
-_JOBS = {
+# {environment variable: {name of a job in the variable: role of the processes in this job}}. Estimator and Vertex AI
+# set TF_CONFIG; Vertex AI also sets CLUSTER_SPEC. If both are set, they describe the same cluster.
+_ROLES_OF_JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
     "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
 }
@@ -32,9 +32,10 @@ class ClusterConfig:
     Attributes:
       replicas: addresses of the processes that train, the chief first.
       servers: addresses of the parameter servers.
-      role: chief, worker, ps or evaluator.
+      role: the role of this process: chief, worker, ps (parameter server) or evaluator.
       index: number of this process among those of its role, from 0.
-      lists_evaluator: whether the description lists an evaluator, which it need not.
+      lists_evaluator: whether the description of the cluster lists an evaluator. An evaluator works without being
+        listed, too.
     """
 
     replicas: tuple[str, ...]
@@ -72,7 +73,7 @@ class ClusterConfig:
 
     @property
     def named_replicas(self) -> dict[str, str]:
-        """{name as from `replica_name`: address} of the processes that train, the chief first."""
+        """The processes that train, the chief first: {name for messages (see `replica_name`): address}."""
         return {self.replica_name(replica): address for replica, address in enumerate(self.replicas)}
 
     @property
@@ -81,18 +82,23 @@ class ClusterConfig:
         return {name: address for name, address in self.named_replicas.items() if address != self.address}
 
     def replica_name(self, replica: int) -> str:
-        """`worker 0 (host:port)`, for one of `replicas`."""
+        """The name and address of a process that trains, for messages: `chief (host:port)` or `worker 0 (host:port)`.
+
+        Args:
+          replica: its index in `replicas`.
+        """
         name = f"{WORKER} {replica - 1}" if replica else CHIEF
         return f"{name} ({self.replicas[replica]})"
 
     def check_servers(self, exchange: str) -> None:
-        """Refuses workers that exchange neither variables nor gradients, and parameter servers without any use.
+        """Checks that the cluster has parameter servers if `exchange` needs them, and none if it does not.
 
         Args:
-          exchange: parameter-servers or all-reduce.
+          exchange: what keeps the weights of the replicas equal: `parameter-servers` or `all-reduce`.
 
         Raises:
-          UsageError: there are workers, but no parameter server, or all-reduce and a parameter server.
+          UsageError: `exchange` is all-reduce and the cluster has parameter servers; or `exchange` is
+            parameter-servers and the cluster has workers, but no parameter server.
         """
         if self.servers and exchange == "all-reduce":
             raise UsageError(
@@ -108,118 +114,173 @@ class ClusterConfig:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConfig | None:
-    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None if neither describes one.
+    """Reads the description of the cluster from TF_CONFIG, or, if that describes none, from CLUSTER_SPEC.
+
+    Args:
+      environment: {environment variable: value}; by default that of this process.
+
+    Returns:
+      The cluster; None if neither variable describes one.
 
     Raises:
       UsageError: the description is malformed; the message says what was found and what was expected.
     """
-    for variable, jobs in _JOBS.items():
-        cluster = _parse(variable, environment.get(variable, ""), jobs)
+    for variable, jobs in _ROLES_OF_JOBS.items():
+        cluster = _parse_cluster(variable, environment.get(variable, ""), jobs)
         if cluster is not None:
             return cluster
     return None
 
 
-def is_left_to_the_chief(does: str, command: str) -> bool:
-    """Whether this process has nothing to do because the chief of the cluster works alone; logs who works.
+def is_left_to_the_chief(verb: str, command: str) -> bool:
+    """Whether this process belongs to a cluster whose chief does all the work, and is not the chief.
+
+    If there is a cluster, a line in the log says that the chief works alone.
 
     Args:
-      does: the work of the chief, as a verb, such as `evaluates`.
-      command: the command that divides the same work between many processes, named in the log.
+      verb: what the chief does, such as `evaluates`; used in the log.
+      command: the command that divides the same work between many processes; the log suggests it.
 
     Raises:
-      UsageError: for the reasons of `from_environment`.
+      UsageError: TF_CONFIG or CLUSTER_SPEC is malformed.
     """
     cluster = from_environment()
     if cluster is None or (cluster.is_chief and not cluster.is_distributed):
         return False
     hint = f"`{command}` uses many processes"
     if cluster.is_chief:
-        logging.info("the chief %s alone; %s", does, hint)
+        logging.info("the chief %s alone; %s", verb, hint)
         return False
-    logging.info("%s has nothing to do: the chief %s alone; %s", cluster.name, does, hint)
+    logging.info("%s has nothing to do: the chief %s alone; %s", cluster.name, verb, hint)
     return True
 
 
-def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig | None:
+def _parse_cluster(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig | None:
+    """Parses the value of one environment variable.
+
+    Args:
+      variable: the name of the environment variable.
+      text: its value, JSON; empty if it is not set.
+      jobs: {name of a job in this variable: role}.
+
+    Returns:
+      The cluster; None if `text` is empty or describes no cluster.
+
+    Raises:
+      UsageError: `text` is malformed.
+    """
     if not text.strip():
         return None
     try:
-        whole = storage.parse_json(text)
+        description = storage.parse_json(text)
     except ValueError as error:
-        raise UsageError(f"{variable} is not JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
-    if not isinstance(whole, dict):
-        raise UsageError(f"{variable} holds a {type(whole).__name__}, not an object. {_EXAMPLE}")
-    if "cluster" not in whole and not whole.get("task"):
+        raise UsageError(f"{variable} is not JSON ({error}): {_format_value(text)}. {_EXAMPLE}") from error
+    if not isinstance(description, dict):
+        raise UsageError(f"{variable} holds a {type(description).__name__}, not an object. {_EXAMPLE}")
+    if "cluster" not in description and not description.get("task"):
         return None
-    if not whole.get("cluster"):
-        content = "an empty cluster" if "cluster" in whole else "a task, but no cluster"
+    if not description.get("cluster"):
+        content = "an empty cluster" if "cluster" in description else "a task, but no cluster"
         raise UsageError(
             f"{variable} has {content}: the addresses of the processes are missing. Add them, or unset "
             f"{variable} if this process is to work alone. {_EXAMPLE}"
         )
-    addresses = _addresses(variable, whole["cluster"], jobs)
+    addresses = _addresses_by_role(variable, description["cluster"], jobs)
     chiefs = " or ".join(name for name, role in jobs.items() if role == CHIEF)
     if not addresses[CHIEF]:
         raise UsageError(
-            f"{variable} names no chief (it has {', '.join(whole['cluster']) or 'no job'}); exactly one process has to "
-            f"be {chiefs}: it saves the run. {_EXAMPLE}"
+            f"{variable} names no chief (it has {', '.join(description['cluster']) or 'no job'}); exactly one process "
+            f"has to be {chiefs}: it saves the run. {_EXAMPLE}"
         )
     if len(addresses[CHIEF]) > 1:
         raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {_EXAMPLE}")
-    role, index = _task(variable, whole.get("task") or _usual_task(variable), jobs, addresses)
+    task = description.get("task") or _default_task(variable)
+    role, index = _role_and_index(variable, task, jobs, addresses)
     replicas, has_evaluator = (*addresses[CHIEF], *addresses[WORKER]), bool(addresses[EVALUATOR])
     return ClusterConfig(replicas, tuple(addresses[PS]), role, index, has_evaluator)
 
 
-def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str, list[str]]:
-    """The addresses of each role."""
+def _addresses_by_role(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str, list[str]]:
+    """Reads the addresses of the processes in `cluster`, and refuses one that occurs twice.
+
+    Args:
+      variable: the environment variable that describes the cluster, named in messages.
+      cluster: the value of the key `cluster` in this variable; expected is {name of a job: list of addresses}.
+      jobs: {name of a job in this variable: role}.
+
+    Returns:
+      {role: addresses} with all four roles; the list of a role without processes is empty.
+
+    Raises:
+      UsageError: `cluster` has another form, an unknown job, or an address twice.
+    """
     if not isinstance(cluster, dict):
-        raise UsageError(f"{variable}: cluster is {_shown(cluster)}; expected an object of jobs. {_EXAMPLE}")
+        raise UsageError(f"{variable}: cluster is {_format_value(cluster)}; expected an object of jobs. {_EXAMPLE}")
     addresses: dict[str, list[str]] = {role: [] for role in (CHIEF, WORKER, PS, EVALUATOR)}
     for job, tasks in cluster.items():
         if job not in jobs:
-            raise UsageError(_unknown(variable, job, jobs))
+            raise UsageError(_format_unknown_job(variable, job, jobs))
         if not isinstance(tasks, list) or not all(_is_address(task) for task in tasks):
-            raise UsageError(f"{variable}: the job {job} is {_shown(tasks)}; expected a list of addresses, host:port.")
+            raise UsageError(
+                f"{variable}: the job {job} is {_format_value(tasks)}; expected a list of addresses, host:port."
+            )
         addresses[jobs[job]] += tasks
-    _refuse_twice(variable, [address for tasks in addresses.values() for address in tasks])
+    _refuse_repeated(variable, [address for tasks in addresses.values() for address in tasks])
     return addresses
 
 
-def _usual_task(variable: str) -> Any:
-    """The task of a process for which `variable` names none: for TF_CONFIG master 0, as in the published code."""
+def _default_task(variable: str) -> Any:
+    """The task to assume if `variable` names none.
+
+    For TF_CONFIG it is master 0 (the chief), as in the published code; for CLUSTER_SPEC there is none.
+    """
     if variable != "TF_CONFIG":
         return None
     logging.info("TF_CONFIG names no task: this process is master 0, the chief")
     return {"type": "master", "index": 0}
 
 
-def _task(variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]) -> tuple[str, int]:
-    """The role of this process, and its index in the role."""
+def _role_and_index(
+    variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]
+) -> tuple[str, int]:
+    """The role of this process, and its index among the processes of this role.
+
+    Args:
+      variable: the environment variable that describes the cluster, named in messages.
+      task: the value of the key `task` in this variable; expected is {"type": name of a job, "index": number}.
+      jobs: {name of a job in this variable: role}.
+      addresses: {role: addresses of its processes}.
+
+    Raises:
+      UsageError: `task` has another form, or the cluster has no such process.
+    """
     if not isinstance(task, dict) or "type" not in task:
         raise UsageError(
-            f"{variable}: task is {_shown(task)}; expected an object with type and index of this process. {_EXAMPLE}"
+            f"{variable}: task is {_format_value(task)}; expected an object with type and index of this process. "
+            f"{_EXAMPLE}"
         )
     job, index = task["type"], task.get("index", 0)
     if job not in jobs:
-        raise UsageError(_unknown(variable, job, jobs))
+        raise UsageError(_format_unknown_job(variable, job, jobs))
     role = jobs[job]
-    # An evaluator need not be listed: no process connects to it.
+    # The cluster need not list its evaluator, because no process connects to it.
     count = len(addresses[role]) or int(role == EVALUATOR)
     if not count:
-        raise UsageError(f"{variable}: the task is of the job {job}, which the cluster does not list.")
+        raise UsageError(
+            f"{variable}: the task is of the job {job}, which the cluster does not list. Add the job and the addresses "
+            "of its processes to the cluster, or correct the task."
+        )
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
         raise UsageError(
-            f"{variable}: the task's index is {_shown(index)}, but the job {job} has "
-            f"{count} process{'es' * (count != 1)}; expected a whole number from 0 to {count - 1}."
+            f"{variable}: the task's index is {_format_value(index)}, but the job {job} has "
+            f"{count} process{'es' * (count != 1)}; expected a description number from 0 to {count - 1}."
         )
     return role, index
 
 
-def _unknown(variable: str, job: Any, jobs: Mapping[str, str]) -> str:
-    close = suggestion(job, jobs) if isinstance(job, str) else ""
-    return f"{variable}: unknown job {_shown(job)}{close}; expected one of {', '.join(jobs)}."
+def _format_unknown_job(variable: str, job: Any, jobs: Mapping[str, str]) -> str:
+    hint = suggestion(job, jobs) if isinstance(job, str) else ""
+    return f"{variable}: unknown job {_format_value(job)}{hint}; expected one of {', '.join(jobs)}."
 
 
 def _is_address(value: Any) -> bool:
@@ -228,13 +289,16 @@ def _is_address(value: Any) -> bool:
     )
 
 
-def _refuse_twice(variable: str, addresses: Sequence[str]) -> None:
-    twice = sorted({address for address in addresses if addresses.count(address) > 1})
-    if twice:
-        raise UsageError(f"{variable}: the address {twice[0]} is given twice; each process needs one of its own.")
+def _refuse_repeated(variable: str, addresses: Sequence[str]) -> None:
+    repeated = sorted({address for address in addresses if addresses.count(address) > 1})
+    if repeated:
+        raise UsageError(
+            f"{variable}: the address {repeated[0]} is given twice; each process needs an address of its own."
+        )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
+    """A JSON value for a message: at most 80 characters of a string or of the JSON; a short string gets quotes."""
     text = value if isinstance(value, str) else json.dumps(value)
     return f"{text[:80]}..." if len(text) > 80 else repr(text) if isinstance(value, str) else text
 

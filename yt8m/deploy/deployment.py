@@ -15,7 +15,7 @@ from absl import logging
 from yt8m.deploy.collective import collective_config
 from yt8m.lazy import quiet_native_stderr, tf
 
-_COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
+_LEAST_COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
 _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone", "all_reduce")
 
 
@@ -30,9 +30,9 @@ class DeploymentConfig:
       num_replicas: number of workers; more than one needs parameter servers or `all_reduce`.
       num_ps_tasks: number of parameter servers; 0 for a single machine.
       worker_job_name, ps_job_name: the cluster's job names of the workers and of the parameter servers.
-      spread_on_cpu: place clone i on CPU:i; `session_config` then makes that many CPU devices.
+      spread_on_cpu: place clone i on CPU:i; `session_config` then makes `num_clones` CPU devices.
       variables_on_clone: place variables on the device of the only clone rather than on CPU:0.
-      all_reduce: each replica has all variables, and the replicas sum their gradients (`AllReduce`).
+      all_reduce: each worker has all variables, and the workers sum their gradients (`AllReduce`).
 
     Raises:
       ValueError: an argument is invalid; the message names it, its value and the values expected.
@@ -50,7 +50,7 @@ class DeploymentConfig:
     all_reduce: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, least in _COUNTS.items():
+        for name, least in _LEAST_COUNTS.items():
             _check_count(name, getattr(self, name), least)
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
@@ -81,22 +81,25 @@ class DeploymentConfig:
 
     @property
     def worker_device(self) -> str:
-        """The job prefix of everything that a worker computes; empty on a single machine.
+        """The job prefix, such as /job:worker, in the devices of all ops of a worker; empty without parameter servers.
 
-        The prefix names no task, because `session_config` hides the devices of other replicas.
+        The prefix names no task, because `session_config` hides the devices of other workers.
         """
         return f"/job:{self.worker_job_name}" if self.num_ps_tasks else ""
 
     @property
     def ps_device(self) -> str:
-        """The job prefix of the variables; empty on a single machine."""
+        """The job prefix, such as /job:ps, in the devices of the variables; empty without parameter servers."""
         return f"/job:{self.ps_job_name}" if self.num_ps_tasks else ""
 
     def clone_device(self, clone_index: int) -> str:
-        """The device of one clone.
+        """The name of the device on which one clone computes.
+
+        Args:
+          clone_index: index of the clone, from 0.
 
         Raises:
-          ValueError: there is no such clone.
+          ValueError: clone_index is negative, or not less than num_clones.
         """
         self._check_clone(clone_index)
         if self.spread_on_cpu:
@@ -104,40 +107,46 @@ class DeploymentConfig:
         return self.worker_device + ("/device:CPU:0" if self.clone_on_cpu else f"/device:GPU:{clone_index}")
 
     def clone_scope(self, clone_index: int) -> str:
-        """The name scope of one clone: `clone_<i>`, or empty if there is only one.
+        """The name scope of one clone: `clone_<i>`, or empty if there is only one clone.
+
+        Args:
+          clone_index: index of the clone, from 0.
 
         Raises:
-          ValueError: there is no such clone.
+          ValueError: clone_index is negative, or not less than num_clones.
         """
         self._check_clone(clone_index)
         return f"clone_{clone_index}" if self.num_clones > 1 else ""
 
     def optimizer_device(self) -> str:
-        """The device that combines gradients: that of the variables on one machine, else the CPU of the worker."""
+        """The device that combines gradients: that of the only clone with variables_on_clone, else the worker's CPU."""
         return self.clone_device(0) if self.variables_on_clone else self.inputs_device()
 
     def inputs_device(self) -> str:
-        """The device that makes batches: the CPU of the worker."""
+        """The device of the ops that read batches: the CPU of the worker."""
         return f"{self.worker_device}/device:CPU:0"
 
     def variables_device(self) -> str | Callable[[Any], str]:
-        """The argument of `tf.device` for variables: a name, or a function that spreads them over the servers by size.
+        """The argument of `tf.device` for variables.
 
-        Each call counts the bytes on each server from 0.
+        Returns:
+          The name of a device; with parameter servers a function that spreads variables over the servers by size. Each
+          returned function counts the bytes on the servers from 0.
         """
         if self.num_ps_tasks:
-            return _by_size(self.ps_device, self.num_ps_tasks)
+            return _balance_servers(self.ps_device, self.num_ps_tasks)
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
-        """The argument `caching_device` of `tf.get_variable`; None without parameter servers.
+        """The argument `caching_device` of `tf.get_variable`, by which a worker reads each variable once per step.
 
-        With parameter servers it makes a worker copy each variable only once per step.
+        Returns:
+          A function from an op to the device on which the worker keeps the copy; None without parameter servers.
         """
         return (lambda op: str(op.device)) if self.num_ps_tasks else None
 
     def session_config(self) -> tf.ConfigProto:
-        """The session configuration that creates these devices and hides those of other replicas."""
+        """The session configuration that creates the devices of this configuration and hides those of other workers."""
         # Soft placement moves two kinds of ops to a device that can run them: ops without a kernel for their
         # device (strings on a GPU), and assignments inside a clone to a variable on another device.
         config = tf.ConfigProto(allow_soft_placement=True)
@@ -158,17 +167,20 @@ class DeploymentConfig:
 
 
 def count_gpus() -> int:
-    """How many GPUs TensorFlow sees; TensorFlow's messages about missing GPUs are dropped."""
+    """The number of GPUs that TensorFlow sees; TensorFlow's messages about missing GPUs are dropped."""
     with quiet_native_stderr():
         return len(tf.config.list_physical_devices("GPU"))
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
-    """(the deployment on one machine, a line for the log if towers run on the CPU for lack of GPUs, else None).
+    """Chooses the devices of the towers on one machine: GPUs if there is one for each tower, else the CPU.
 
     Args:
       num_towers: number of towers.
       gpus: number of GPUs that TensorFlow sees.
+
+    Returns:
+      The deployment, and a line for the log that says why the towers run on the CPU; None if they run on GPUs.
 
     Raises:
       ValueError: num_towers is not positive or gpus is negative.
@@ -178,32 +190,37 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     if gpus >= num_towers:
         return DeploymentConfig(num_towers, variables_on_clone=num_towers == 1), None
     gpus_text = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found for {num_towers} towers"
-    where = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
+    devices = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
     config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)
-    return config, f"{gpus_text}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
+    return config, f"{gpus_text}: running {num_towers} tower{'s' * (num_towers > 1)} on {devices}"
 
 
-def _by_size(job: str, num_tasks: int) -> Callable[[Any], str]:
-    """A device function that gives each new variable to the parameter server that holds the fewest bytes so far.
+def _balance_servers(job: str, num_tasks: int) -> Callable[[Any], str]:
+    """A function for `tf.device` that puts each new variable on the parameter server that has the fewest bytes so far.
 
-    The same variables in the same order go to the same servers in every process. An op that has a device keeps it.
+    Every process that creates the same variables in the same order puts them on the same servers. An op that already
+    has a device keeps it.
+
+    Args:
+      job: the job prefix of the parameter servers, such as /job:ps.
+      num_tasks: number of parameter servers.
     """
     bytes_of_tasks = [0] * num_tasks
 
-    def choose(op: Any) -> str:
+    def choose_device(op: Any) -> str:
         node = op.node_def if hasattr(op, "node_def") else op  # `op` is an Operation or a NodeDef
         holds_variable = node.op == "VarHandleOp" or node.op.startswith("Variable")
         if op.device or not holds_variable:
             return str(op.device)
         task = bytes_of_tasks.index(min(bytes_of_tasks))
-        bytes_of_tasks[task] += _size(node)
+        bytes_of_tasks[task] += _variable_bytes(node)
         return f"{job}/task:{task}/device:CPU:0"
 
-    return choose
+    return choose_device
 
 
-def _size(node: Any) -> int:
-    """The size of a variable in bytes, from the NodeDef of its op; the size of one element if the shape is unknown."""
+def _variable_bytes(node: Any) -> int:
+    """The bytes of the variable whose op has the NodeDef `node`; those of one element if its shape is unknown."""
     shape = tf.TensorShape(node.attr["shape"].shape)
     elements = shape.num_elements() if shape.is_fully_defined() else 1
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
@@ -214,37 +231,43 @@ def _check_count(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} is {value!r}; expected an integer of at least {least}")
 
 
-# The values of tf.GraphKeys, spelled out: importing this module must not import TensorFlow.
-_COLLECTED = ("losses", "regularization_losses", "update_ops", "summaries")
+# The graph collections of which `Clone.added` records the new items. These are the values of tf.GraphKeys, written out
+# because importing this module must not import TensorFlow.
+_RECORDED_COLLECTIONS = ("losses", "regularization_losses", "update_ops", "summaries")
 
 
-class _Fields(NamedTuple):
+class _CloneFields(NamedTuple):
     outputs: Any
     scope: str
     device: str
 
 
-class Clone(_Fields):
+class Clone(_CloneFields):
     """One copy of the model: the tuple (outputs, scope, device), as in slim.
 
     Attributes:
-      outputs: what model_fn returned.
+      outputs: what the model function returned for this clone.
       scope: the clone's name scope with a slash at the end; empty if there is only one clone.
       device: the device on which the clone computes.
-      added: what model_fn added to the graph's collections, by collection; not an item of the tuple. None if
-        unknown, for a clone made by hand; then `scope` finds the clone's items in collections.
+      added: {collection of the graph: items that the model function added to it for this clone}; not an item of the
+        tuple. It is None for a clone that was not made by `create_clones`; its items are then those whose names
+        begin with `scope`.
     """
 
     added: Mapping[str, tuple[Any, ...]] | None = None
 
     def _replace(self, **fields: Any) -> Clone:
-        """A copy with other fields, but the same `added`."""
+        """A copy in which the given fields are replaced; `added` stays the same."""
         copy = super()._replace(**fields)
         copy.added = self.added
         return copy
 
     def collected(self, collection: str) -> list[Any]:
-        """The items that `model_fn` added to a collection of the graph for this clone."""
+        """The items that the model function added for this clone to one collection of the graph.
+
+        Args:
+          collection: one of tf.GraphKeys.LOSSES, REGULARIZATION_LOSSES, UPDATE_OPS and SUMMARIES.
+        """
         if self.added is not None:
             return list(self.added.get(collection, ()))
         return tf.get_collection(collection, self.scope or None)
@@ -258,9 +281,18 @@ def create_clones(
 ) -> list[Clone]:
     """Calls `model_fn(*args, **kwargs)` once per clone, on the device and in the name scope of the clone.
 
-    The first call makes the variables (in the current variable scope, on config.variables_device()),
-    the others reuse them. The current variable scope determines all other properties of the variables, such
-    as their caching device. May be called several times in one graph.
+    The first call of `model_fn` makes the variables (in the current variable scope, on config.variables_device()), the
+    later calls reuse them. The current variable scope determines all other properties of the variables, such as their
+    caching device. `create_clones` may be called several times in one graph.
+
+    Args:
+      config: the number of clones and their devices.
+      model_fn: builds one clone from `args` and `kwargs`; what it returns becomes the `outputs` of the clone.
+      args: the positional arguments of `model_fn`; none by default.
+      kwargs: the keyword arguments of `model_fn`; none by default.
+
+    Returns:
+      The clones, in the order of their devices.
 
     Raises:
       ValueError: a later clone uses a variable that the first did not make.
@@ -274,10 +306,11 @@ def create_clones(
 
 
 def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]) -> Clone:
-    device, current = config.clone_device(index), tf.get_default_graph().get_name_scope()
+    """Calls `build` on the device and in the name scope of clone `index`, and records what it adds to collections."""
+    device, current_scope = config.clone_device(index), tf.get_default_graph().get_name_scope()
     with (
-        # A lone clone has no scope of its own: it opens the current one again.
-        tf.name_scope(config.clone_scope(index) or (current and f"{current}/")) as scope,
+        # A single clone has no name scope of its own. A name with a slash at the end opens the current scope again.
+        tf.name_scope(config.clone_scope(index) or (current_scope and f"{current_scope}/")) as scope,
         tf.device(device),
         tf.variable_scope(
             tf.get_variable_scope(),
@@ -287,17 +320,17 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
     ):
         # The items that a clone adds are found by their position, not by name scope: the name scope of a single clone
         # is the whole graph.
-        before = {key: len(tf.get_collection_ref(key)) for key in _COLLECTED}
+        before = {key: len(tf.get_collection_ref(key)) for key in _RECORDED_COLLECTIONS}
         clone = Clone(build(), scope, device)
         clone.added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
         return clone
 
 
 def _permit_missing_gpus(config: DeploymentConfig) -> None:
-    """Lets clones compute on the CPU if their GPUs do not exist, in sessions opened without a configuration.
+    """Logs a warning if clones are placed on GPUs that do not exist, and lets them compute on the CPU.
 
-    This changes TensorFlow's default for sessions, which is to fail. A session with its own
-    configuration follows that configuration (`DeploymentConfig.session_config` permits the same).
+    In that case a session opened without a configuration would fail by TensorFlow's default; this function changes the
+    default for the whole process. A session with the configuration `DeploymentConfig.session_config` runs in any case.
     """
     if config.clone_on_cpu or config.spread_on_cpu or config.num_ps_tasks:
         return
@@ -313,7 +346,7 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
 
 @contextlib.contextmanager
 def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
-    """A context that places new variables on `device`, whatever the device of the ops that use them."""
+    """A context that places new variables on `device`, even inside `tf.device` contexts for other devices."""
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         # `tf.device(None)` comes first, so that the clone's device does not apply to the initial values.

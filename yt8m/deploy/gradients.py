@@ -16,13 +16,15 @@ def combine_gradients(
 ) -> list[tuple[Gradient, Any]]:
     """Combines the (gradient, variable) lists of the towers into one list.
 
-    A variable for which only some towers have a gradient gets the combination of these. A variable without any gradient
-    is dropped.
-
     Args:
-      tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.
+      tower_grads: one list of (gradient, variable) pairs per tower, as `optimizer.compute_gradients` returns them.
       weights: one scalar per tower, the factor of its gradients; all 1 by default.
-      mode: "sum", as in YouTube-8M's published trainer, or "mean", the weighted sum / the sum of the weights.
+      mode: "sum" for the weighted sum, as in YouTube-8M's published trainer, or "mean" for the weighted sum divided by
+        the sum of all weights.
+
+    Returns:
+      One (gradient, variable) pair for each variable for which at least one tower has a gradient. Towers without a
+      gradient for the variable add nothing.
 
     Raises:
       ValueError: there is no tower, the mode is unknown, or `weights` has another length.
@@ -34,18 +36,21 @@ def combine_gradients(
     if weights is not None and len(weights) != len(tower_grads):
         raise ValueError(f"weights has {len(weights)} entries; expected one for each of {len(tower_grads)}")
     factors = _factors(weights, len(tower_grads), mode)
-    return [
-        (_weighted_sum(gradients, factors, variable), variable) for gradients, variable in _by_variable(tower_grads)
-    ]
+    grouped = _group_by_variable(tower_grads)
+    return [(_weighted_sum(gradients, factors, variable), variable) for gradients, variable in grouped]
 
 
 def average_gradients(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[Gradient, Any]]:
-    """The mean over the towers of each variable's gradient; `combine_gradients` with mode "mean"."""
+    """The mean over the towers of each variable's gradient; the same as `combine_gradients(tower_grads, mode="mean")`.
+
+    Args:
+      tower_grads: one list of (gradient, variable) pairs per tower, as `optimizer.compute_gradients` returns them.
+    """
     return combine_gradients(tower_grads, mode="mean")
 
 
-def _by_variable(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[dict[int, Gradient], Any]]:
-    """Each variable that has a gradient, in the order of appearance, with its gradients by tower."""
+def _group_by_variable(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[dict[int, Gradient], Any]]:
+    """A pair ({index of a tower: its gradient}, variable) for each variable that has any, in order of appearance."""
     gradients: dict[int, tuple[dict[int, Gradient], Any]] = {}
     for tower, pairs in enumerate(tower_grads):
         for gradient, variable in pairs:
@@ -63,10 +68,17 @@ def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] 
     return [value / total for value in values]
 
 
-def _weighted_sum(of_towers: Mapping[int, Gradient], factors: Sequence[Any] | None, variable: Any) -> Gradient:
-    gradients = list(of_towers.values())
+def _weighted_sum(tower_gradients: Mapping[int, Gradient], factors: Sequence[Any] | None, variable: Any) -> Gradient:
+    """The sum of the gradients of one variable times the factors of their towers; sparse if all gradients are.
+
+    Args:
+      tower_gradients: {index of a tower: its gradient}.
+      factors: the factor of each tower, by index; None if all are 1.
+      variable: the variable, whose name the sum gets.
+    """
+    gradients = list(tower_gradients.values())
     if factors is not None:
-        gradients = [scale(gradient, factors[tower]) for tower, gradient in of_towers.items()]
+        gradients = [scale(gradient, factors[tower]) for tower, gradient in tower_gradients.items()]
     if len(gradients) == 1:
         return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
@@ -82,9 +94,14 @@ def _weighted_sum(of_towers: Mapping[int, Gradient], factors: Sequence[Any] | No
 def gradients_after(
     ops: Sequence[tf.Operation], gradients_to_variables: GradientsAndVariables
 ) -> list[tuple[Gradient, Any]]:
-    """The same pairs, with gradients that are available only after `ops` have run.
+    """The same pairs with copies of the gradients that are computed only after `ops` have run.
 
-    Apply the returned gradients. A summary or norm of the original gradients does not run `ops`.
+    If the caller applies the returned gradients, and not the original ones, `ops` run in every step. A summary or norm
+    of the original gradients does not run `ops`.
+
+    Args:
+      ops: the ops that must run first, such as the update ops of batch norm.
+      gradients_to_variables: (gradient, variable) pairs.
     """
     if not ops:
         return list(gradients_to_variables)
@@ -106,14 +123,14 @@ def values_of(gradient: Gradient) -> tf.Tensor:
 
 
 def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    """`gradient` with its values replaced; a sparse gradient keeps its indices."""
+    """A gradient that has `values` in place of the values of `gradient`, and its indices if `gradient` is sparse."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return values
 
 
 def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
-    """float32 [V], the L2 norm of each gradient. For IndexedSlices it is the norm of their values; for None it is 0."""
+    """float32 [V], the L2 norm of each of V gradients. A sparse gradient has the norm of its values, None has 0."""
     return tf.stack([_norm(gradient) for gradient in gradients]) if gradients else tf.zeros([0])
 
 
@@ -127,53 +144,68 @@ def _norm(gradient: Gradient) -> tf.Tensor:
 def clip_gradient_norms(
     gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
 ) -> list[tuple[Gradient, Any]]:
-    """Each gradient scaled down to `max_norm` if its own norm is larger; None stays None.
+    """The same pairs, with each gradient whose norm is larger than `max_norm` scaled down to that norm.
 
     Args:
-      gradients_to_variables: V pairs (gradient, variable).
-      max_norm: upper limit of each norm, positive.
-      norms: `gradient_norms` of the same gradients, if the caller has computed them.
+      gradients_to_variables: V pairs (gradient, variable); a gradient that is None stays None.
+      max_norm: upper limit of the L2 norm of each gradient, positive.
+      norms: float32 [V], `gradient_norms` of the same gradients; computed here if None.
 
     Raises:
       ValueError: max_norm is not positive.
     """
     pairs = list(gradients_to_variables)
-    norms = _norms_to_clip(pairs, max_norm, norms)
-    return _scaled(pairs, max_norm / tf.maximum(norms, max_norm))
+    norms = _check_and_compute_norms(pairs, max_norm, norms)
+    return _scale_all(pairs, max_norm / tf.maximum(norms, max_norm))
 
 
 def clip_by_global_norm(
     gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
 ) -> list[tuple[Gradient, Any]]:
-    """All gradients scaled by the same factor, so that their common norm is at most `max_norm`.
+    """The same pairs, with all gradients scaled by one factor so that their common norm is at most `max_norm`.
 
-    The direction of the step does not change (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
-    are those of `clip_gradient_norms`.
+    The direction of the step does not change (Pascanu, Mikolov & Bengio 2013, algorithm 1).
+
+    Args:
+      gradients_to_variables: V pairs (gradient, variable); a gradient that is None stays None.
+      max_norm: upper limit of the L2 norm of all gradients taken as one vector, positive.
+      norms: float32 [V], `gradient_norms` of the same gradients; computed here if None.
+
+    Raises:
+      ValueError: max_norm is not positive.
     """
     pairs = list(gradients_to_variables)
-    factor = max_norm / tf.maximum(tf.norm(_norms_to_clip(pairs, max_norm, norms)), max_norm)
-    return _scaled(pairs, tf.fill([len(pairs)], factor))
+    factor = max_norm / tf.maximum(tf.norm(_check_and_compute_norms(pairs, max_norm, norms)), max_norm)
+    return _scale_all(pairs, tf.fill([len(pairs)], factor))
 
 
-def _norms_to_clip(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None) -> tf.Tensor:
+def _check_and_compute_norms(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None) -> tf.Tensor:
+    """Checks `max_norm`; returns `norms`, or the norms of the gradients in `pairs` if `norms` is None."""
     if not max_norm > 0:
         raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     return gradient_norms([gradient for gradient, _ in pairs]) if norms is None else norms
 
 
-def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
-    """Each gradient times its factor from factors [V]; nothing is multiplied if all factors are 1, as in most steps."""
-    places = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
-    if not places:
+def _scale_all(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
+    """The V pairs with each gradient times its factor; gradients that are None stay None.
+
+    If all factors are 1, as in most steps, no gradient is multiplied.
+
+    Args:
+      pairs: V pairs (gradient, variable).
+      factors: float32 [V].
+    """
+    indices = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
+    if not indices:
         return list(pairs)
-    plain = [values_of(pairs[index][0]) for index in places]
+    unscaled = [values_of(pairs[index][0]) for index in indices]
 
-    def scaled() -> list[tf.Tensor]:
-        return [tf.cast(factors[i], part.dtype) * part for i, part in zip(places, plain, strict=True)]
+    def multiply() -> list[tf.Tensor]:
+        return [tf.cast(factors[i], values.dtype) * values for i, values in zip(indices, unscaled, strict=True)]
 
-    values = tf.nest.flatten(tf.cond(tf.reduce_all(tf.equal(factors, 1.0)), lambda: plain, scaled))
-    pairs_after = list(pairs)
-    for index, before, after in zip(places, plain, values, strict=True):
+    scaled = tf.nest.flatten(tf.cond(tf.reduce_all(tf.equal(factors, 1.0)), lambda: unscaled, multiply))
+    scaled_pairs = list(pairs)
+    for index, before, after in zip(indices, unscaled, scaled, strict=True):
         after.set_shape(before.shape)
-        pairs_after[index] = (with_values(pairs[index][0], after), pairs[index][1])
-    return pairs_after
+        scaled_pairs[index] = (with_values(pairs[index][0], after), pairs[index][1])
+    return scaled_pairs
