@@ -80,7 +80,7 @@ def grown(name: str, sources: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
     def start(key: str, initial: np.ndarray) -> np.ndarray:
         moved = random_values(key, initial)
-        return classes.moved(key, moved, old[key]) if key in classes.axes else old[key]
+        return classes.merge_values(key, moved, old[key]) if key in classes.axes else old[key]
 
     after = evaluated(name, len(sources), start)[1]
     places = [place for place, source in enumerate(sources) if source != NEW]

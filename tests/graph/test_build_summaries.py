@@ -11,7 +11,7 @@ from graph.graph_toy import Linear, Rows, Session, initial_weights, rows
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph import Report
-from yt8m.graph.build import _histogram, _thinned
+from yt8m.graph.build import _histogram, _sample_values
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -79,7 +79,7 @@ def test_the_models_own_summaries_are_written_with_the_others(towers: int, prefi
 def test_a_histogram_of_many_values_takes_some_of_every_column(shape: tuple[int, ...]) -> None:
     columns = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape)
     with tf.Graph().as_default(), tf.Session() as session:
-        shown = session.run(_thinned(tf.constant(columns)))
+        shown = session.run(_sample_values(tf.constant(columns)))
     whole = int(np.prod(shape))
     assert shown.size == whole if whole <= 1 << 15 else (1 << 14) < shown.size <= 1 << 15
     if len(shape) > 1:

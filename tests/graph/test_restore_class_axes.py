@@ -44,8 +44,8 @@ def test_values_move_by_class(drawn: tuple[tuple[int, ...], int], each: int) -> 
     shapes = {"out": (2, count * each), "both": (count, count), "into": (count * each, 2)}
     for name, shape in shapes.items():
         initial = rng.normal(size=shape).astype(np.float32)
-        old = rng.normal(size=classes.shape_there(name, shape)).astype(np.float32)
-        moved = classes.moved(name, initial, old)
+        old = rng.normal(size=classes.shape_in_other_model(name, shape)).astype(np.float32)
+        moved = classes.merge_values(name, initial, old)
         for place in itertools.product(*map(range, shape)):
             assert moved[place] == _expected(name, place, each, sources, initial, old), (name, place)
 

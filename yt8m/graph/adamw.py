@@ -1,6 +1,6 @@
 """Adam with decoupled weight decay.
 
-The class has its own file, because it derives from a class of TensorFlow: importing it imports TensorFlow.
+The class has its own file, because importing this file imports TensorFlow: the class derives from one of TensorFlow's.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 
 from yt8m.lazy import tf
 
-_NEVER = ("bias", "beta", "gamma")
+_NAMES_WITHOUT_DECAY = ("bias", "beta", "gamma")
 
 
 class AdamWOptimizer(tf.train.AdamOptimizer):
     """w <- w - rate * (weight_decay * w + Adam's step) (Loshchilov & Hutter 2019, algorithm 2, line 12).
 
-    The paper's factor of the schedule, eta, is the learning rate here, so that the decay follows it too.
-    Matrices and larger variables decay; vectors, biases and the parameters of batch norm do not. The slots
-    are those of Adam with the same names, so a run may switch between the two.
+    The paper multiplies the decay by a factor eta of the schedule. Here that factor is the learning rate, so that the
+    decay follows the schedule too. Variables of rank 2 or more decay; vectors, biases and the parameters of batch norm
+    do not. The slots have the names and meanings of Adam's, so each optimizer can resume from the other's checkpoint.
 
     Args:
       learning_rate: scalar tensor or number.
       weight_decay: fraction of a weight that one step at learning rate 1 subtracts.
-      columns: {variable: bool [size of its last axis], which columns decay}; other variables decay as a whole.
+      columns: {name of a variable: bool [size of its last axis], which columns decay}; all columns of other variables
+        decay.
     """
 
     def __init__(
@@ -52,18 +53,25 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
             return super()._resource_apply_sparse(grad, handle, indices)
 
     def _decay(self, after: list[tf.Tensor], variable: Any) -> list[tf.Operation]:
-        """Subtracts the decay after the gradient was computed; Adam's step does not read the weights."""
+        """The op that subtracts the decay from a variable, in a list; an empty list if the variable does not decay.
+
+        Adam's step may run after this op, because it does not read the weights.
+
+        Args:
+          after: tensors to compute first: the gradient, which depends on the weight before the decay.
+          variable: the variable.
+        """
         if not (decays(variable) and self._weight_decay):
             return []
         rate = tf.cast(self._lr_t, variable.dtype.base_dtype)
         with tf.control_dependencies(after):
-            taken = tf.identity(variable) * (rate * self._weight_decay)
+            decay = tf.identity(variable) * (rate * self._weight_decay)
             if variable.op.name in self._columns:
-                taken *= self._columns[variable.op.name].astype(np.float32)
-            return [variable.assign_sub(taken)]
+                decay *= self._columns[variable.op.name].astype(np.float32)
+            return [variable.assign_sub(decay)]
 
 
 def decays(variable: Any) -> bool:
-    """Whether weight decay applies to `variable`: rank 2 or more, and not named bias, beta or gamma."""
+    """Whether weight decay applies to `variable`: rank 2 or more, and no bias, beta or gamma in its own name."""
     own_name = variable.op.name.rpartition("/")[2].lower()
-    return variable.shape.rank >= 2 and not any(word in own_name for word in _NEVER)
+    return variable.shape.rank >= 2 and not any(word in own_name for word in _NAMES_WITHOUT_DECAY)

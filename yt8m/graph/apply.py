@@ -16,8 +16,10 @@ from yt8m.graph.towers import Towers
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
-Pairs = Sequence[tuple[Any, Any]]
+Pairs = Sequence[tuple[Any, Any]]  # (gradient, variable) pairs
 
+# Names of the variables that --accumulate_steps adds to a checkpoint: w/GradientSum for each trained variable w, and
+# one variable that counts examples.
 _SUMS, _EXAMPLES = "GradientSum", "examples_of_gradient_sums"
 
 
@@ -25,13 +27,13 @@ class Gradients(NamedTuple):
     """The gradients of a step.
 
     Attributes:
-      together: (gradient, variable) pairs, combined over the towers.
+      combined: (gradient, variable) pairs of V variables, combined over the towers.
       norms: float32 [V], the norm of each combined gradient.
       bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none. Always -1 if
         the towers depend on each other, since a NaN in one tower then reaches all.
     """
 
-    together: list[tuple[Any, Any]]
+    combined: list[tuple[Any, Any]]
     norms: tf.Tensor
     bad_tower: tf.Tensor
 
@@ -43,15 +45,21 @@ def tower_gradients(
     all_reduce: deploy.AllReduce | None = None,
     columns: Columns | None = None,
 ) -> Gradients:
-    """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum).
+    """Combines the gradients of the towers, weighted by shares of the batch, or by 1 with --combine_gradients=sum.
 
-    With `all_reduce` the gradients are summed over all replicas; `bad_tower` is then a tower of this replica or -1.
-    With `columns` only the variables named there have gradients, which are 0 in the columns that do not learn.
+    Args:
+      towers: the towers of the step and their outputs.
+      optimizer: computes the gradients.
+      config: says how gradients are combined, and by which factor the regularisation is multiplied.
+      all_reduce: sums the gradients over all replicas; `bad_tower` is then a tower of this replica, or -1. None on one
+        machine and with parameter servers.
+      columns: {name of a variable: which of its columns learn}. Other variables get no gradient, and gradients are 0 in
+        the other columns. None: everything learns.
     """
     shares, penalty = towers.shares, config.regularization_penalty
-    weights, repeats = _weights(shares, config.combine_gradients)
-    shared = [term * penalty * repeats for term in towers.shared_terms]
-    of_towers: list[list[tuple[Any, Any]]] = []
+    weights, shared_factor = _tower_weights(shares, config.combine_gradients)
+    shared = [term * penalty * shared_factor for term in towers.shared_terms]
+    pairs_of_towers: list[list[tuple[Any, Any]]] = []
     _, gradients = deploy.optimize_clones(
         towers.clones,
         optimizer,
@@ -59,46 +67,61 @@ def tower_gradients(
         weights=weights,
         objectives=[_objective(output, penalty) for output in towers.outputs],
         variables=None if columns is None else [v for v in tf.trainable_variables() if v.op.name in columns],
-        of_clones=of_towers,
+        of_clones=pairs_of_towers,
         jointly=towers.depend_on_each_other,
     )
-    together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+    combined = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
     if columns is not None:
-        together = [
+        combined = [
             (tf.where_v2(columns[variable.op.name], tf.convert_to_tensor(gradient), 0.0), variable)
-            for gradient, variable in together
+            for gradient, variable in combined
         ]
     if all_reduce is not None:
-        together = all_reduce.sum_gradients(together, config.combine_gradients)
-    norms = deploy.gradient_norms([gradient for gradient, _ in together])
+        combined = all_reduce.sum_gradients(combined, config.combine_gradients)
+    norms = deploy.gradient_norms([gradient for gradient, _ in combined])
     if towers.depend_on_each_other:
-        return Gradients(together, norms, tf.constant(-1, tf.int64))
-    return Gradients(together, norms, _first_bad(of_towers, norms, is_alone=all_reduce is None))
+        return Gradients(combined, norms, tf.constant(-1, tf.int64))
+    return Gradients(combined, norms, _find_bad_tower(pairs_of_towers, norms, is_alone=all_reduce is None))
 
 
-def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor, is_alone: bool) -> tf.Tensor:
-    """The first tower with a gradient that is not finite. Towers are checked only if a combined norm is not finite."""
+def _find_bad_tower(
+    pairs_of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor, is_alone: bool
+) -> tf.Tensor:
+    """int64 scalar: the first tower with a gradient that is not finite; -1 if there is none.
+
+    Args:
+      pairs_of_towers: the (gradient, variable) pairs of each tower. They are read only if a norm is not finite.
+      norms: float32 [V], the norms of the combined gradients.
+      is_alone: whether only the towers of this process contribute to the combined gradients.
+    """
     none = tf.constant(-1, tf.int64)
 
-    def look() -> tf.Tensor:
-        if len(of_towers) == 1 and is_alone:
+    def check_towers() -> tf.Tensor:
+        if len(pairs_of_towers) == 1 and is_alone:
             return tf.zeros([], tf.int64)
-        bad = tf.stack([_has_bad(pairs) for pairs in of_towers])
-        # If only the sum overflowed, no single tower is bad.
-        return tf.where_v2(tf.reduce_any(bad), tf.argmax(tf.cast(bad, tf.int32)), none)
+        is_bad = tf.stack([_has_bad_gradient(pairs) for pairs in pairs_of_towers])
+        # If the gradients of every tower are finite and only their sum overflowed, no tower is named.
+        return tf.where_v2(tf.reduce_any(is_bad), tf.argmax(tf.cast(is_bad, tf.int32)), none)
 
-    return tf.cond(tf.reduce_all(tf.is_finite(norms)), lambda: none, look)
+    return tf.cond(tf.reduce_all(tf.is_finite(norms)), lambda: none, check_towers)
 
 
-def _has_bad(pairs: Sequence[tuple[Any, Any]]) -> tf.Tensor:
+def _has_bad_gradient(pairs: Sequence[tuple[Any, Any]]) -> tf.Tensor:
+    """Bool scalar: whether a gradient in the (gradient, variable) pairs has a NaN or an infinite value."""
     norms = deploy.gradient_norms([gradient for gradient, _ in pairs if gradient is not None])
     return tf.logical_not(tf.reduce_all(tf.is_finite(norms)))
 
 
-def _weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
-    """The weight of each tower's gradient, and the factor of the loss terms that all towers share."""
+def _tower_weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
+    """The weight of each tower's gradient, and the factor of the loss terms that all towers share.
+
+    Args:
+      shares: each tower's share of the batch.
+      combine: `mean` for weights that are shares of the batch, `sum` for the weight 1 of every tower with examples.
+    """
     if len(shares) == 1:
-        return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
+        # With a number, not a tensor, `optimize_clones` need not multiply a closed-form gradient.
+        return [1.0], 1.0
     if combine == "mean":
         return [share.weight for share in shares], 1.0
     has_rows = [tf.cast(share.rows > 0, tf.float32) for share in shares]
@@ -106,6 +129,7 @@ def _weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
 
 
 def _objective(output: ModelOutput, penalty: float) -> deploy.Objective:
+    """What a tower with this output minimises; its regularisation is multiplied by `penalty`."""
     term = output.regularization_loss
     return deploy.Objective(
         loss=output.loss,
@@ -122,10 +146,12 @@ def apply_gradients(
     global_step: tf.Variable,
     examples: tf.Tensor,
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Clips and applies the gradients, increments the global step, and updates the moving averages.
+    """Builds the op that clips and applies the gradients, increments the global step, and updates the moving averages.
+
+    With --accumulate_steps the op applies the mean gradient of several batches, once after the last of them.
 
     Args:
-      gradients: (gradient, variable) pairs of this batch.
+      gradients: V (gradient, variable) pairs of this batch.
       norms: float32 [V], the norms of the gradients.
       optimizer: applies the gradients.
       config: the settings of clipping, accumulation and averages.
@@ -133,15 +159,16 @@ def apply_gradients(
       examples: int64 scalar, the number of rows of this batch, which is its weight among accumulated batches.
 
     Returns:
-      ((variable's name, its average's name) pairs, the op of the whole step), as from `create_averages`.
+      A pair for each moving average: (name of the variable, name of its average in a checkpoint); and the op.
     """
     if config.accumulate_steps > 1:
         return _accumulate(gradients, optimizer, config, global_step, examples)
-    step_op = optimizer.apply_gradients(_clipped(gradients, config, norms), global_step=global_step)
+    step_op = optimizer.apply_gradients(_clip(gradients, config, norms), global_step=global_step)
     return create_averages(config.moving_average_decay, global_step, step_op)
 
 
-def _clipped(gradients: Pairs, config: OptimizerConfig, norms: tf.Tensor | None = None) -> Pairs:
+def _clip(gradients: Pairs, config: OptimizerConfig, norms: tf.Tensor | None = None) -> Pairs:
+    """The pairs with clipped gradients, if the settings say so. `norms` are the gradients' norms, if known."""
     if config.clip_gradient_norm <= 0:
         return gradients
     clip = deploy.clip_by_global_norm if config.clip_by == "global" else deploy.clip_gradient_norms
@@ -155,39 +182,41 @@ def _accumulate(
     global_step: tf.Variable,
     examples: tf.Tensor,
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Adds the batch to the sums; after the last batch of a group, applies their mean and resets them.
+    """`apply_gradients` for groups of --accumulate_steps batches.
 
-    The sums are saved in the checkpoint, so a run that stops in the middle of a group continues there.
+    Every batch adds its gradients to sums. After the last batch of a group, the mean of the group is applied and the
+    sums are set to 0. The sums are saved in the checkpoint, so a run that stops in the middle of a group continues
+    there.
     """
-    count = tf.get_variable(_EXAMPLES, [], tf.float32, tf.zeros_initializer(), trainable=False)
-    sums = [_sum_of(variable) for _, variable in gradients]
+    example_sum = tf.get_variable(_EXAMPLES, [], tf.float32, tf.zeros_initializer(), trainable=False)
+    gradient_sums = [_create_gradient_sum(variable) for _, variable in gradients]
     weight = tf.cast(examples, tf.float32)
-    added = [count.assign_add(weight)]
-    for total, (gradient, _) in zip(sums, gradients, strict=True):
-        added.append(total.assign_add(tf.convert_to_tensor(gradient) * tf.cast(weight, gradient.dtype)))
-    with tf.control_dependencies(added):
-        counted = global_step.assign_add(1)
+    additions = [example_sum.assign_add(weight)]
+    for gradient_sum, (gradient, _) in zip(gradient_sums, gradients, strict=True):
+        additions.append(gradient_sum.assign_add(tf.convert_to_tensor(gradient) * tf.cast(weight, gradient.dtype)))
+    with tf.control_dependencies(additions):
+        next_step = global_step.assign_add(1)
     averages: list[tuple[str, str]] = []
 
-    def step() -> tf.Operation:
-        mean = [total.read_value() / count.read_value() for total in sums]
-        pairs = [(gradient, variable) for gradient, (_, variable) in zip(mean, gradients, strict=True)]
-        step_op = optimizer.apply_gradients(_clipped(pairs, config))
-        updates = tf.cast(counted, tf.int64) // config.accumulate_steps
-        names, moved = create_averages(config.moving_average_decay, updates, step_op)
+    def apply_mean() -> tf.Operation:
+        means = [gradient_sum.read_value() / example_sum.read_value() for gradient_sum in gradient_sums]
+        pairs = [(mean, variable) for mean, (_, variable) in zip(means, gradients, strict=True)]
+        step_op = optimizer.apply_gradients(_clip(pairs, config))
+        updates = tf.cast(next_step, tf.int64) // config.accumulate_steps
+        names, step_and_averages_op = create_averages(config.moving_average_decay, updates, step_op)
         averages.extend(names)
-        with tf.control_dependencies([moved]):
-            cleared = [total.assign(tf.zeros_like(total)) for total in [count, *sums]]
-        with tf.control_dependencies(cleared):
+        with tf.control_dependencies([step_and_averages_op]):
+            resets = [variable.assign(tf.zeros_like(variable)) for variable in [example_sum, *gradient_sums]]
+        with tf.control_dependencies(resets):
             return tf.constant(True)
 
-    is_last = tf.equal(counted % config.accumulate_steps, 0)
-    stepped = tf.cond(is_last, step, lambda: tf.constant(False))
-    return tuple(averages), stepped.op
+    is_last_of_group = tf.equal(next_step % config.accumulate_steps, 0)
+    is_applied = tf.cond(is_last_of_group, apply_mean, lambda: tf.constant(False))
+    return tuple(averages), is_applied.op
 
 
-def _sum_of(variable: Any) -> Any:
-    """The variable that accumulates (gradient of `variable`) * (examples of the batch) over the group."""
+def _create_gradient_sum(variable: Any) -> Any:
+    """Creates the variable that sums (gradient of `variable`) * (examples of the batch) over a group of batches."""
     name, dtype = f"{variable.op.name}/{_SUMS}", variable.dtype.base_dtype
     return tf.get_variable(name, variable.shape, dtype, tf.zeros_initializer(), trainable=False)
 
@@ -195,33 +224,38 @@ def _sum_of(variable: Any) -> Any:
 def create_averages(
     decay: float, global_step: tf.Variable | tf.Tensor, step_op: tf.Operation
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Creates moving averages of all trainable variables, updated after `step_op`.
+    """Creates moving averages of all trainable variables, and an op that updates them after `step_op`.
 
     The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow the weights quickly.
 
     Args:
       decay: decay of the averages; 0 for no averages.
-      global_step: number of optimizer steps, including `step_op`. A variable is read after `step_op` has run.
+      global_step: number of optimizer steps, including `step_op`. If it is a variable, it is read after `step_op` has
+        run.
       step_op: the op that changes the weights.
 
     Returns:
-      (variable's name, its average's name in a checkpoint) pairs, and the op that does the step and the averages;
-      no pair and `step_op` itself if `decay` is 0.
+      A pair for each average: (name of the variable, name of its average in a checkpoint); and the op that runs
+      `step_op` and updates the averages. If `decay` is 0, there is no pair, and the op is `step_op` itself.
     """
     if decay <= 0:
         return (), step_op
     with tf.control_dependencies([step_op]):
         count = global_step if tf.is_tensor(global_step) else global_step.read_value()
         average = tf.train.ExponentialMovingAverage(decay, num_updates=count)
-        moved = average.apply(tf.trainable_variables())
+        step_and_averages_op = average.apply(tf.trainable_variables())
     pairs = tuple((v.op.name, average.average_name(v)) for v in tf.trainable_variables())
-    return pairs, moved
+    return pairs, step_and_averages_op
 
 
 def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
-    """The variables of the current graph, keyed by checkpoint name: the name of the variable or of its average.
+    """The variables of the current graph, by the names of the values that evaluation reads from a checkpoint.
 
-    With `decay` above 0 trainable variables are read from their averages.
+    Args:
+      decay: decay of the moving averages. If it is above 0, a trainable variable is read from its average.
+
+    Returns:
+      {name of the variable, or of its average: variable}.
     """
     trainable = {v.op.name for v in tf.trainable_variables()} if decay > 0 else set()
     average = tf.train.ExponentialMovingAverage(decay or 0.5)

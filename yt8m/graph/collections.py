@@ -1,7 +1,8 @@
 """The names of all graph collections; publishes handles to collections, and recovers them from a meta-graph.
 
-The published code's names are kept (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...), so that
-this project reads its meta-graphs, and scripts of its users read ours.
+The names are those of the published code (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...). So this
+project can read meta-graphs that the published code wrote, and scripts for the published code can read those of this
+project.
 """
 
 from __future__ import annotations
@@ -16,21 +17,26 @@ from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 
 
-def _collections(fields: str, **others: str) -> dict[str, str]:
-    """{field: name of its collection}. `fields`, separated by spaces, have collections of the same names."""
+def _name_collections(fields: str, **others: str) -> dict[str, str]:
+    """{field of a tuple of handles: name of the graph collection that holds the handle}.
+
+    Args:
+      fields: the fields whose collections have the same name as the field, separated by spaces.
+      **others: the names of the collections of the other fields.
+    """
     return {**{field: field for field in fields.split()}, **others}
 
 
-_PREDICT = _collections(
+_PREDICT = _name_collections(
     "predictions input_batch_raw input_batch num_frames labels label_weights", video_ids="video_id_batch"
 )
-_TRAIN = _collections(
+_TRAIN = _name_collections(
     "train_op global_step learning_rate regularization_loss total_loss examples gradient_norms bad_tower summary_op",
     step="step_after_train_op",
     label_loss="loss",
     predictions="tower_predictions",
 )
-_EVAL = _collections("global_step examples summary_op", label_loss="loss")
+_EVAL = _name_collections("global_step examples summary_op", label_loss="loss")
 _INPUT = {field: f"input_{field}" for field in ("initializer", "files", "begun", "last_shard", "shards")}
 
 _INPUT_SAVER = "input_saver"
@@ -41,11 +47,13 @@ _FORMAT = "yt8m_format"
 
 
 def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
-    """Puts every handle of a training graph, and `signature`, the options that shaped it, into collections.
+    """Puts every handle of a training graph, and the options that shaped the graph, into collections.
 
-    `signature` is None if another process cannot use the graph.
+    Args:
+      ops: the handles.
+      signature: the options, as JSON values; None if another process cannot use the graph.
     """
-    _add(_TRAIN, ops)
+    _add_to_collections(_TRAIN, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
     texts = {
         "gradient_variables": ops.gradient_variables,
@@ -58,14 +66,14 @@ def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
 
 def publish_eval(ops: EvalOps) -> None:
     """Puts the handles of an evaluation or inference graph into collections."""
-    _add(_EVAL, ops)
+    _add_to_collections(_EVAL, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
     tf.add_to_collection(_TEXTS, json.dumps({"reports": list(ops.reports)}).encode())
 
 
 def publish_predict(ops: PredictOps) -> None:
-    """Puts the feed points and predictions of a graph without an input into collections."""
-    _add(_PREDICT, ops)
+    """Puts the predictions of a graph without an input, and the tensors that can be fed, into collections."""
+    _add_to_collections(_PREDICT, ops)
     publish_format()
 
 
@@ -73,29 +81,31 @@ def recover_train() -> TrainOps:
     """The handles of the training graph that was imported into the current graph.
 
     Raises:
-      RunError: the graph was not built by `graph.build` (it may be the published code's).
+      RunError: the graph was not built by `graph.build`; it may be one of the published code.
     """
     items = tf.get_collection(_TEXTS)
     texts = storage.parse_json(items[0]) if items else {}
     if "signature" not in texts:
         raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
     return TrainOps(
-        **_first_of(_TRAIN),
+        **_first_items(_TRAIN),
         gradient_variables=tuple(texts["gradient_variables"]),
         averages=tuple((name, average) for name, average in texts["averages"]),
         reports=dict(zip(texts["reports"], tf.get_collection(_REPORTS), strict=True)),
         predict=recover_predict(),
-        input=InputOps(**_first_of(_INPUT), saver_def=tf.get_collection(_INPUT_SAVER)[0]),
+        input=InputOps(**_first_items(_INPUT), saver_def=tf.get_collection(_INPUT_SAVER)[0]),
     )
 
 
 def recover_predict() -> PredictOps:
-    """Predictions and feed points of an imported graph; it may be one of the published code (TF 1.x).
+    """The predictions of an imported graph and the tensors that can be fed.
+
+    The graph may be one of the published code, written by TensorFlow 1.
 
     Raises:
-      RunError: the graph has no `predictions`.
+      RunError: the graph has no collection `predictions`.
     """
-    return PredictOps(**_with_predictions(_first_of(_PREDICT)))
+    return PredictOps(**_require_predictions(_first_items(_PREDICT)))
 
 
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
@@ -105,32 +115,39 @@ def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
 
 
 def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
-    """{field of PredictOps: tensor name} in `meta_graph`, before it is imported.
+    """The names of the tensors that `recover_predict` would return if `meta_graph` were imported.
+
+    Returns:
+      {field of PredictOps: name of the tensor}, without the fields that the graph does not have.
 
     Raises:
-      RunError: the meta-graph has no `predictions`.
+      RunError: the meta-graph has no collection `predictions`.
     """
     tensor_names = {
         field: meta_graph.collection_def[name].node_list.value[0]
         for field, name in _PREDICT.items()
         if name in meta_graph.collection_def and meta_graph.collection_def[name].node_list.value
     }
-    return _with_predictions(tensor_names)
+    return _require_predictions(tensor_names)
 
 
-def _with_predictions(handles: dict[str, Any]) -> dict[str, Any]:
+def _require_predictions(handles: dict[str, Any]) -> dict[str, Any]:
+    """Returns `handles`, {field of PredictOps: handle}; raises RunError if there are no predictions among them."""
     if handles.get("predictions") is None:
-        raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
+        raise RunError(
+            "this meta-graph has no collection 'predictions': it was not made for inference. Use the .meta file of a "
+            "checkpoint of this project or of the published code"
+        )
     return handles
 
 
 def publish_teacher_saver(saver_def: tf.SaverDef) -> None:
-    """Stores the saver that reads the weights of the teacher in this training graph."""
+    """Stores in the current graph the saver that reads the weights of the teacher in this graph."""
     tf.add_to_collection(_TEACHER_SAVER, saver_def.SerializeToString())
 
 
 def teacher_saver() -> tf.SaverDef:
-    """The saver that `publish_teacher_saver` stored in this graph, which may be built or imported."""
+    """The saver that `publish_teacher_saver` stored in the current graph, or in the graph that was imported into it."""
     return tf.train.SaverDef.FromString(tf.get_collection(_TEACHER_SAVER)[0])
 
 
@@ -140,7 +157,13 @@ def publish_format() -> None:
 
 
 def refuse_newer(meta_graph: tf.MetaGraphDef, path: str) -> None:
-    """Refuses a meta-graph, read from `path`, whose format is newer than this version's. Published ones have none.
+    """Refuses a meta-graph whose format is newer than the one that this version writes.
+
+    A meta-graph of the published code states no format and is accepted.
+
+    Args:
+      meta_graph: the meta-graph.
+      path: the file from which it was read, named in the message.
 
     Raises:
       RunError: the format is newer.
@@ -151,24 +174,39 @@ def refuse_newer(meta_graph: tf.MetaGraphDef, path: str) -> None:
 
 
 def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str, tf.Tensor]) -> None:
+    """Puts the handles that training and evaluation graphs have in common into collections."""
     publish_predict(predict)
-    _add(_INPUT, inputs)
+    _add_to_collections(_INPUT, inputs)
     tf.add_to_collection(_INPUT_SAVER, inputs.saver_def)
     for tensor in reports.values():
         tf.add_to_collection(_REPORTS, tensor)
 
 
-def _first_of(names: Mapping[str, str]) -> dict[str, Any]:
-    """{field: first item of its collection}; None for an empty collection, that of an optional handle."""
+def _first_items(names: Mapping[str, str]) -> dict[str, Any]:
+    """The first item of each collection.
+
+    Args:
+      names: {field: name of its collection}.
+
+    Returns:
+      {field: item}; None for an empty collection, which an optional handle may have.
+    """
     return {field: (tf.get_collection(name) or [None])[0] for field, name in names.items()}
 
 
-def _add(names: Mapping[str, str], ops: Any) -> None:
+def _add_to_collections(names: Mapping[str, str], ops: Any) -> None:
+    """Adds fields of `ops` to collections of the graph; a field that is None is left out.
+
+    Args:
+      names: {field: name of its collection}.
+      ops: an object with these fields.
+    """
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":
-            # Removes the optimizer's own op, which does not update averages or end a group. It may also lie inside a
-            # branch of tf.cond, and a meta-graph cannot name such an op.
+            # The optimizer has put its own op into this collection. That op is removed, because it does not update the
+            # averages and does not end a group of accumulated batches. Besides, a meta-graph cannot name an op that is
+            # inside a branch of tf.cond, where the optimizer's op may be.
             tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):

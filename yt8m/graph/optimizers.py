@@ -1,6 +1,6 @@
-"""Optimizers by name, the learning rate as a function of the examples seen, and the common steps of replicas.
+"""Optimizers by name, the learning rate as a function of the examples read, and the common steps of replicas.
 
-In a common step all replicas apply one gradient, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981).
+In a common step all replicas together apply one gradient, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.registry import Registry, arguments_of
 
-# Paths instead of classes, since loading a class imports TensorFlow. These need nothing but a learning rate.
+# The registry holds paths, not classes, since loading a class imports TensorFlow. The constructors of these classes
+# need no argument except a learning rate.
 optimizers: Registry[Any] = Registry("optimizer")
 for _name in (
     *("Adadelta", "Adagrad", "Adam", "Ftrl", "GradientDescent", "Momentum"),
@@ -26,49 +27,52 @@ for _name in (
     optimizers.register(f"yt8m.lazy:tf.train.{_name}Optimizer", f"{_name}Optimizer")
 optimizers.register("yt8m.graph.adamw:AdamWOptimizer", "AdamWOptimizer")
 
-# TensorFlow has no default for momentum; 0.9 is usual.
-_ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
+# The constructor of MomentumOptimizer has no default for its momentum; 0.9 is usual.
+_DEFAULT_ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
-Columns = Mapping[
-    str, NDArray[np.bool_]
-]  # {variable: bool [size of last axis], which columns learn}; others are frozen
+# {name of a variable: bool [size of its last axis], which of its columns learn}; all other variables are frozen.
+Columns = Mapping[str, NDArray[np.bool_]]
 
 _EXAMPLES = "examples_of_step"  # key of the table that replicas share
 
 
 def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: int) -> tf.Tensor:
-    """float32 scalar: the schedule of `config` at this step, times its linear warm-up.
+    """float32 scalar: the learning rate of a step, that of the schedule times the factor of the linear warm-up.
 
     The schedule counts the examples of all towers before this step. With accumulation it counts the examples
     before the first batch of the group, so that all batches of one update share one rate. The warm-up also counts
     the examples of the update itself, since otherwise the first update would have a rate of 0.
 
     Args:
-      config: the settings of the schedule.
-      step: int64 scalar, the global step at the start.
-      examples_per_step: batch size times towers.
+      config: the settings of the schedule and the warm-up.
+      step: int64 scalar, the global step before this step.
+      examples_per_step: batch size times number of towers (times number of replicas that take each step together).
     """
     group = config.accumulate_steps
-    seen = step // group * (group * examples_per_step) if group > 1 else step * examples_per_step
-    rate = _SCHEDULES[config.learning_rate_schedule](config, seen)
+    examples = step // group * (group * examples_per_step) if group > 1 else step * examples_per_step
+    rate = _SCHEDULES[config.learning_rate_schedule](config, examples)
     if config.learning_rate_warmup_examples:
-        after = tf.cast(seen + group * examples_per_step, tf.float32)
-        rate *= tf.minimum(after / config.learning_rate_warmup_examples, 1.0)
+        examples_after_update = tf.cast(examples + group * examples_per_step, tf.float32)
+        rate *= tf.minimum(examples_after_update / config.learning_rate_warmup_examples, 1.0)
     return rate
 
 
-def _exponential(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
-    """base * decay ^ floor(seen / decay_examples)."""
+def _exponential(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
+    """base * decay ^ floor(examples / decay_examples)."""
     return tf.train.exponential_decay(
-        config.base_learning_rate, seen, config.learning_rate_decay_examples, config.learning_rate_decay, staircase=True
+        config.base_learning_rate,
+        examples,
+        config.learning_rate_decay_examples,
+        config.learning_rate_decay,
+        staircase=True,
     )
 
 
-def _cosine(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
+def _cosine(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
     """base * (1 + cos(pi * t)) / 2, t from 0 after the warm-up to 1 (Loshchilov & Hutter 2017, eq. 5)."""
     start, end = config.learning_rate_warmup_examples, config.learning_rate_decay_examples
     # This is float64, because float32 cannot represent every integer above 2^24, about 16 million examples.
-    progress = tf.clip_by_value((tf.cast(seen, tf.float64) - start) / (end - start), 0.0, 1.0)
+    progress = tf.clip_by_value((tf.cast(examples, tf.float64) - start) / (end - start), 0.0, 1.0)
     return tf.cast(config.base_learning_rate * 0.5 * (1.0 + tf.cos(math.pi * progress)), tf.float32)
 
 
@@ -88,22 +92,29 @@ def create_optimizer(
       name: a name in `optimizers`, or `package.module:Class` for a class of the user.
       rate: the learning rate, the first argument of the class.
       weight_decay: the argument of that name; None for the class's default.
-      columns: the columns that learn; only these decay. None for all. They are passed only to a class whose constructor
-        has this argument.
+      columns: {name of a variable: bool [size of its last axis], which of its columns learn}, passed to a class whose
+        constructor has this argument, so that the weights of other columns do not decay. None: everything learns.
 
     Raises:
-      UsageError: for the reasons of `check_optimizer`.
+      UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no
+        `weight_decay` although one is given.
     """
     check_optimizer(name, weight_decay)
     cls = optimizers.get(name) if ":" in name else optimizers.get(optimizers.get(name))
-    arguments = {**_ARGUMENTS.get(name, {}), "weight_decay": weight_decay}
+    arguments = {**_DEFAULT_ARGUMENTS.get(name, {}), "weight_decay": weight_decay}
     if "columns" in (arguments_of(cls) or ()):
         arguments["columns"] = columns
     return cls(rate, **{argument: value for argument, value in arguments.items() if value is not None})
 
 
 def check_optimizer(name: str, weight_decay: float | None = None) -> None:
-    """Refuses an unknown optimizer, or a class of the user that is no optimizer. Only the latter imports TensorFlow.
+    """Refuses an unknown optimizer, or a class of the user that is no optimizer.
+
+    TensorFlow is imported only to check a class of the user.
+
+    Args:
+      name: a name in `optimizers`, or `package.module:Class` for a class of the user.
+      weight_decay: the value of --weight_decay; None if it is not given.
 
     Raises:
       UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no
@@ -122,12 +133,19 @@ class Synchrony:
     """Combines the steps of all replicas into common steps on the mean gradient of all examples.
 
     Every replica weights its gradient by its number of examples. A replica that has read all its data continues with
-    weight 0, because otherwise the others would wait for it forever. A step without any example changes nothing, and
-    shows every replica that all replicas have read their data.
+    weight 0, because otherwise the others would wait for it forever. A step in which no replica has an example changes
+    no variable; it tells every replica that all replicas have read their data.
 
     Args:
       replicas: number of replicas that take a step together.
-      table: handle of a table from string to int64 that all replicas share.
+      table: handle of a table from string to int64 that all replicas share. The number of examples of each common step
+        is written to it.
+
+    Attributes:
+      replicas: the argument.
+      counts: float32 scalar placeholder, made by `wrap`. By default it is 1; a replica that feeds 0 adds nothing to the
+        common step.
+      examples: int64 scalar, made by `apply_gradients`: the number of examples of the common step.
     """
 
     def __init__(self, replicas: int, table: tf.Tensor) -> None:
@@ -135,15 +153,19 @@ class Synchrony:
         self._optimizer: Any = None
 
     def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Synchrony:
-        """Prepares `apply_gradients`; returns this object, which is used in place of `optimizer`.
+        """Makes this object apply gradients by `optimizer`; call this before `apply_gradients`.
 
         Args:
           optimizer: applies the mean gradient.
           examples: int64 scalar, the number of examples in this replica's step.
+
+        Returns:
+          This object, which is used in place of `optimizer`.
         """
         self.counts = tf.placeholder_with_default(1.0, [], name="counts_in_common_step")
+        mean_optimizer = _MeanOverExamples(optimizer, self._store_examples)
         self._optimizer = tf.train.SyncReplicasOptimizer(
-            _OnMean(optimizer, self._store_examples), self.replicas, total_num_replicas=self.replicas
+            mean_optimizer, self.replicas, total_num_replicas=self.replicas
         )
         self._weight = tf.cast(examples, tf.float32) * self.counts
         return self
@@ -151,19 +173,25 @@ class Synchrony:
     def apply_gradients(
         self, gradients: Sequence[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
     ) -> tf.Operation:
-        """The op that takes part in a common step: this replica adds its weighted gradients and their weight.
+        """The op by which this replica takes part in a common step; also sets the attribute `examples`.
 
-        Creates `examples`, int64 scalar: the number of examples of the common step.
+        The replica adds its gradients, multiplied by its number of examples, and this number to the sums of all
+        replicas.
+
+        Args:
+          gradients: (gradient, variable) pairs of this replica's mean loss.
+          global_step: incremented once by each common step.
+          name: name of the op.
         """
         weighted = [
             (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
             for gradient, variable in gradients
         ]
-        # Only the name and the device of this variable are used, to tell the sum of examples from the sums of
-        # gradients.
+        # SyncReplicasOptimizer keeps one sum for each variable, so the number of examples needs a variable, too. Only
+        # the name and the device of this variable are used, never its value.
         with tf.device(global_step.device):
-            place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
-        step_op = self._optimizer.apply_gradients([*weighted, (self._weight, place)], global_step, name)
+            key_variable = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
+        step_op = self._optimizer.apply_gradients([*weighted, (self._weight, key_variable)], global_step, name)
         self._optimizer.ready_for_local_init_op.mark_used()  # otherwise TensorFlow warns, though the op is used
         with tf.control_dependencies([step_op]):
             self.examples = tf.raw_ops.LookupTableFindV2(
@@ -172,27 +200,40 @@ class Synchrony:
         return step_op.op if hasattr(step_op, "op") else step_op
 
     def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
-        """Starts the common steps in a new session; threads of the chief sum the gradients of all replicas.
+        """Starts the common steps in a new session; on the chief a thread sums the gradients of all replicas.
 
         Unlike TensorFlow's own hook, this puts no tokens into the queue at the start: with spare tokens, a replica
-        could count twice in a step.
+        could take part twice in one step.
+
+        Args:
+          session: the new session.
+          coord: stops the thread of the chief.
+          is_chief: whether this replica is the chief.
         """
         common = self._optimizer
         session.run(common.chief_init_op if is_chief else common.local_step_init_op)
         if is_chief:
             runner = common.get_chief_queue_runner()
             # The last sum of the thread is never complete; it is cancelled when the session closes.
-            ended = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
-            quiet = tf.train.QueueRunner(runner.queue, runner.enqueue_ops, runner.close_op, runner.cancel_op, ended)
-            quiet.create_threads(session, coord, daemon=True, start=True)
+            quiet_errors = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+            quiet_runner = tf.train.QueueRunner(
+                runner.queue, runner.enqueue_ops, runner.close_op, runner.cancel_op, quiet_errors
+            )
+            quiet_runner.create_threads(session, coord, daemon=True, start=True)
 
     def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:
+        """The op that writes the number of examples of a common step to the table; given is their mean per replica."""
         total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
 
 
-class _OnMean:
-    """The optimizer that SyncReplicasOptimizer calls. It turns means over replicas into means over examples."""
+class _MeanOverExamples:
+    """The optimizer that SyncReplicasOptimizer calls; turns means over the replicas into means over the examples.
+
+    Args:
+      optimizer: applies the means over examples, in a step that has any.
+      store_examples: makes the op that stores the mean number of examples per replica.
+    """
 
     def __init__(self, optimizer: tf.train.Optimizer, store_examples: Callable[[tf.Tensor], tf.Operation]) -> None:
         self._optimizer, self._store_examples = optimizer, store_examples
@@ -200,12 +241,20 @@ class _OnMean:
     def apply_gradients(
         self, gradients: Iterable[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
     ) -> tf.Operation:
+        """The op of the step.
+
+        Args:
+          gradients: (gradient, variable) pairs, each gradient multiplied by its number of examples; and, as the last
+            pair, (number of examples, variable without meaning). All are means over the replicas.
+          global_step: incremented if the step has an example.
+          name: name of the op.
+        """
         *pairs, (examples, _) = gradients
 
-        def step() -> tf.Tensor:
+        def apply_means() -> tf.Tensor:
             means = [(gradient / tf.cast(examples, gradient.dtype), variable) for gradient, variable in pairs]
             with tf.control_dependencies([self._optimizer.apply_gradients(means, global_step, name)]):
                 return tf.constant(True)
 
-        stepped = tf.cond(examples > 0, step, lambda: tf.constant(False))
-        return tf.group(stepped, self._store_examples(examples))
+        is_applied = tf.cond(examples > 0, apply_means, lambda: tf.constant(False))
+        return tf.group(is_applied, self._store_examples(examples))

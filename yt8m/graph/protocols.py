@@ -1,4 +1,4 @@
-"""The interface of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
+"""The interface of a workload (`Inputter`, `Modeler`), and the typed handles of a graph that is built from a workload.
 
 Nothing here depends on videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
 this project, `examples/cifar10` has another one.
@@ -32,14 +32,14 @@ class Inputter(abc.ABC):
       records: number of records of one epoch, from the headers in the shards; None if not known. If it is known,
         training counts the records read from each shard and compares every epoch with `expected_records`.
       expected_records: {path of a file: number of records that it should have}.
-      shard_order: the settings besides the files that decide the order of shards (a seed), as JSON values.
-        If it is given, the engine calls `numbered_dataset` in place of `dataset`, and a resumed run skips the shards
-        that were already begun. None: shards have no numbers, and a resumed run without `exact_resume` reads all files
-        again from the start.
-      example_order: the other settings that decide which examples come in which order, as JSON values. With
-        `exact_resume`, a saved position is not used if they have changed.
+      shard_order: {name: JSON value} of the settings, besides the files, that decide the order of shards, such as a
+        seed. If it is not None, the engine calls `numbered_dataset` in place of `dataset`, and a resumed run skips the
+        shards that were already begun. None: shards have no numbers, and a resumed run without `exact_resume` reads all
+        files again from the start.
+      example_order: {name: JSON value} of the other settings that decide which examples come in which order. With
+        `exact_resume`, a saved position is not used if `example_order` has changed.
       calls_python: whether the dataset calls Python functions. A meta-graph cannot hold these, so a resumed run builds
-        its graph by code.
+        its graph anew from the code.
     """
 
     batch_size: int
@@ -52,7 +52,7 @@ class Inputter(abc.ABC):
 
     @abc.abstractmethod
     def files(self) -> Sequence[str]:
-        """The files that this run reads; fed to the graph, never part of it.
+        """The paths of the files that this run reads. They are fed to the graph and never stored in it.
 
         Raises:
           UsageError: no file matches.
@@ -60,28 +60,44 @@ class Inputter(abc.ABC):
 
     @abc.abstractmethod
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches of `batch_size` examples from the paths `files`; a batch is any nest of tensors [examples, ...]."""
-
-    def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Yields pairs: a batch as in `dataset`, and int64 [B], the shard number of each example.
-
-        The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
+        """The batches of examples in some files; a batch is any nest of tensors [examples, ...].
 
         Args:
           files: string vector of paths.
           batch_size: number of examples in a batch.
-          begun: int64 scalar; the first `begun` shards of that sequence are skipped.
+        """
+
+    def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
+        """A dataset of pairs: a batch as in `dataset`, and int64 [B], the shard number of each example.
+
+        The shards of a run are numbered from 0 in the order in which reading them begins, epoch by epoch.
+
+        Args:
+          files: string vector of paths.
+          batch_size: number of examples in a batch.
+          begun: int64 scalar; shards with a number below this are skipped.
         """
         raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
 
     def epoch_order(self, epoch: int) -> Sequence[str]:
-        """The files in the order in which epoch number `epoch` (from 0) opens them; used if `records` is known."""
+        """The files in the order in which one epoch opens them; used only if `records` is not None.
+
+        Args:
+          epoch: number of the epoch, from 0.
+        """
         return self.files()
 
     def share(self, index: int, count: int) -> Inputter:
-        """The part of the data that replica `index` of `count` reads; by default every `count`-th file.
+        """The part of the data that one replica of a cluster reads; by default every `count`-th file.
 
-        Together the parts have every record once.
+        Together the parts of all replicas have every record once.
+
+        Args:
+          index: index of the replica, from 0.
+          count: number of replicas.
+
+        Returns:
+          An inputter for this part.
 
         Raises:
           UsageError: there are fewer files than replicas, and this class does not divide the records of a file.
@@ -93,37 +109,46 @@ class Inputter(abc.ABC):
                 "the records of a file: its share(index, count) is the default one. Cut the data into more files, "
                 "start fewer workers, or override share."
             )
-        return _SomeFiles(self, files[index::count])
+        return _PartialInputter(self, files[index::count])
 
     def damage(self) -> RunError | None:
-        """Called after the input failed. An error that names the damaged shard and record; None if none is damaged."""
+        """An error that names the damaged shard and record; the engine calls this after reading the input has failed.
+
+        Returns:
+          The error; None if no shard is damaged.
+        """
         return None
 
     def bad_records(self) -> Sequence[DamagedError]:
-        """The bad records that were skipped so far, in the order in which they were found."""
+        """The errors of the bad records that were skipped so far, in the order in which they were found."""
         return ()
 
     def zeroed_values(self) -> int:
         """The number of values set to 0 so far because they were NaN, infinite or too large."""
         return 0
 
-    def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Releases threads, sessions and files. Called when the run has ended, after success or failure."""
+    def close(self) -> None:  # noqa: B027 - most inputters hold nothing that must be released
+        """Releases threads, sessions and files. The engine calls this when the run has ended or failed."""
 
 
-class _SomeFiles(Inputter):
-    """Some of the files of another inputter."""
+class _PartialInputter(Inputter):
+    """An inputter that reads some of the files of another inputter.
 
-    def __init__(self, whole: Inputter, files: Sequence[str]) -> None:
-        self._whole, self._files, self.batch_size = whole, files, whole.batch_size
+    Args:
+      inputter: the other inputter, which makes the datasets.
+      files: the paths of the files to read.
+    """
+
+    def __init__(self, inputter: Inputter, files: Sequence[str]) -> None:
+        self._inputter, self._files, self.batch_size = inputter, files, inputter.batch_size
 
     def files(self) -> Sequence[str]:
         """The files of this part."""
         return self._files
 
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """The dataset that the other inputter makes of these files."""
-        return self._whole.dataset(files, batch_size)
+        """The dataset that the other inputter makes of `files`."""
+        return self._inputter.dataset(files, batch_size)
 
 
 class Modeler(abc.ABC):
@@ -131,20 +156,42 @@ class Modeler(abc.ABC):
 
     @abc.abstractmethod
     def build(self, batch: Any, is_training: bool) -> ModelOutput:
-        """The model on one tower's share of a batch.
+        """Builds the model for one tower's share of a batch.
 
-        `loss` is the mean over the share; it may be None if the batch has no labels and
-        `is_training` is False. This is called once per tower, on the tower's device; towers share variables.
+        The engine calls this once per tower, on the tower's device; towers share variables.
+
+        Args:
+          batch: the tower's share, a nest of tensors like the batches of the inputter's dataset.
+          is_training: whether the graph trains the model.
+
+        Returns:
+          Predictions and loss. `loss` is the mean over the share; it may be None if the batch has no labels and
+          `is_training` is False.
         """
 
     def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """{name: tensor of this share that callbacks can fetch}; `mode` is train, eval or infer."""
+        """The tensors that callbacks and the evaluator can fetch in each step.
+
+        Args:
+          batch: one tower's share of a batch.
+          output: what `build` returned for this share.
+          mode: train, eval or infer.
+
+        Returns:
+          {name: tensor, and how the tensors of all towers are reduced to one}.
+        """
         return {}
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Completes the fetched reports of a step for the evaluator and the consumers of inference.
+        """Adds to the fetched reports of a step what is computed from them by NumPy rather than in the graph.
 
-        This is called on the host; in evaluation and inference, while the next step runs.
+        In evaluation and inference this runs on the host while the graph computes the next step.
+
+        Args:
+          reports: {name: fetched value, reduced over the towers}.
+
+        Returns:
+          The reports for the evaluator or for the consumer of predictions.
         """
         return reports
 
@@ -153,11 +200,21 @@ class Modeler(abc.ABC):
         return MeanLoss()
 
     def predict(self, batch: Any) -> PredictOps:
-        """Evaluation-mode predictions of a whole batch, with the workload's feed points."""
+        """Builds predictions of a batch in evaluation mode, and names the tensors that can be fed.
+
+        Args:
+          batch: a whole batch, not the share of a tower.
+        """
         return PredictOps(predictions=self.build(batch, is_training=False).predictions)
 
-    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
-        """Called after the checkpoint was restored. A modeler can load weights from elsewhere here (a teacher's)."""
+    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most modelers load nothing else
+        """Loads weights that are not in the checkpoint of the run, such as those of a teacher.
+
+        The engine calls this after it has restored the checkpoint.
+
+        Args:
+          session: the session of the run.
+        """
 
 
 def check_workload(inputter: Inputter, modeler: Modeler) -> None:
@@ -190,7 +247,7 @@ class Reduction(StrEnum):
 
 
 class Report(NamedTuple):
-    """One tensor that a modeler offers to callbacks, and how the towers' values are reduced to one."""
+    """One tensor that callbacks and the evaluator can fetch, and how the tensors of all towers are reduced to one."""
 
     tensor: tf.Tensor
     reduction: Reduction = Reduction.ROWS
@@ -200,23 +257,28 @@ class Evaluator(Protocol):
     """Turns the completed reports of steps into metrics, under the names that are printed."""
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns the metrics of that step alone."""
+        """Adds one step, and returns the metrics of that step alone, as {name: value}.
+
+        Args:
+          reports: {name: value} of the step's reports, as `Modeler.completed` returns them.
+          loss: the mean loss of the step; None if the batch has no labels.
+        """
 
     def get(self) -> dict[str, Any]:
-        """The metrics of all steps so far."""
+        """The metrics of all steps so far, as {name: value}."""
 
     def clear(self) -> None:
         """Forgets all steps."""
 
 
 class MeanLoss:
-    """The evaluator of a modeler without an `evaluator` of its own: the mean loss over steps."""
+    """Computes the mean loss over steps; the evaluator of a modeler that does not override `evaluator`."""
 
     def __init__(self) -> None:
         self.clear()
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; there are no metrics besides the loss."""
+        """Adds the loss of one step, if it has one. Returns no metrics: a step has none besides its loss."""
         self._losses += [] if loss is None else [loss]
         return {}
 
@@ -231,16 +293,17 @@ class MeanLoss:
 
 @dataclass(frozen=True)
 class InputOps:
-    """The input side of a graph.
+    """The handles of a graph's input.
 
     Attributes:
-      initializer: starts the iterator at the first record of the files that are fed.
+      initializer: the op that starts the iterator at the first record of the files that are fed.
       files: string [None] placeholder of paths; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the saver of the iterator's position.
-      begun: int64 scalar, the number of shards to skip at the start of the run's sequence of shards (see
-        `Inputter.numbered_dataset`); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
-      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples, if numbered.
-      shards: int64 [B], the shard number of each example; None if the inputter does not number shards.
+      begun: int64 scalar, 0 unless fed when `initializer` runs: shards with a number below this are skipped (see
+        `Inputter.numbered_dataset`). None if the inputter does not number shards.
+      last_shard: int64 scalar, the largest shard number among the step's examples; None if the inputter does not number
+        shards.
+      shards: int64 [B], the shard number of each example of the step; None if the inputter does not number shards.
     """
 
     initializer: tf.Operation
@@ -253,16 +316,18 @@ class InputOps:
 
 @dataclass(frozen=True)
 class PredictOps:
-    """Evaluation-mode predictions, and the tensors that can be fed; nothing here runs unless fetched.
+    """Predictions in evaluation mode, and the tensors that can be fed. They are computed only if they are fetched.
+
+    A workload that does not have one of the other tensors leaves it None.
 
     Attributes:
-      predictions: float32 [B, C] of the current batch, or of the values fed.
-      input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; if it (and
-        num_frames) is fed, no input is read.
+      predictions: float32 [B, C], for the current batch, or for the values that are fed.
+      input_batch_raw: float [B, D] or [B, T, D], the dequantised features, 0 after the last frame of a video. If
+        `input_batch_raw` and `num_frames` are fed, no input is read.
       input_batch: `input_batch_raw` after the input transform of the model.
-      num_frames: int32 [B].
-      labels, video_ids, label_weights: as in the batch, if the workload has them.
-      histograms: {tag: values} whose histograms a training writes with its summaries.
+      num_frames: int32 [B], number of frames of each video.
+      labels, video_ids, label_weights: as in the batch.
+      histograms: {tag: tensor}; a training writes a histogram of each tensor with its summaries.
     """
 
     predictions: tf.Tensor
@@ -277,26 +342,27 @@ class PredictOps:
 
 @dataclass(frozen=True)
 class TrainOps:
-    """One training step.
+    """The handles of one training step.
 
     Attributes:
-      train_op: applies the gradients, runs the update ops, updates the averages, increments the global step.
-      global_step: int64 scalar, the variable's value. Fetched together with train_op, it may be read before or after
-        the step.
-      step: int64 scalar, the global step read after train_op: fetching it runs the step.
-      learning_rate: float32 scalar of this step.
+      train_op: the op of the step. It applies the gradients, runs the update ops, updates the moving averages and
+        increments the global step.
+      global_step: int64 scalar, the value of the global step. If it is fetched together with `train_op`, it may be read
+        before or after the step.
+      step: int64 scalar, the global step read after `train_op`: fetching it runs the step.
+      learning_rate: float32 scalar, the learning rate of this step.
       label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
-      examples: int64 scalar, examples of this step over all towers.
-      gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
-      gradient_variables: names of the V variables.
+      examples: int64 scalar, number of examples of this step over all towers.
+      gradient_norms: float32 [V], the norms of the gradients before clipping, in the order of `gradient_variables`.
+      gradient_variables: names of the V variables that have a gradient.
       bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 if there is none, or if the
         towers depend on each other.
-      predictions: [B, ...] training-mode predictions of the step, from all towers.
-      reports: {name: report of the modeler}, reduced over the towers.
+      predictions: [B, ...], the predictions of all towers in training mode.
+      reports: {name: the modeler's report of this name, reduced over the towers}.
       summary_op: merged summary of scalars, and of histograms of gradients and weights; fetch it with `train_op`.
-      predict: the evaluation-mode path outside of the towers.
-      input: the input side.
-      averages: (variable's name, its average's name) pairs; empty without moving averages.
+      predict: predictions in evaluation mode, computed apart from the towers.
+      input: the handles of the input.
+      averages: a pair for each moving average: (name of the variable, name of its average); empty if there are none.
     """
 
     train_op: tf.Operation
@@ -320,16 +386,16 @@ class TrainOps:
 
 @dataclass(frozen=True)
 class EvalOps:
-    """One step of evaluation or inference.
+    """The handles of one step of evaluation or inference.
 
     Attributes:
       global_step: int64 scalar, the global step of the restored checkpoint.
       label_loss: scalar, or None if the batch has no labels (inference).
-      examples: int64 scalar, examples of this step.
-      reports: {name: report of the modeler}, reduced over the towers.
-      summary_op: the loss of the step for TensorBoard; None if there is none.
-      predict: predictions and feed points.
-      input: the input side.
+      examples: int64 scalar, number of examples of this step.
+      reports: {name: the modeler's report of this name, reduced over the towers}.
+      summary_op: a summary of the step's loss for TensorBoard; None if there is no loss.
+      predict: predictions of a batch, and the tensors that can be fed.
+      input: the handles of the input.
     """
 
     global_step: tf.Tensor

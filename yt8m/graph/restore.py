@@ -1,7 +1,7 @@
 """Loads graphs and weights from files.
 
-Training resumes from its meta-graph, predictions need no model code, and a new run can start from another's weights,
-also from those of a model with other classes.
+A training resumes from its meta-graph, predictions need no model code, and a new run can start from the weights of
+another run, even if the model of that run has other classes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def warn_of_program(path: str) -> None:
 def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
 
-    The log warns that the graph is a program, unless `is_own`: this user wrote exactly this file on this machine.
+    Args:
+      meta_path: path of the `.meta` file, local or gs://.
+      is_own: whether this user wrote exactly this file on this machine. If not, the log warns that the graph is a
+        program.
 
     Raises:
       RunError: the file has no training graph of this project.
@@ -60,15 +63,19 @@ def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
 
 
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
-    """Imports any graph with a `predictions` collection, TF 1.x ones included, without its devices.
+    """Imports a graph with a collection `predictions` into the current graph, without the devices of its ops.
 
-    A meta-graph can execute code: load only files whose origin you trust. The log warns about this.
+    The graph may have been written by TensorFlow 1. A meta-graph can execute code: load only files whose origin you
+    trust. The log warns about this.
+
+    Args:
+      meta_path: path of the `.meta` file, local or gs://.
 
     Returns:
-      The feed points and predictions, and the saver that reads the weights.
+      The predictions and the tensors that can be fed; and the saver that reads the weights.
 
     Raises:
-      RunError: the graph was not made for inference.
+      RunError: the graph has no collection `predictions`.
     """
     warn_of_program(meta_path)
     saver = tf.train.import_meta_graph(read_meta_graph(meta_path), clear_devices=True)
@@ -78,66 +85,89 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
 class Restorer:
     """Reads the variables of the current graph from a checkpoint. Create it before the graph is finalized.
 
-    The step is read separately, because the published code keeps it as int32.
+    The global step is read separately from the other variables, because checkpoints of the published code have it as
+    int32.
 
     Args:
       moving_average_decay: if above 0, trainable variables are read from their averages.
     """
 
     def __init__(self, moving_average_decay: float = 0.0) -> None:
-        names = names_in_checkpoint(moving_average_decay)
-        self._step = names.pop("global_step", None)
-        self._names = names
-        self._saver = tf.train.Saver(names, max_to_keep=None, name="restorer") if names else None
+        variables = names_in_checkpoint(moving_average_decay)
+        self._step = variables.pop("global_step", None)
+        self._variables = variables  # by their names in the checkpoint
+        self._saver = tf.train.Saver(variables, max_to_keep=None, name="restorer") if variables else None
 
     def restore(self, session: tf.Session, checkpoint: str) -> int:
-        """Restores all variables; returns the checkpoint's global step.
+        """Restores all variables of the graph.
+
+        Args:
+          session: a session of the graph.
+          checkpoint: path prefix of the checkpoint, local or gs://.
+
+        Returns:
+          The checkpoint's global step; 0 if it has none.
 
         Raises:
           RunError: the checkpoint belongs to another model (a variable is missing or has another shape).
         """
-        here = copies.copy_of(checkpoint)
-        reader = tf.train.load_checkpoint(here)
-        self._check(reader.get_variable_to_shape_map(), checkpoint)
+        local_path = copies.copy_of(checkpoint)
+        reader = tf.train.load_checkpoint(local_path)
+        self._check_shapes(reader.get_variable_to_shape_map(), checkpoint)
         if self._saver is not None:
-            self._saver.restore(session, here)
+            self._saver.restore(session, local_path)
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
             assign(session, self._step, step)
         whole_blocks.fill(session)
         return step
 
-    def _check(self, saved_shapes: dict[str, list[int]], checkpoint: str) -> None:
-        missing = sorted(set(self._names) - set(saved_shapes))
+    def _check_shapes(self, saved_shapes: dict[str, list[int]], checkpoint: str) -> None:
+        """Raises RunError if the checkpoint lacks a variable of the graph, or has it with another shape.
+
+        Args:
+          saved_shapes: {name: shape} of all variables in the checkpoint.
+          checkpoint: its path prefix, named in messages.
+        """
+        missing = sorted(set(self._variables) - set(saved_shapes))
         if missing:
-            extra = sorted(set(saved_shapes) - set(self._names) - {"global_step"})
+            extra = sorted(set(saved_shapes) - set(self._variables) - {"global_step"})
             raise RunError(
-                f"{checkpoint} is not of this model: it lacks {_few(missing)}, and holds {_few(extra)} "
+                f"{checkpoint} is not of this model: it lacks {_list_first(missing)}, and holds {_list_first(extra)} "
                 "that the model does not have. Use the flags that the checkpoint was trained with."
             )
-        for name, variable in sorted(self._names.items()):
+        for name, variable in sorted(self._variables.items()):
             if list(saved_shapes[name]) != variable.shape.as_list():
                 raise RunError(
                     f"{checkpoint} is not of this model: {name} has shape {list(saved_shapes[name])}, "
-                    f"the model's has {variable.shape.as_list()}."
+                    f"the model's has {variable.shape.as_list()}. Use the flags that the checkpoint was trained with."
                 )
 
 
-def _few(names: list[str]) -> str:
-    shown = ", ".join(names[:3]) or "nothing"
-    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _list_first(names: list[str]) -> str:
+    """The first three names, and the number of the others, for a message."""
+    first = ", ".join(names[:3]) or "nothing"
+    return first + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-_AVERAGE = "/ExponentialMovingAverage"
+_AVERAGE = "/ExponentialMovingAverage"  # the end of the name of a variable's moving average in a checkpoint
 
 
 def name_of_weights(name: str, saved_names: Container[str]) -> str:
-    """The checkpoint's name for the value that evaluation uses for a variable: that of its moving average, if any."""
+    """The name in a checkpoint of the value that evaluation uses for a variable.
+
+    Args:
+      name: the name of the variable.
+      saved_names: the names of all variables in the checkpoint.
+
+    Returns:
+      The name of the variable's moving average if the checkpoint has one, else `name`.
+    """
     return name + _AVERAGE if name + _AVERAGE in saved_names else name
 
 
-NEW = -1  # the source of a class that the other model lacks
-_LAST = -1
+NEW = -1  # in `ClassMap.sources`: the other model lacks this class
+_LAST = -1  # the last axis
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -150,16 +180,21 @@ class ClassAxis(NamedTuple):
 
 
 def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tuple[ClassAxis, ...]]:
-    """The class axes of each variable whose shape depends on the classes; an empty tuple if not in proportion to them.
+    """Finds the axes of variables along which each class has its own values.
 
-    A model need not declare them: an axis that grows with the number of classes is a class axis. The values of a class
-    are adjacent. The last axis of a variable belongs to the classes that it computes, another axis to the classes that
-    it reads (such as a gate that sees all predictions).
+    A model need not declare these axes: an axis that grows with the number of classes is one. The values of a class are
+    adjacent. If it is the last axis of a variable, the variable computes values of the classes from something else;
+    if it is another axis, the variable computes something else from values of the classes (such as a gate that reads
+    all predictions).
 
     Args:
-      shapes: {name: shape} for `num_classes` classes.
-      larger: {name: shape} for one class more.
+      shapes: {name of a variable: its shape if the model has `num_classes` classes}.
+      larger: {name of a variable: its shape if the model has one class more}.
       num_classes: number of classes, C.
+
+    Returns:
+      {name: class axes} of the variables whose shape depends on the number of classes. There are no axes if the size
+      of an axis grows with the number of classes, but is not a multiple of it.
     """
     axes = {}
     for name, shape in shapes.items():
@@ -173,29 +208,34 @@ def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tu
 
 @dataclass(frozen=True)
 class ClassMap:
-    """Which class of another model each class of a model is.
+    """Says which class of another model each class of a model is. A class that the other model lacks is called new.
 
     Attributes:
-      sources: for each class, its number in the other model, or `NEW`.
-      num_classes_there: number of classes of the other model.
-      axes: the class axes of each variable that depends on the classes, as from `class_axes`.
+      sources: for each class of the model, its index in the other model, or `NEW`.
+      num_other_classes: number of classes of the other model.
+      axes: {name: class axes} of the variables that depend on the number of classes, as `class_axes` returns them.
     """
 
     sources: tuple[int, ...]
-    num_classes_there: int
+    num_other_classes: int
     axes: Mapping[str, tuple[ClassAxis, ...]]
 
     @property
     def is_new(self) -> NDArray[np.bool_]:
-        """bool [C], whether the other model lacks a class."""
+        """bool [C]: whether the other model lacks the class."""
         return np.array(self.sources) == NEW
 
     def summary(self) -> str:
-        """How many of the classes the other model has, in words."""
+        """How many of the classes the other model has, such as `20 of 25 classes`."""
         return f"{np.sum(~self.is_new)} of {len(self.sources)} classes"
 
-    def columns_of_new(self) -> dict[str, NDArray[np.bool_]]:
-        """{variable: bool [size of its last axis], which columns are new classes}, if its last axis is a class axis."""
+    def new_class_columns(self) -> dict[str, NDArray[np.bool_]]:
+        """The columns of variables that belong to new classes.
+
+        Returns:
+          {name: bool [size of the last axis], whether the column belongs to a new class} of the variables whose last
+          axis is a class axis.
+        """
         return {
             name: np.repeat(self.is_new, each)
             for name, axes in self.axes.items()
@@ -203,54 +243,54 @@ class ClassMap:
             if axis == _LAST
         }
 
-    def shape_there(self, name: str, shape: Sequence[int]) -> list[int]:
-        """The shape in the other model of a variable that has `shape` here."""
+    def shape_in_other_model(self, name: str, shape: Sequence[int]) -> list[int]:
+        """The shape in the other model of the variable called `name`, which has `shape` in this model."""
         sizes = list(shape)
         for axis, each in self.axes.get(name, ()):
-            sizes[axis] = each * self.num_classes_there
+            sizes[axis] = each * self.num_other_classes
         return sizes
 
-    def moved(self, name: str, initial: NDArray[np.float32], saved: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The values of a variable: for new classes the initial ones, for all others those of the other model.
+    def merge_values(self, name: str, initial: NDArray[np.float32], saved: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The first values of a variable: initial ones for new classes, those of the other model for all others.
 
-        The weights by which other classes read a new class start at 0, so that a new class does not change their
-        scores.
+        The weights with which the outputs of the other classes read a new class are 0, so that a new class does not
+        change their scores.
 
         Args:
           name: the name of the variable.
-          initial: its initial values.
-          saved: its values in the other model, of the shape `shape_there`.
+          initial: its initial values in this model.
+          saved: its values in the other model, of the shape `shape_in_other_model`.
         """
         values = initial.copy()
-        every = [np.arange(size) for size in initial.shape]
-        targets, origins = list(every), [np.arange(size) for size in saved.shape]
+        all_indices = [np.arange(size) for size in initial.shape]
+        targets, origins = list(all_indices), [np.arange(size) for size in saved.shape]
         old, new = np.flatnonzero(~self.is_new), np.flatnonzero(self.is_new)
         for axis, each in self.axes[name]:
-            targets[axis] = _indices(old, each)
-            origins[axis] = _indices(np.array(self.sources)[old], each)
+            targets[axis] = _class_indices(old, each)
+            origins[axis] = _class_indices(np.array(self.sources)[old], each)
         for axis, each in self.axes[name]:
             if axis != _LAST:
-                read = [*every[:_LAST], targets[_LAST]]
-                read[axis] = _indices(new, each)
-                values[np.ix_(*read)] = 0
+                reading_new = [*all_indices[:_LAST], targets[_LAST]]
+                reading_new[axis] = _class_indices(new, each)
+                values[np.ix_(*reading_new)] = 0
         values[np.ix_(*targets)] = saved[np.ix_(*origins)]
         return values
 
 
-def _indices(classes: NDArray[np.intp], each: int) -> NDArray[np.intp]:
+def _class_indices(classes: NDArray[np.intp], each: int) -> NDArray[np.intp]:
     """The indices of the values of `classes` along an axis with `each` values for every class."""
     return (classes[:, np.newaxis] * each + np.arange(each)).ravel()
 
 
-class Started(NamedTuple):
+class VariableStart(NamedTuple):
     """How a variable of a model starts from the weights of another run.
 
     Attributes:
-      name: its name.
+      name: the name of the variable.
       shape: its shape.
-      problem: why it keeps its initial value; empty if its value was copied.
-      is_average: whether the value is the moving average in the other run.
-      classes: how many classes were copied, in words; empty if the variable does not depend on the classes.
+      problem: why the variable keeps its initial value; empty if its value was copied from the other run.
+      is_average: whether the copied value is the variable's moving average in the other run.
+      classes: how many classes were copied, such as `20 of 25 classes`; empty if the variable does not depend on them.
     """
 
     name: str
@@ -260,90 +300,98 @@ class Started(NamedTuple):
     classes: str = ""
 
     def cells(self) -> tuple[str, str, str]:
-        """Name, shape, and whether the value was copied, as the cells of a table."""
+        """The cells of a row of a table: name, shape, and whether the value was copied, or why not."""
         details = ["its average"] * self.is_average + [self.classes] * bool(self.classes)
-        taken = f"no: {self.problem}" if self.problem else ", ".join(["yes", *details])
-        return self.name, str(self.shape), taken
+        outcome = f"no: {self.problem}" if self.problem else ", ".join(["yes", *details])
+        return self.name, str(self.shape), outcome
 
 
-def table_of_starts(rows: Sequence[Started]) -> str:
+def format_starts(rows: Sequence[VariableStart]) -> str:
     """A table with a line for each variable: whether its value was copied, and if not, why."""
     cells = [("variable", "shape", "taken"), *(row.cells() for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
-    return "\n".join(f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {taken}" for name, shape, taken in cells)
+    return "\n".join(
+        f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {outcome}" for name, shape, outcome in cells
+    )
 
 
 def warm_start(
     session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = (), classes: ClassMap | None = None
-) -> list[Started]:
-    """Fills the model's variables, by name, from another run's checkpoint; slots and step keep their initial values.
+) -> list[VariableStart]:
+    """Gives each variable of the model the value that another run's checkpoint has under the same name.
 
-    Weights are read from their moving averages if the checkpoint has them, as in evaluation. No op is added, so
-    the graph may be finalized.
+    Optimizer slots and the global step keep their initial values. Weights are read from their moving averages if the
+    checkpoint has them, as in evaluation. No op is added, so the graph may be finalized.
 
     Args:
       session: a session whose variables are initialised.
-      checkpoint: a path prefix.
-      averages: (variable's name, its average's name) pairs of the new run; the averages start from the same values.
+      checkpoint: path prefix of the other run's checkpoint, local or gs://.
+      averages: a pair for each moving average of the new run: (name of the variable, name of its average). The averages
+        start from the same values as the variables.
       classes: which class of the other run each class of the model is; None if both have the same classes.
 
     Returns:
-      All variables of the model, in the order of the graph.
+      How each variable of the model starts, in the order of the graph.
 
     Raises:
       RunError: no variable of the checkpoint fits.
     """
     reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()
-    own_average, by_name = dict(averages), {v.op.name: v for v in tf.global_variables()}
+    average_names, variables = dict(averages), {v.op.name: v for v in tf.global_variables()}
     classes = classes or ClassMap((), 0, {})
-    rows = []
+    starts = []
     for variable in model_variables():
-        name, by_class = variable.op.name, variable.op.name in classes.axes
-        source = name_of_weights(name, shapes)
-        problem = _misfit(variable, shapes.get(source), classes)
-        rows.append(
-            Started(name, variable.shape.as_list(), problem, source != name, classes.summary() if by_class else "")
-        )
+        name, has_class_axes = variable.op.name, variable.op.name in classes.axes
+        source, summary = name_of_weights(name, shapes), classes.summary() if has_class_axes else ""
+        problem = _find_misfit(variable, shapes.get(source), classes)
+        starts.append(VariableStart(name, variable.shape.as_list(), problem, source != name, summary))
         if not problem:
             value = reader.get_tensor(source)
-            if by_class:
-                value = classes.moved(name, session.run(variable), value)
+            if has_class_axes:
+                value = classes.merge_values(name, session.run(variable), value)
             assign(session, variable, value)
-            if name in own_average:
-                assign(session, by_name[own_average[name]], value)
-    if all(row.problem for row in rows):
-        first = "; ".join(f"{row.name}: {row.problem}" for row in rows[:3])
+            if name in average_names:
+                assign(session, variables[average_names[name]], value)
+    if all(start.problem for start in starts):
+        problems = "; ".join(f"{start.name}: {start.problem}" for start in starts[:3])
         raise RunError(
-            f"{checkpoint} has no variable of this model ({first}). Name a run of the same model and features."
+            f"{checkpoint} has no variable of this model ({problems}). Name a run of the same model and features."
         )
-    return rows
+    return starts
 
 
-def _misfit(variable: tf.Variable, saved_shape: list[int] | None, classes: ClassMap) -> str:
-    """Why the variable cannot have the value of one with the shape `saved_shape`; empty if it can."""
+def _find_misfit(variable: tf.Variable, saved_shape: list[int] | None, classes: ClassMap) -> str:
+    """Why a variable cannot start from the value that the checkpoint has under its name; empty if it can.
+
+    Args:
+      variable: the variable.
+      saved_shape: the shape of the value in the checkpoint; None if there is no value.
+      classes: which class of the other run each class of the model is.
+    """
     if saved_shape is None:
         return "the checkpoint lacks it"
     if variable.op.name in classes.axes and (not classes.axes[variable.op.name] or classes.is_new.all()):
         return "the checkpoint has other classes"
-    expected = classes.shape_there(variable.op.name, variable.shape.as_list())
+    expected = classes.shape_in_other_model(variable.op.name, variable.shape.as_list())
     return "" if saved_shape == expected else f"the checkpoint has the shape {saved_shape}"
 
 
 def model_variables() -> list[tf.Variable]:
-    """Trainable variables and batch-norm statistics, but no optimizer slots, moving averages or counters.
+    """The trainable variables and the batch-norm statistics of the current graph.
 
-    The slot of a variable `a/w` is named `a/w/Slot`; an optimizer's own counters are in no scope.
+    Optimizer slots, moving averages and counters are left out, by their names: the slot of a variable `a/w` is named
+    `a/w/Slot`, and the counters of an optimizer are in no scope.
     """
     trainable = {variable.op.name for variable in tf.trainable_variables()}
 
-    def is_model(name: str) -> bool:
+    def belongs_to_model(name: str) -> bool:
         scope = name.rpartition("/")[0]
         return name in trainable or (scope != "" and scope not in trainable)
 
-    return [variable for variable in tf.global_variables() if is_model(variable.op.name)]
+    return [variable for variable in tf.global_variables() if belongs_to_model(variable.op.name)]
 
 
 def assign(session: tf.Session, variable: tf.Variable, value: np.ndarray | int) -> None:
-    """Assigns through the variable's own initializer, so that no op is added: the graph may be finalized."""
+    """Sets a variable to `value` by feeding its own initializer. No op is added, so the graph may be finalized."""
     session.run(variable.initializer, {variable.initializer.inputs[1]: value})

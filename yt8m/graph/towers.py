@@ -1,4 +1,4 @@
-"""Runs the modeler once per tower, with shared variables, and collects the outputs and reports."""
+"""Builds the model once per tower, with shared variables, and collects the outputs and reports of the towers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Towers:
     """The towers of a step and their outputs.
 
     Attributes:
-      clones: the clones in order; the `outputs` of each are (ModelOutput, reports).
-      shares: the share of the batch of each clone.
-      outputs: the modeler's output on each tower, including the regularisation terms that only this tower added
-        to the graph's collection.
-      shared_terms: all other terms of that collection (a user's own model, `get_variable(regularizer=)`),
-        which count once for all towers.
-      depend_on_each_other: whether towers exchange values, so that one gradient of their sum is computed.
+      clones: the towers in order, as from `deploy.create_clones`; the `outputs` of each are (ModelOutput, reports).
+      shares: the share of the batch of each tower.
+      outputs: the modeler's output on each tower. Its regularisation loss includes the terms that every tower adds to
+        tf.GraphKeys.REGULARIZATION_LOSSES for itself.
+      shared_terms: all other terms of that collection, which count once for all towers, such as those of
+        `get_variable(regularizer=...)`.
+      depend_on_each_other: whether towers exchange values. If so, one gradient of the sum of their losses is computed.
     """
 
     clones: Sequence[deploy.Clone]
@@ -36,7 +36,7 @@ class Towers:
     depend_on_each_other: bool = False
 
     def reports(self) -> dict[str, tf.Tensor]:
-        """The towers' reports, reduced as declared."""
+        """{name: the towers' reports of this name, reduced to one tensor as the report declares}."""
         return reduce_reports([clone.outputs[1] for clone in self.clones], self.shares)
 
     def predictions(self) -> tf.Tensor:
@@ -44,15 +44,20 @@ class Towers:
         return reduce_values([output.predictions for output in self.outputs], self.shares, Reduction.ROWS)
 
     def mean(self, field: str) -> tf.Tensor:
-        """A scalar field of the outputs, averaged over the towers by their examples; None counts as 0."""
+        """The mean of a scalar of the towers, weighted by their shares of the examples; None counts as 0.
+
+        Args:
+          field: a field of `ModelOutput`, such as `loss`.
+        """
         values = [getattr(output, field) for output in self.outputs]
         weights = [share.weight for share in self.shares]
         return tf.add_n([tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None])
 
     def single_losses(self) -> dict[str, tf.Tensor]:
-        """The losses that the modeler put into tf.GraphKeys.LOSSES, averaged by examples.
+        """The losses that the modeler put into tf.GraphKeys.LOSSES, averaged over the towers by their examples.
 
-        The keys are the names of the ops without the tower's prefix.
+        Returns:
+          {name of the loss's op without the tower's scope: mean}, for losses that all towers have.
         """
         losses_of_clones = [
             {loss.op.name.removeprefix(clone.scope): loss for loss in clone.collected(tf.GraphKeys.LOSSES)}
@@ -79,18 +84,25 @@ def build_towers(
     step: tf.Tensor,
     devices: DeviceConfig | None = None,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share.
+    """Calls `modeler.build` and `modeler.reports` once for every tower, with the tower's share of the batch.
 
-    Training uses the precision and the batch norm that `devices` names, the other modes float32. With
-    `sync_batch_norm` the towers exchange statistics through `across_towers`.
+    Args:
+      modeler: the model and its loss.
+      deployment: the towers and their devices.
+      shares: the share of the batch of each tower.
+      mode: train, eval or infer.
+      seed: the seed of the random ops of the model.
+      step: int64 scalar, the global step, on which random numbers depend too.
+      devices: the precision and the batch norm of the towers in mode train; with `sync_batch_norm` the towers exchange
+        statistics through `across_towers`. None, and the other modes: float32, and batch norm per tower.
     """
-    todo = iter(enumerate(shares))
+    indexed_shares = iter(enumerate(shares))
     devices = devices if devices and mode == "train" else DeviceConfig()
     is_exchanging = devices.sync_batch_norm and len(shares) > 1
     exchange = across_towers.Exchange(len(shares)) if is_exchanging else None
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
-        index, share = next(todo)
+        index, share = next(indexed_shares)
         with (
             random_keys.scope(seed, step, deployment.replica_id * deployment.num_clones + index),
             precision.scope(devices.precision),
@@ -104,12 +116,17 @@ def build_towers(
     ):
         clones = deploy.create_clones(deployment, model_fn)
     shared, own_terms = deploy.regularization_terms(clones)
-    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own_terms, strict=True)]
+    outputs = [_complete_output(clone, terms) for clone, terms in zip(clones, own_terms, strict=True)]
     return Towers(clones, shares, outputs, shared, exchange is not None and exchange.connect())
 
 
-def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The tower's output, plus the update ops and terms that its model added to collections, as slim's layers do."""
+def _complete_output(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
+    """The output of a tower's model, completed by what the model put into graph collections, as slim's layers do.
+
+    Args:
+      clone: the tower.
+      terms: the regularisation terms that the tower added to tf.GraphKeys.REGULARIZATION_LOSSES for itself.
+    """
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

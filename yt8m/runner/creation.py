@@ -18,7 +18,7 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.formats import NewerFormatError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
-from yt8m.graph.restore import Started, signature_of, table_of_starts, warm_start
+from yt8m.graph.restore import VariableStart, format_starts, signature_of, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import precision
 from yt8m.runner import checkpoints
@@ -264,7 +264,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
     checkpoint = config.init_checkpoint
     folder = checkpoint.rpartition("/")[0] or "."
 
-    def read(path: str) -> tuple[str, list[Started]]:
+    def read(path: str) -> tuple[str, list[VariableStart]]:
         return path, warm_start(session, path, getattr(created.ops, "averages", ()), config.init_classes)
 
     path, rows = checkpoints.with_newer(
@@ -272,7 +272,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
     )
     taken = sum(not row.problem for row in rows)
     log = logging.info if taken == len(rows) else logging.warning
-    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, table_of_starts(rows))
+    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, format_starts(rows))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:

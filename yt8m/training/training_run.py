@@ -130,7 +130,7 @@ def train(
         stack.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
         settings = runner_config(config, cluster)
-        columns = classes.columns_of_new() if classes and config.train_only else None
+        columns = classes.new_class_columns() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)
         try:
