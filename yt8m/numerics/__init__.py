@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def within(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """A context in which `variable` has the value `value`."""
+    """A context in which `variable` has the value `value`; afterwards it has its former value again."""
     token = variable.set(value)
     try:
         yield

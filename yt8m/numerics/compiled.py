@@ -1,9 +1,9 @@
 """Fast operations: XLA compiles them to one pass over memory, or their gradient has a closed form.
 
-`custom_gradient` does what `tf.custom_gradient` does, except that graphs can be freed. `tf.custom_gradient` registers a
-function for each call, for the whole process. That function keeps its graph in memory forever, so that a process that
-trains a hundred models keeps a hundred graphs. Here one function is registered once; the gradients are kept by the
-graph to which they belong.
+`custom_gradient` does what `tf.custom_gradient` does, except that the memory of graphs can be freed.
+`tf.custom_gradient` registers with TensorFlow one more function at each call. TensorFlow keeps it until the process
+ends, and the function keeps its graph in memory, so a process that trains a hundred models keeps a hundred graphs. Here
+one function is registered once, and each graph has the gradient functions of its own ops as an attribute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 
-# Below this number of columns compilation takes longer than it saves.
+# With fewer columns, compilation takes more time than the compiled operations save.
 _LEAST_COLUMNS = 512
 
 
@@ -30,8 +30,8 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
 
     Args:
       function: maps tensors to a tensor or a tuple of tensors; stateless, and without variables.
-      *tensors: its arguments, the first of them [B, C]; None is passed on as None. If the first one is a sum of
-          `add_biases`, it is computed in the same pass.
+      *tensors: the arguments of `function`, the first of them [B, C]; an argument may be None. If the first one is a
+          result of `add_biases`, the addition is compiled together with `function`.
     """
     if not is_worth_compiling(tensors[0]):
         return function(*tensors)
@@ -54,23 +54,27 @@ def is_on_gpu(tensor: tf.Tensor) -> bool:
 
 
 def is_worth_compiling(tensor: tf.Tensor) -> bool:
-    """Whether compiling operations on `tensor` saves time."""
+    """Whether compiling operations on `tensor` saves time: on the CPU, with XLA, if the last axis has many values."""
     columns = tensor.shape[-1] if tensor.shape.rank else None
     if columns is None or int(columns) < _LEAST_COLUMNS or not tf.test.is_built_with_xla():
         return False
     return not is_on_gpu(tensor)
 
 
-_KEPT = "_yt8m_gradients"  # attribute of a graph: {name of the op: (number of outputs, gradient)}
+# Attribute of a graph: {name of an op that `custom_gradient` made: (number of results, gradient function)}.
+_GRADIENTS = "_yt8m_gradients"
 
 
 def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
-    """Returns a function of tensors with the results of `function` and the gradient that `function` returns.
+    """Gives a function of tensors a gradient of its own.
 
     Args:
       function: maps tensors to (result, gradient function). The result is a tensor or a tuple of tensors. The gradient
           function maps the gradients with respect to the results to those with respect to the arguments. `function`
-          reads no tensors but its arguments.
+          may read no tensors except its arguments.
+
+    Returns:
+      A function of the same arguments that returns the result; TensorFlow uses the gradient function for it.
     """
 
     def call(*arguments: tf.Tensor) -> Any:
@@ -78,26 +82,39 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
         result, gradient = function(*inputs)
         outputs = list(result) if isinstance(result, tuple) else [result]
         graph = tf.get_default_graph()
-        with graph.gradient_override_map({"IdentityN": _registered()}):
+        with graph.gradient_override_map({"IdentityN": _register_gradient()}):
             results = tf.identity_n([*outputs, *inputs])
-        if not hasattr(graph, _KEPT):
-            setattr(graph, _KEPT, {})
-        getattr(graph, _KEPT)[results[0].op.name] = (len(outputs), gradient)
+        if not hasattr(graph, _GRADIENTS):
+            setattr(graph, _GRADIENTS, {})
+        getattr(graph, _GRADIENTS)[results[0].op.name] = (len(outputs), gradient)
         return tuple(results[: len(outputs)]) if isinstance(result, tuple) else results[0]
 
     return call
 
 
 @functools.cache
-def _registered() -> str:
-    """Registers with TensorFlow the gradient function that all calls of `custom_gradient` share; returns its name."""
+def _register_gradient() -> str:
+    """Registers with TensorFlow the gradient function that all calls of `custom_gradient` share.
+
+    Returns:
+      The name under which it is registered.
+    """
     name = "Yt8mCustomGradient"
     tf.RegisterGradient(name)(_gradient)
     return name
 
 
 def _gradient(op: tf.Operation, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
-    count, gradient = getattr(op.graph, _KEPT)[op.name]
+    """The gradients with respect to the inputs of an op that `custom_gradient` made.
+
+    Args:
+      op: an IdentityN op. Its inputs are first the results of the function, then the function's arguments.
+      *upstream: the gradients with respect to the outputs of `op`.
+
+    Returns:
+      None for each result, and for each argument the gradient that the op's own gradient function computes.
+    """
+    count, gradient = getattr(op.graph, _GRADIENTS)[op.name]
     input_gradients = gradient(*upstream[:count])
     return [None] * count + (list(input_gradients) if isinstance(input_gradients, list | tuple) else [input_gradients])
 
@@ -106,11 +123,18 @@ _SUMS = "_yt8m_sums"  # attribute of a graph: {name of a result of `add_biases`:
 
 
 def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
-    """products [..., U] + biases [U], both float32.
+    """The sum of a product and biases, in a form that `fused` can compile together with the next operation.
 
-    If `products` are a matrix that was cast from bfloat16, a training step need not compute this sum as an operation of
-    its own: `fused` casts and adds in its compiled pass. The gradient is the same bit for bit, but does not read the
-    cast products, not even their shape.
+    If `products` is a matrix that was cast from bfloat16, `fused` casts and adds in its compiled pass, and a training
+    step does not compute this sum separately. The gradient is the same bit for bit, but does not read the cast
+    products, not even their shape, so they need not be computed for it.
+
+    Args:
+      products: float32 [..., U].
+      biases: float32 [U].
+
+    Returns:
+      float32 [..., U].
     """
     rounded = products.op.inputs[0] if products.op.type == "Cast" else products
     if rounded.dtype != tf.bfloat16 or rounded.shape.rank != 2:
@@ -127,26 +151,31 @@ def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
 
 
 def _sum(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
+    """products + biases, in the dtype of the biases."""
     return tf.cast(products, biases.dtype) + biases
 
 
-# The last power of s in the series of `softplus`. The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.
+# The highest power of s that `softplus` adds up. The next term, 2 s^15 / 15, is 1e-8 at the largest s, which is 1/3.
 _LAST_POWER = 13
 
 
 def softplus(values: tf.Tensor) -> tf.Tensor:
-    """float32 of the shape of `values`: max(x, 0) + log(1 + exp(-|x|)), exact to the last bits, as is its gradient.
+    """max(x, 0) + log(1 + exp(-|x|)) of each value x; the result and its gradient are exact except for the last bits.
 
-    In XLA, a logarithm of 1 + e costs more than the rest of a loss. Here e is at most 1, so that the series
-    log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27) is
-    short and needs only products.
+    Compiled by XLA, a logarithm of 1 + e takes more time than the rest of a loss. Here e = exp(-|x|) is at most 1, and
+    log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27). So a few terms of
+    this series are enough, and they need only products.
+
+    Args:
+      values: float32 of any shape.
     """
     return custom_gradient(_softplus)(values)
 
 
 def _softplus(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    small = tf.exp(-tf.abs(values))
-    ratio = small / (2.0 + small)
+    """The result of `softplus`, and its gradient function."""
+    exponential = tf.exp(-tf.abs(values))
+    ratio = exponential / (2.0 + exponential)
     square, series = ratio * ratio, 2.0 / _LAST_POWER
     for power in range(_LAST_POWER - 2, 0, -2):
         series = series * square + 2.0 / power

@@ -1,16 +1,16 @@
 """The precision of matrix products: float32, bfloat16 or float16.
 
-Only products change. Their operands are rounded to 8 or 11 significant bits, their results come back as
-float32, and so do the gradients, whose products are rounded in the same way. Weights, batch statistics, losses,
-optimizer slots and checkpoints stay float32. bfloat16 has the exponents of float32, so nothing under- or
-overflows and no loss has to be scaled (Kalamkar et al. 2019).
+The precision changes only matrix products. Their operands are rounded to 8 significant bits (bfloat16) or 11 (float16),
+and their results are cast to float32. The same is done to the products by which gradients are computed. Weights, batch
+statistics, losses, optimizer slots and checkpoints stay float32. bfloat16 has the exponents of float32, so nothing
+under- or overflows and no loss has to be scaled (Kalamkar et al. 2019).
 
-float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. Usually the loss is multiplied
-by a factor that is found by trial, and the steps in which it was too large are discarded (Micikevicius et al. 2018).
-Here each operand of each product is divided by a power of two of its own, so that its largest value is about 1. Only
-values more than 2^24 times smaller than the largest are lost. No step is discarded, and there is no state to save. In a
-batch of matrices each matrix has its own power of two, because the gradients of a video without frames may be a million
-times those of another.
+The largest float16 is 65504 and the smallest is 6e-8, and gradients of a batch's mean may be smaller than that. Usually
+the loss is multiplied by a factor that is found by trial, and the steps in which the factor was too large are discarded
+(Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that its
+largest value is about 1. Only values more than 2^24 times smaller than the largest are lost. No step is discarded, and
+there is no state to save. In a batch of matrices each matrix has its own power of two, because the gradients of a video
+without frames may be a million times those of another.
 """
 
 from __future__ import annotations
@@ -27,85 +27,119 @@ from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks, within
 from yt8m.numerics.compiled import custom_gradient
 
-_MANY = 32768.0  # number of terms of at most 1 whose sum fits float16, with room for rounding
-_EXPONENTS = (-126.0, 127.0)  # range of the exponent of a unit: the normal float32 numbers
+_MOST_TERMS = 32768.0  # a sum of so many terms of at most 1 fits float16, which ends at 65504, with room for rounding
+_EXPONENTS = (-126.0, 127.0)  # the smallest and the largest exponent of a normal float32 number
 
 
 class _Operand(NamedTuple):
-    """`values`, float16 [..., M, N], times `unit`, float32 [..., 1, 1]."""
+    """An operand of a product, scaled so that it fits float16. The operand is values * scale.
+
+    Attributes:
+      values: float16 [..., M, N].
+      scale: float32 [..., 1, 1] or scalar, a power of two.
+    """
 
     values: tf.Tensor
-    unit: tf.Tensor
+    scale: tf.Tensor
 
 
 def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """The float32 result of a `tf.matmul` of operands that are scaled and rounded to float16.
+    """The product of two matrices, whose operands are scaled and rounded to float16.
 
-    Batch dimensions of length 1 are broadcast. An operand that is float16 already is not scaled.
+    Args:
+      left: float32 or float16 [..., M, K], or [..., K, M] with transpose_a. A float16 operand is not scaled.
+      right: float32 or float16 [..., K, N], or [..., N, K] with transpose_b. A float16 operand is not scaled.
+      transpose_a: whether the matrices in `left` are transposed.
+      transpose_b: whether the matrices in `right` are transposed.
+
+    Returns:
+      float32 [..., M, N]. Batch dimensions of length 1 are broadcast.
     """
 
     def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
-        a, b = _operand(left), _operand(right)
+        a, b = _scale(left), _scale(right)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            c = _operand(upstream)
-            of_a = _times(b, c, transpose_b, True) if transpose_a else _times(c, b, False, not transpose_b)
-            of_b = _times(c, a, True, transpose_a) if transpose_b else _times(a, c, not transpose_a, False)
-            return [tf.cast(_summed_as(left, of_a), left.dtype), tf.cast(_summed_as(right, of_b), right.dtype)]
+            c = _scale(upstream)
+            grad_a = _multiply(b, c, transpose_b, True) if transpose_a else _multiply(c, b, False, not transpose_b)
+            grad_b = _multiply(c, a, True, transpose_a) if transpose_b else _multiply(a, c, not transpose_a, False)
+            return [
+                tf.cast(_sum_broadcast(left, grad_a), left.dtype),
+                tf.cast(_sum_broadcast(right, grad_b), right.dtype),
+            ]
 
-        return _times(a, b, transpose_a, transpose_b), gradient
+        return _multiply(a, b, transpose_a, transpose_b), gradient
 
     return custom_gradient(product)(tf.convert_to_tensor(left), tf.convert_to_tensor(right))
 
 
-def _summed_as(operand: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-    """The gradient of `operand`, summed over the batch dimensions in which `operand` was broadcast."""
+def _sum_broadcast(operand: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    """The gradient of `operand`: `gradient`, summed over the batch dimensions in which `operand` was broadcast."""
     axes = [axis for axis, size in enumerate(operand.shape[:-2]) if size == 1]
     return tf.reduce_sum(gradient, axes, keepdims=True) if axes else gradient
 
 
-def _operand(tensor: tf.Tensor) -> _Operand:
+def _scale(tensor: tf.Tensor) -> _Operand:
+    """Divides each matrix in `tensor` [..., M, N] by a power of two, so that its largest value is about 1.
+
+    A float16 tensor is not divided.
+    """
     if tensor.dtype == tf.float16:
         return _Operand(tensor, tf.ones([]))
     largest = tf.reduce_max(tf.abs(tensor), axis=[-2, -1], keepdims=True)
     exponent = tf.math.ceil(tf.math.log(largest) / math.log(2.0))
-    # Zeros, infinity and NaN have no exponent; they are passed on unchanged.
-    unit = tf.where_v2(tf.math.is_finite(exponent), tf.pow(2.0, tf.clip_by_value(exponent, *_EXPONENTS)), 1.0)
-    return _Operand(tf.cast(tensor / unit, tf.float16), unit)
+    # A matrix of zeros, and one with infinity or NaN, has no exponent; it is not divided.
+    scale = tf.where_v2(tf.math.is_finite(exponent), tf.pow(2.0, tf.clip_by_value(exponent, *_EXPONENTS)), 1.0)
+    return _Operand(tf.cast(tensor / scale, tf.float16), scale)
 
 
-def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """The float32 product. If a sum has more than `_MANY` terms, `a` is scaled down so that the sum cannot overflow."""
+def _multiply(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
+    """The float32 product of two operands.
+
+    If each sum of the product has more than `_MOST_TERMS` terms, `a` is divided before so that no sum overflows.
+    """
     terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
-    room = tf.maximum(terms / _MANY, 1.0)
-    values = a.values / tf.cast(room, tf.float16)
+    divisor = tf.maximum(terms / _MOST_TERMS, 1.0)
+    values = a.values / tf.cast(divisor, tf.float16)
     product = tf.matmul(values, b.values, transpose_a=transpose_a, transpose_b=transpose_b)
-    return tf.cast(product, tf.float32) * room * a.unit * b.unit
+    return tf.cast(product, tf.float32) * divisor * a.scale * b.scale
 
 
 _current: ContextVar[str] = ContextVar("precision", default="float32")
 
 
 def scope(name: str) -> AbstractContextManager[None]:
-    """A context in which products are computed in `name`: float32, bfloat16 or float16."""
+    """A context in which the products of this module are computed in one precision.
+
+    Args:
+      name: float32, bfloat16 or float16.
+    """
     return within(_current, name)
 
 
 def current() -> str:
-    """The precision of the innermost `scope`; float32 outside of any scope.
+    """The name of the precision of the innermost `scope`; float32 outside of any scope.
 
-    A custom gradient is built after the scope has closed, so it must open a scope of that precision again.
+    The gradient function of `custom_gradient` is called after the scope has closed. If it computes products, it must
+    open a scope of the same precision again.
     """
     return _current.get()
 
 
 def rounded(operand: tf.Tensor) -> tf.Tensor:
-    """`operand` cast to the current precision; call it once before a loop that uses the operand in many steps."""
+    """`operand` cast to the current precision. An operand of a loop is cast by this once, before the loop."""
     return operand if current() == "float32" else tf.cast(operand, current())
 
 
 def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
-    """`tf.matmul` with a result of the type of `left`; `right` may be `rounded` already."""
+    """`tf.matmul` in the current precision, with a result of the dtype of `left`.
+
+    Args:
+      left: [..., M, K], or [..., K, M] with transpose_a.
+      right: [..., K, N], or [..., N, K] with transpose_b; may be a result of `rounded`.
+      transpose_a: whether the matrices in `left` are transposed.
+      transpose_b: whether the matrices in `right` are transposed.
+    """
     if current() == "float16":
         return float16_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
     result = tf.matmul(rounded(left), rounded(right), transpose_a=transpose_a, transpose_b=transpose_b)
@@ -123,22 +157,29 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def few_rows_in_loop(inputs: tf.Tensor, transposed: tf.Tensor) -> tf.Tensor:
-    """`few_rows` for a loop: inputs [B, F] times weights [F, U], given as their transpose [U, F].
+    """The product of inputs and weights, like `few_rows`, for a loop that uses the same weights in many steps.
 
     The caller transposes the weights and rounds them (`rounded`) once before the loop. For the 1,024 x 4,096 weights of
     an LSTM and 32 rows, the CPU kernels take an eighth less time than in `few_rows`, with the same result bit for bit;
-    for the weights of a GRU they take as long.
+    for the weights of a GRU they take the same time.
+
+    Args:
+      inputs: [B, F].
+      transposed: [U, F], the transposed weights.
+
+    Returns:
+      [B, U].
     """
     return tf.cast(tf.transpose(matmul(transposed, inputs, transpose_b=True)), inputs.dtype)
 
 
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[..., F] times [F, U]; every dense layer of every model goes through here."""
+    """inputs [..., F] times weights [F, U], in the current precision; all dense layers of all models call this."""
     return whole_blocks.cut(wide_product(inputs, weights), int(weights.shape[-1]))
 
 
 def wide_product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """`product`, with the columns that `whole_blocks` adds."""
+    """inputs [..., F] times weights [F, U], like `product`, but with the columns of zeros that `whole_blocks` adds."""
     weights = whole_blocks.extend_columns(weights)
     if inputs.shape.rank == 2:
         return few_rows(inputs, weights)
@@ -148,8 +189,8 @@ def wide_product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 CPUINFO = "/proc/cpuinfo"
 
-# {precision: (instructions as Linux names them, as the vendors name them)}. Without one of them TensorFlow's
-# kernels convert every operand to float32 and back, or compute number by number.
+# {precision: {name of an instruction set in /proc/cpuinfo: its name for users}}. On a processor that has none of them,
+# TensorFlow's kernels convert every operand to float32 and back, or compute number by number.
 _INSTRUCTIONS = {
     "bfloat16": {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"},
     "float16": {"amx_fp16": "AMX-FP16", "avx512_fp16": "AVX512-FP16"},
@@ -157,21 +198,25 @@ _INSTRUCTIONS = {
 
 
 def slowness(precision: str) -> str:
-    """The line to log if `precision` makes training slower on this processor; empty otherwise.
+    """A warning for the log that a precision makes training slower on this processor.
 
-    It is also empty if the processor is unknown (not Linux, or not x86).
+    Args:
+      precision: float32, bfloat16 or float16.
+
+    Returns:
+      The warning; empty if the precision is not slower, or if the processor is unknown (not Linux, or not x86).
     """
-    wanted, flags = _INSTRUCTIONS.get(precision, {}), _processor_flags()
-    if not wanted or not flags or not flags.isdisjoint(wanted):
+    instructions, flags = _INSTRUCTIONS.get(precision, {}), _processor_flags()
+    if not instructions or not flags or not flags.isdisjoint(instructions):
         return ""
     return (
         f"--precision={precision} is slower than float32 here: this processor has no instructions for it "
-        f"(neither {' nor '.join(wanted.values())})"
+        f"(neither {' nor '.join(instructions.values())})"
     )
 
 
 def _processor_flags() -> frozenset[str]:
-    """The feature flags of the first processor; empty if they are unknown."""
+    """The instruction sets of this computer's first processor, as /proc/cpuinfo lists them; empty if unknown."""
     try:
         lines = storage.read_text(CPUINFO).splitlines()
     except RunError:
