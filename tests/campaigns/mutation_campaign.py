@@ -97,12 +97,12 @@ TARGETS = (
         "yt8m/runner/checkpoints.py",
         ("tests/runner/test_checkpoints_files.py",),
         ("sweep", "path_of", "step_of", "files_of", "steps_in", "_is_saved", "_refuse_a_fresh_start", "is_gone")
-        + ("to_delete", "_passed", "_times", "_delete"),
+        + ("to_delete", "_monotonic_times", "_complete_times", "_delete"),
     ),
     Target(
         "yt8m/runner/saver.py",
         ("tests/runner/test_saver_position_file.py", "tests/runner/test_saver.py"),
-        ("ShardPosition.*", "_PositionFile.*", "_sending_order"),
+        ("ShardPosition.*", "_PositionFile.*", "_upload_order"),
     ),
     Target(
         "yt8m/runs/best_checkpoint.py",

@@ -108,7 +108,7 @@ def with_other_value(config: Any, path: str) -> Any:
 def order_of_examples(config: TrainConfig) -> dict[str, Any]:
     queue = BatchQueue(YT8MFrameFeatureReader(), "train*", config.data.batch_size)
     queue.example_order = options.order_of_examples(options.shaping(config.data))
-    return Runner(training_run.runner_config(config), queue, TinyModeler())._order()
+    return Runner(training_run.runner_config(config), queue, TinyModeler())._example_order()
 
 
 def effect(old: TrainConfig, new: TrainConfig) -> str:

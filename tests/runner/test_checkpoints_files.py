@@ -170,8 +170,9 @@ def test_nothing_goes_if_all_may_stay(keep: int) -> None:
 
 
 def test_no_time_passes_where_the_clock_was_put_back() -> None:
-    assert checkpoints._passed({3: 100.0, 5: 40.0, 9: 70.0, 12: 71.0}) == {3: 100.0, 5: 100.0, 9: 130.0, 12: 131.0}
-    assert checkpoints._passed({2: 5.0}) == {2: 5.0}
+    times = {3: 100.0, 5: 40.0, 9: 70.0, 12: 71.0}
+    assert checkpoints._monotonic_times(times) == {3: 100.0, 5: 100.0, 9: 130.0, 12: 131.0}
+    assert checkpoints._monotonic_times({2: 5.0}) == {2: 5.0}
 
 
 def test_a_checkpoint_without_a_known_time_has_that_of_its_file(tmp_path: pathlib.Path) -> None:
@@ -179,6 +180,7 @@ def test_a_checkpoint_without_a_known_time_has_that_of_its_file(tmp_path: pathli
     put(tmp_path, "model.ckpt-1.index", "model.ckpt-2.index", "model.ckpt-3.meta", "model.ckpt-4.index")
     put(tmp_path, "model.ckpt-9.index")
     os.utime(tmp_path / "model.ckpt-2.index", (500, 500))
-    found = checkpoints._times(folder, checkpoints.files_of(folder), 4, {1: 10.0, 4: 40.0})
+    found = checkpoints._complete_times(folder, checkpoints.files_of(folder), 4, {1: 10.0, 4: 40.0})
     assert found == {1: 10.0, 2: 500.0, 4: 40.0}
-    assert checkpoints._times(folder, checkpoints.files_of(folder), 4, {1: 1.0, 2: 2.0, 4: 4.0}) == {1: 1, 2: 2, 4: 4}
+    saved_times = {1: 1.0, 2: 2.0, 4: 4.0}
+    assert checkpoints._complete_times(folder, checkpoints.files_of(folder), 4, saved_times) == saved_times

@@ -24,7 +24,7 @@ def variables() -> Iterator[dict[str, tf.Variable]]:
 
 
 def test_variables_are_read_in_groups_as_large_as_may_be_and_each_once(variables: dict[str, tf.Variable]) -> None:
-    groups = [[one.op.name for one in group] for group in saver._groups(list(variables.values()), 100)]
+    groups = [[one.op.name for one in group] for group in saver._split_into_groups(list(variables.values()), 100)]
     assert groups == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
@@ -62,4 +62,4 @@ def test_a_bucket_gets_position_data_index_and_meta_graph_in_this_order() -> Non
     """A checkpoint counts from its index on, so all that it needs is sent before."""
     sent = ["input-7.json", "input-7.index", "model.ckpt-7.data-0-of-1", "model.ckpt-7.index", "model.ckpt-7.meta"]
     for names in itertools.permutations(sent):
-        assert sorted(names, key=saver._sending_order) == sent
+        assert sorted(names, key=saver._upload_order) == sent

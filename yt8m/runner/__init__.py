@@ -31,16 +31,24 @@ runners.register(AllReduceRunner, "all_reduce_runner")
 def build(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
 ) -> Runner:
-    """Makes the runner named `config.name`; an empty name chooses one by the number of processes and towers.
+    """Makes a runner, whose `run` does the whole run.
+
+    Args:
+      config: the options of the run. `config.name` is a name in `runners`; if it is empty, the runner is chosen by the
+        number of processes and towers.
+      inputter: lists the files and makes batches of them.
+      modeler: the model and its loss.
+      callbacks: the callbacks of the run, or their names.
 
     Raises:
-      UsageError: there is no such runner.
+      UsageError: there is no such runner, or the arguments do not fit each other.
     """
-    name = config.name or _default_name(config)
+    name = config.name or _choose_runner(config)
     return runners.get(name)(dataclasses.replace(config, name=name), inputter, modeler, callbacks)
 
 
-def _default_name(config: RunnerConfig) -> str:
+def _choose_runner(config: RunnerConfig) -> str:
+    """The name of the runner for the number of processes and towers of a run."""
     if config.is_all_reduce:
         return "all_reduce_runner"
     if config.is_distributed:
@@ -49,7 +57,8 @@ def _default_name(config: RunnerConfig) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on demand: Callback subclasses a class of TensorFlow, and building a config must not import that.
+    # Callback is imported only when somebody uses it, because it derives from a class of TensorFlow, and making a
+    # RunnerConfig must not import TensorFlow.
     if name != "Callback":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from yt8m.runner.hooks import Callback

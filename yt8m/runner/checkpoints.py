@@ -19,16 +19,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
+# The names of files that a save has not finished: those that TensorFlow writes first, and the hidden ones under which
+# a checkpoint is written.
 _UNFINISHED = re.compile(
     rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})"
-    rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"  # the hidden name under which a checkpoint is written
+    rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"
 )
 KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one checkpoint per quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(index|meta|json|data-\d+-of-\d+)")
 
 
 def sweep(model_dir: str) -> None:
-    """Removes the files of a save that was killed in the middle: they cannot be used, and may be large."""
+    """Removes the files of saves that were interrupted, for they cannot be used and may be large.
+
+    Args:
+      model_dir: the folder of the run, local or gs://.
+    """
     for name in storage.names_in(model_dir):
         if _UNFINISHED.fullmatch(name):
             remove(model_dir, name, "a file of an unfinished save remains")
@@ -39,7 +45,13 @@ def sweep(model_dir: str) -> None:
 
 
 def path_of(model_dir: str, step: int, name: str = NAME) -> str:
-    """The prefix of the checkpoint's files: `model_dir/model.ckpt-N` for step N."""
+    """The path prefix of the files of a checkpoint: `model_dir/model.ckpt-N` for step N.
+
+    Args:
+      model_dir: the folder of the run.
+      step: the step of the checkpoint.
+      name: the first part of the files' names; `INPUT_NAME` for the position in the data.
+    """
     return storage.join(model_dir, f"{name}-{step}")
 
 
@@ -50,7 +62,7 @@ def step_of(checkpoint: str) -> int:
 
 
 def files_of(model_dir: str) -> dict[int, list[str]]:
-    """{step: names of its files in the folder}, of checkpoints and of saved positions in the data."""
+    """{step: names of the files in the folder that belong to it}, of checkpoints and of saved positions in the data."""
     files: dict[int, list[str]] = {}
     for name in storage.names_in(model_dir):
         if match := _FILE.fullmatch(name):
@@ -59,19 +71,19 @@ def files_of(model_dir: str) -> dict[int, list[str]]:
 
 
 def steps_in(model_dir: str) -> list[int]:
-    """The steps of the folder's checkpoints, newest first; some of their files may be damaged or missing."""
+    """The steps of the checkpoints in a folder, the newest first. Files of these may be damaged or missing."""
     return sorted((step for step, names in files_of(model_dir).items() if _is_saved(names)), reverse=True)
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether these files of one step include an index or a meta-graph, which are written after the data."""
+    """Whether the names of the files of one step include an index or a meta-graph, which are written after the data."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
 def newest_readable(model_dir: str) -> str | None:
-    """The newest checkpoint whose tensors can all be read; None if the folder has no checkpoints.
+    """The path of the newest checkpoint whose tensors can all be read; None if the folder has no checkpoints.
 
-    A damaged checkpoint is skipped, and the log says so.
+    A damaged checkpoint is skipped, and the log says so. The call reads the whole checkpoint.
 
     Raises:
       RunError: there are checkpoints but none can be read; a new run would overwrite them.
@@ -87,7 +99,7 @@ def newest_readable(model_dir: str) -> str | None:
                     logging.warning("USING THE OLDER CHECKPOINT %s", path)
                 return path
             if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
-                break  # training deleted this checkpoint after it saved a newer one: look again
+                break  # training saved a newer checkpoint and deleted this one: the folder is searched again
             damaged.append(f"{path} ({problem})")
             logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
         else:
@@ -96,19 +108,23 @@ def newest_readable(model_dir: str) -> str | None:
 
 
 def read_state(model_dir: str) -> Any:
-    """The CheckpointState proto in `model_dir`; None if the file is missing, or damaged (which is logged)."""
+    """Reads the state file `checkpoint` of a run.
+
+    Returns:
+      A CheckpointState proto; None if the file is missing, or if it is damaged, of which the log warns.
+    """
     path = storage.join(model_dir, STATE)
     if not storage.exists(path):
         return None
     try:
-        return _remote_state(path) if storage.is_remote(path) else tf.train.get_checkpoint_state(model_dir)
+        return _read_remote_state(path) if storage.is_remote(path) else tf.train.get_checkpoint_state(model_dir)
     except ValueError as error:  # UnicodeDecodeError is a ValueError
         logging.warning("THE FILE %s IS DAMAGED and is ignored: %s", path, error)
         return None
 
 
-def _remote_state(path: str) -> Any:
-    """Reads a state file in a bucket, and makes the names in it paths, as TensorFlow does for a local file."""
+def _read_remote_state(path: str) -> Any:
+    """Reads a state file in a bucket. The name of the newest checkpoint becomes a path, as TensorFlow does locally."""
     from google.protobuf import text_format
 
     state = tf.train.generate_checkpoint_state_proto(".", NAME)
@@ -123,14 +139,24 @@ def _remote_state(path: str) -> Any:
 
 
 def pointed_to(model_dir: str) -> str | None:
-    """The checkpoint that the state file names as newest; None if it cannot be read. A save ends with that file."""
+    """The path of the checkpoint that the state file names as the newest; None if that checkpoint cannot be read.
+
+    A save writes the state file last, so the checkpoint that it names is complete.
+    """
     state = read_state(model_dir)
     path = str(state.model_checkpoint_path) if state is not None else ""
     return path if path and not problem_of(path) else None
 
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
-    """Raises `RunError` if the folder holds a run; an interrupted first save does not count as a run."""
+    """Raises `RunError` if the folder has a run none of whose checkpoints can be read.
+
+    The files of an interrupted first save do not count as a run.
+
+    Args:
+      model_dir: the folder of the run.
+      damaged: the paths of damaged checkpoints, each with the reason.
+    """
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
         problem = "; ".join(damaged) or f"the checkpoints that the file {STATE!r} names are missing"
         raise RunError(
@@ -140,17 +166,21 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
 
 
 def is_gone(checkpoint: str) -> bool:
-    """Whether the checkpoint was deleted, and this process keeps no local copy of it.
+    """Whether a checkpoint was deleted and this process has no local copy of it.
 
     A checkpoint without an index counts as deleted, because the index is deleted before the data.
+
+    Args:
+      checkpoint: its path prefix.
     """
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
 def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
-    """Returns `use(model)`, or `use(find())` if training replaced a checkpoint by a newer one while it was read.
+    """Reads checkpoints, or newer ones if a training deletes them while they are read.
 
-    The second call of `use` reads a local copy, which training cannot delete. So there is no third call.
+    `use(model)` is called first. If it fails and a checkpoint was deleted, `use(find())` is called, on local copies of
+    the newer checkpoints, which the training cannot delete.
 
     Args:
       model: an earlier result of `find`.
@@ -158,45 +188,56 @@ def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
       paths: returns the paths of the checkpoints in a result of `find`, always in the same order.
       use: reads the checkpoints of a result of `find`.
 
+    Returns:
+      What `use` returns.
+
     Raises:
-      The error of `use`, if its checkpoints still exist or there are no newer ones; also the errors of `find`.
+      The error of the first call of `use` if no checkpoint was deleted, or if there are no newer ones. Besides, the
+        errors of `find` and of the second call of `use`.
     """
     try:
         return use(model)
     except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
-        before = paths(model)
-        gone = [is_gone(path) for path in before]
-        if not any(gone):
+        old_paths = paths(model)
+        are_gone = [is_gone(path) for path in old_paths]
+        if not any(are_gone):
             raise
         newer = find()
-        after = paths(newer)
-        if len(after) < len(before) or not all(
+        new_paths = paths(newer)
+        if len(new_paths) < len(old_paths) or not all(
             step_of(new) > step_of(old)
-            for new, old, was_deleted in zip(after, before, gone, strict=True)
+            for new, old, was_deleted in zip(new_paths, old_paths, are_gone, strict=True)
             if was_deleted
         ):
             raise
-    first_gone = gone.index(True)
-    logging.warning("%s was deleted while it was read: reading %s instead", before[first_gone], after[first_gone])
+    first = are_gone.index(True)
+    logging.warning("%s was deleted while it was read: reading %s instead", old_paths[first], new_paths[first])
     return _use_copies(newer, find, paths, use)
 
 
 def _use_copies(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
-    """`use(model)` with local copies of its checkpoints; finds newer ones until all could be copied."""
+    """Calls `use` on local copies of checkpoints; the arguments are those of `with_newer`.
+
+    If a checkpoint is deleted before it is copied, newer ones are searched, until all of a model can be copied.
+    """
     while True:
         with contextlib.ExitStack() as holding:
             try:
                 for path in paths(model):
                     holding.enter_context(copies.hold(path))
             except storage.NotFoundError:
-                pass  # this checkpoint was deleted too, before it was copied
+                pass  # training deleted the checkpoint before it was copied: a newer one is searched
             else:
                 return use(model)
         model = find()
 
 
 def problem_of(checkpoint: str) -> str:
-    """The reason why a checkpoint cannot be read; empty if all of its tensors can be read and match their checksums."""
+    """The reason why a checkpoint cannot be read; empty if all its tensors can be read and match their checksums.
+
+    Args:
+      checkpoint: its path prefix, local or gs://.
+    """
     if is_gone(checkpoint):
         return "its .index is missing"
     try:
@@ -213,82 +254,90 @@ def problem_of(checkpoint: str) -> str:
 
 
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
-    """The steps to delete: all except the newest `keep` steps and, before those, one step per quarter of an hour.
+    """Chooses the checkpoints to delete.
 
-    If a step has an earlier time than the step before it, because the clock was set back, the interval between the two
-    counts as 0.
+    The newest `keep` checkpoints are kept, and one of the older ones per quarter of an hour. If a checkpoint has an
+    earlier time than the one before it, because the clock was set back, the interval between the two counts as 0.
 
     Args:
-      times: {step: when it was saved, in seconds}.
-      keep: number of newest steps to keep; 0 keeps all steps.
-      last_preserved: the time of the newest quarter-hourly checkpoint, or of the start of the run.
+      times: {step of a checkpoint: when it was saved, in seconds}.
+      keep: number of newest checkpoints to keep; 0 keeps all.
+      last_preserved: the time of the newest checkpoint that was kept as the one of its quarter of an hour, or of the
+        start of the run.
 
     Returns:
-      The steps to delete, and the new `last_preserved`.
+      The steps of the checkpoints to delete, and the new `last_preserved`.
     """
     if not keep or not times:
         return [], last_preserved
-    passed = _passed(times)
+    monotonic_times = _monotonic_times(times)
     first = min(times)
-    # Steps up to `decided`, the newest quarter-hourly one, were kept for good.
-    decided = min((step for step in times if times[step] == last_preserved), default=None)
-    if decided is None and last_preserved > times[first]:
-        decided = first  # a user deleted the newest quarter-hourly step: the first remaining step replaces it
-    since = last_preserved if decided is None else passed[decided]
-    doomed = []
+    # The checkpoints up to this step were examined before, and are kept forever.
+    last_preserved_step = min((step for step in times if times[step] == last_preserved), default=None)
+    if last_preserved_step is None and last_preserved > times[first]:
+        # A user has deleted the checkpoint that was kept last. The first remaining one takes its place.
+        last_preserved_step = first
+    since = last_preserved if last_preserved_step is None else monotonic_times[last_preserved_step]
+    steps_to_delete = []
     for step in sorted(times)[:-keep]:
-        if decided is not None and step <= decided:
+        if last_preserved_step is not None and step <= last_preserved_step:
             continue
-        if passed[step] >= since + KEEP_EVERY_SECONDS:
-            last_preserved, since = times[step], passed[step]
+        if monotonic_times[step] >= since + KEEP_EVERY_SECONDS:
+            last_preserved, since = times[step], monotonic_times[step]
         else:
-            doomed.append(step)
-    return doomed, last_preserved
+            steps_to_delete.append(step)
+    return steps_to_delete, last_preserved
 
 
-def _passed(times: Mapping[int, float]) -> dict[int, float]:
-    """`times` made monotonic in the steps: a negative interval between two steps becomes 0."""
-    passed: dict[int, float] = {}
-    before = now = times[min(times)]
+def _monotonic_times(times: Mapping[int, float]) -> dict[int, float]:
+    """{step: time} in which no step has an earlier time than the step before: a negative interval becomes 0."""
+    monotonic: dict[int, float] = {}
+    previous = now = times[min(times)]
     for step in sorted(times):
-        now += max(0.0, times[step] - before)
-        passed[step], before = now, times[step]
-    return passed
+        now += max(0.0, times[step] - previous)
+        monotonic[step], previous = now, times[step]
+    return monotonic
 
 
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
-    """Writes the state file `checkpoint`, which names `step` as the newest, and deletes old checkpoints.
+    """Writes the state file `checkpoint`, which names the checkpoint of `step` as the newest; deletes old checkpoints.
 
-    Checkpoints of later steps than `step` are ignored: they are damaged, so the run resumed at an older step.
+    Checkpoints of later steps than `step` are left out: they are damaged, which is why the run resumed at an earlier
+    step.
 
     Args:
       model_dir: the run's folder.
-      step: the step that was just saved; its files are on the disk.
+      step: the step of the checkpoint that was just saved; its files are on the disk.
       keep: number of newest checkpoints to keep; 0 keeps all.
-      elapsed: seconds since the previous save of this process; None at its first save, for which the wall clock is
-        read instead.
+      elapsed: seconds since the previous save of this process; None for its first save, whose time is then read from
+        the wall clock.
     """
-    files, (saved_times, preserved) = files_of(model_dir), _times_in_state(model_dir)
+    files, (saved_times, preserved) = files_of(model_dir), _read_times(model_dir)
     saved_times = {saved_step: when for saved_step, when in saved_times.items() if saved_step < step}
     newest = saved_times[max(saved_times)] if saved_times else 0.0
     saved_times[step] = newest + elapsed if saved_times and elapsed is not None else max(newest, time.time())
-    times = _times(model_dir, files, step, saved_times)
-    doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
-    kept_steps = sorted(set(times) - set(doomed))
+    times = _complete_times(model_dir, files, step, saved_times)
+    steps_to_delete, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
+    kept_steps = sorted(set(times) - set(steps_to_delete))
     state = tf.train.generate_checkpoint_state_proto(
-        ".",  # the file names checkpoints without their folder, so that the folder of a run can be moved
+        ".",  # the state file names checkpoints without their folder, so that the folder of a run can be moved
         f"{NAME}-{step}",
         [f"{NAME}-{saved_step}" for saved_step in kept_steps],
         [times[saved_step] for saved_step in kept_steps],
         preserved,
     )
     storage.write(storage.join(model_dir, STATE), str(state))
-    for saved_step in doomed:
+    for saved_step in steps_to_delete:
         _delete(model_dir, files[saved_step])
 
 
-def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
-    """({step: when it was saved, in seconds}, `last_preserved` of `to_delete` or 0), from the state file."""
+def _read_times(model_dir: str) -> tuple[dict[int, float], float]:
+    """Reads the times of checkpoints from the state file.
+
+    Returns:
+      {step of a checkpoint: when it was saved, in seconds}; and the argument `last_preserved` of `to_delete`, or 0 if
+      there is no state file.
+    """
     state = read_state(model_dir)
     if state is None:
         return {}, 0.0
@@ -296,20 +345,30 @@ def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
     return dict(zip(map(step_of, paths), times, strict=False)), float(state.last_preserved_timestamp)
 
 
-def _times(
+def _complete_times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, saved_times: Mapping[int, float]
 ) -> dict[int, float]:
-    """{step: when it was saved, in seconds} up to `step`: from `saved_times`, or else the file time of its index."""
+    """{step of a checkpoint: when it was saved, in seconds}, of all checkpoints up to one step.
+
+    Args:
+      model_dir: the folder of the run.
+      files: {step: names of its files}.
+      step: the step of the checkpoint that was just saved.
+      saved_times: {step: time} from the state file. For a checkpoint that is not in it, the time of its index counts.
+    """
     steps = {
         saved_step for saved_step, names in files.items() if saved_step < step and f"{NAME}-{saved_step}.index" in names
     }
     steps.add(step)
-    written = {} if saved_times.keys() >= steps else storage.times(model_dir)
-    times = {saved_step: saved_times.get(saved_step, written.get(f"{NAME}-{saved_step}.index")) for saved_step in steps}
+    file_times = {} if saved_times.keys() >= steps else storage.times(model_dir)
+    times = {
+        saved_step: saved_times.get(saved_step, file_times.get(f"{NAME}-{saved_step}.index")) for saved_step in steps
+    }
     return {saved_step: when for saved_step, when in times.items() if when is not None}
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
+    """Deletes the files of one checkpoint."""
     # The meta-graph is deleted first, then the index. If the process is killed between the two, a usable checkpoint
     # without a meta-graph remains, which the next save deletes. If it is killed later, the next start removes the rest.
     for name in sorted(names, key=lambda name: (not name.endswith(".meta"), not name.endswith(".index"))):
@@ -317,7 +376,13 @@ def _delete(model_dir: str, names: Sequence[str]) -> None:
 
 
 def remove(model_dir: str, name: str, message: str) -> None:
-    """Removes the file `name` of the run; if that fails, logs `message` and the reason."""
+    """Removes a file of a run. If that fails, a warning is logged.
+
+    Args:
+      model_dir: the folder of the run.
+      name: the name of the file in the folder.
+      message: the beginning of the warning; the reason follows.
+    """
     try:
         storage.remove(storage.join(model_dir, name))
     except RunError as error:

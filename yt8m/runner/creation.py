@@ -1,6 +1,7 @@
 """Creates the graph of a run, and gives its variables their values in a session.
 
-The graph is imported from the checkpoint's meta-graph, or built by code; its values come from the checkpoint.
+A resumed run imports its graph from the meta-graph of the newest checkpoint, if it can; all other runs build it by
+code. The values of the variables come from the checkpoint, if there is one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from yt8m.storage import copies, own_runs
 
 @dataclass(frozen=True)
 class CreatedGraph:
-    """A graph on which a session can be opened.
+    """The graph of a run, and what is needed to give its variables their values.
 
     Attributes:
-      ops: the handles of the graph; None if the caller keeps them.
+      ops: the handles of the graph; None if only the caller has them.
       saver: saves the variables; None in evaluation and inference, which save nothing.
       checkpoint: path of the checkpoint to restore; None for a new run.
-      restorer: restores the checkpoint into a graph that code built; None if `saver` restores it.
-      reason: why the graph was built by code although a checkpoint exists; else empty.
+      restorer: restores the checkpoint into a graph that was built from the model's code; None if `saver` restores it.
+      reason: why the graph was built from the model's code although a checkpoint exists; else empty.
       is_own: whether this user's own runs made the graph; False if it was imported from a file of unknown origin.
     """
 
@@ -50,16 +51,20 @@ class CreatedGraph:
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
     """All options that shape the graph, in the form in which JSON returns them (tuples are lists)."""
     signature = {**options.signature(options.shaping(config)), **config.signature}
-    # A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle.
+    # The signatures of graphs for GPUs and for the CPU differ, so that neither is used on the other kind of machine: a
+    # graph for GPUs may have ops without a CPU kernel, and a graph for the CPU would not use the GPUs.
     if not deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu:
         signature["devices"] = "GPU"
     return json.loads(json.dumps(signature, default=str))
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """The devices of the towers and variables: GPUs if there is one for each tower, else the CPU.
+    """Chooses the devices of the towers and the variables: GPUs if there is one for each tower, else the CPU.
 
-    Unless `quiet`, the log tells the devices, and warns if the requested precision is slow on the CPU.
+    Args:
+      config: the config of the run.
+      quiet: whether nothing is logged. If False, the log says why towers run on the CPU, and warns if the requested
+        precision is slow there.
 
     Raises:
       UsageError: the runner is local_runner, but the config has several towers.
@@ -75,18 +80,18 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     slow = precision.slowness(config.devices.precision) if deployment.clone_on_cpu else ""
     if slow and not quiet:
         logging.warning(slow)
-    places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
+    changes: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
     cluster = config.cluster
     if cluster is not None and config.is_all_reduce:
-        places |= {"replica_id": cluster.replica, "num_replicas": len(cluster.replicas), "all_reduce": True}
+        changes |= {"replica_id": cluster.replica, "num_replicas": len(cluster.replicas), "all_reduce": True}
     elif cluster is not None and cluster.is_distributed:
         sizes = {"num_replicas": len(cluster.replicas), "num_ps_tasks": len(cluster.servers)}
-        places = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
-    return dataclasses.replace(deployment, **places)
+        changes = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
+    return dataclasses.replace(deployment, **changes)
 
 
 def session_config(config: RunnerConfig) -> tf.ConfigProto:
-    """The session configuration of a run."""
+    """The configuration of the TensorFlow sessions of a run: its devices, and whether XLA compiles the graph."""
     proto = deployment_for(config, quiet=True).session_config()
     proto.log_device_placement = config.devices.log_device_placement
     if config.devices.xla:
@@ -101,7 +106,15 @@ def replicate(
     deployment: deploy.DeploymentConfig,
     synchrony: graph.Synchrony | deploy.AllReduce | None = None,
 ) -> TrainOps | EvalOps:
-    """Builds the graph of `config.mode` by code, with a tower on each device of `deployment`."""
+    """Builds the graph of a run from the model's code in the current graph, with a tower on each device.
+
+    Args:
+      config: the config of the run, whose mode says whether it trains, evaluates or predicts.
+      inputter: lists the files and makes batches of them.
+      modeler: the model and its loss.
+      deployment: the towers and their devices.
+      synchrony: how the replicas of a cluster take each step together; None if they take steps independently.
+    """
     tf.set_random_seed(config.seed)
     if config.mode != "train":
         return graph.build_eval(inputter, modeler, deployment, config.mode, seed=config.seed)
@@ -122,56 +135,75 @@ def replicate(
 def create(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
 ) -> CreatedGraph:
-    """Creates the graph of `config.mode` in the current, empty graph, and finds the checkpoint to restore.
+    """Creates the graph of a run in the current, empty graph, and finds the checkpoint to restore.
 
-    Training resumes from the newest readable checkpoint. It imports the checkpoint's meta-graph if that has the
-    signature of this run; else it builds the graph by code, and the log says why.
+    A training resumes from the newest readable checkpoint. It imports the checkpoint's meta-graph if that has the
+    signature of this run; else it builds the graph from the model's code, and the log says why.
+
+    Args:
+      config: the config of the run, whose mode says whether it trains, evaluates or predicts.
+      inputter: lists the files and makes batches of them.
+      modeler: the model and its loss.
+      deployment: the towers and their devices.
 
     Raises:
       RunError: there is no checkpoint for evaluation or inference, or none can be read.
     """
     if config.mode != "train":
-        chosen = choose_checkpoint(config)
-        return for_scoring(chosen, config.optimizer, replicate(config, inputter, modeler, deployment))
+        chosen_checkpoint = choose_checkpoint(config)
+        return for_scoring(chosen_checkpoint, config.optimizer, replicate(config, inputter, modeler, deployment))
     checkpoint = checkpoints.newest_readable(config.model_dir)
     reason = ""
     if checkpoint is not None:
-        reason = _why_rebuild(checkpoint, config, inputter)
+        reason = _find_reason_to_rebuild(checkpoint, config, inputter)
         if not reason:
-            return _from_meta_graph(checkpoint)
+            return _import_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
     return for_training(replicate(config, inputter, modeler, deployment), checkpoint, reason)
 
 
 def for_training(ops: TrainOps | EvalOps, checkpoint: str | None, reason: str = "") -> CreatedGraph:
-    """The current graph, which code built for training; `checkpoint` is restored into it if there is one."""
+    """Describes the current graph, which was built from the model's code for training; adds the ops of its savers.
+
+    Args:
+      ops: the handles of the graph.
+      checkpoint: path of the checkpoint to restore; None for a new run.
+      reason: why the graph was built from the model's code although there is a checkpoint; empty if there is none.
+    """
     restorer = graph.Restorer() if checkpoint is not None else None
     return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
 
 
 def for_scoring(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
-    """The current graph for evaluation or inference, with the moving averages of `checkpoint` if it has any."""
+    """Describes the current graph, which was built for evaluation or inference; adds the ops that restore it.
+
+    Args:
+      checkpoint: path of the checkpoint to restore. The moving averages of the weights are read if it has any.
+      optimizer: the settings of the optimizer, which say whether the run has moving averages.
+      ops: the handles of the graph; None if only the caller has them.
+    """
     return CreatedGraph(ops, None, checkpoint, graph.Restorer(decay_in(checkpoint, optimizer)))
 
 
 def choose_checkpoint(config: RunnerConfig) -> str:
-    """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or else the newest of the run.
+    """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or if that is empty, the newest.
 
     Raises:
       RunError: there is no checkpoint.
     """
     if config.checkpoint:
         return config.checkpoint
-    # The state file is read first, because a newer checkpoint than the one that it names may be incomplete.
+    # The checkpoint that the state file names comes first, because a newer checkpoint may be incomplete.
     checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
     if checkpoint is None:
         raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
     return checkpoint
 
 
-def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> str:
+def _find_reason_to_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> str:
     """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
-    from google.protobuf.message import DecodeError  # imported here because it is slow, and --help does not need it
+    # Imported here, because the import is slow, and a program that only prints its help does not need it.
+    from google.protobuf.message import DecodeError
 
     if not config.signature:
         return "the run has no signature of its graph"
@@ -192,9 +224,13 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> s
 
 
 def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
-    """Describes each difference between the signature of a saved graph and that of this run.
+    """Describes each difference between the options of a saved graph and those of this run.
 
-    An option that is off and is missing in `stored`, because a later version added it, is no difference.
+    An option that the saved graph lacks, because it was written by an earlier version, counts only if it is on.
+
+    Args:
+      stored: the signature of the saved graph.
+      config: the config of this run.
     """
     saved, current = options.flat(stored), options.flat(graph_signature(config))
     added_but_off = {name for name in current.keys() - saved.keys() if not current[name]}
@@ -203,20 +239,29 @@ def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str
             yield f"{name} was {saved.get(name)!r} and is {current.get(name)!r}"
 
 
-def _from_meta_graph(checkpoint: str) -> CreatedGraph:
+def _import_graph(checkpoint: str) -> CreatedGraph:
+    """Imports the training graph of a checkpoint from its meta-graph into the current, empty graph."""
     logging.info("resuming from %s with the graph saved there", checkpoint)
     meta = f"{checkpoint}.meta"
     content = storage.read_bytes(meta)
     is_own = own_runs.is_noted(content)
     ops = graph.restore_train(meta, is_own)
-    # Uses the saver of the meta-graph, because a new saver would add its ops to the graph at each resume.
+    # The saver of the meta-graph is used, because a new saver would add its ops to the graph each time the run resumes.
     saver_def = tf.MetaGraphDef.FromString(content).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None, is_own=is_own)
 
 
 def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
-    """The decay of the moving averages in `checkpoint`; 0 if it has none."""
+    """The decay of the moving averages of the weights in a checkpoint.
+
+    Args:
+      checkpoint: path of the checkpoint.
+      optimizer: the settings of the optimizer, which have the decay of the run.
+
+    Returns:
+      The decay; 0 if the checkpoint has no averages. If the checkpoint cannot be read, the decay of the run.
+    """
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:
@@ -227,7 +272,10 @@ def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
 
 
 def initializers(created: CreatedGraph) -> list[tf.Operation]:
-    """The ops to run before a checkpoint is restored. Unneeded ops are not made, because the saved graph keeps them."""
+    """Makes the ops that must run in a new session before a checkpoint is restored.
+
+    Only ops that this graph needs are made, because each op becomes part of the saved graph.
+    """
     ops = [] if created.checkpoint else [tf.global_variables_initializer()]
     if tf.local_variables():
         ops.append(tf.local_variables_initializer())
@@ -239,7 +287,16 @@ def initializers(created: CreatedGraph) -> list[tf.Operation]:
 def start_session(
     session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
 ) -> None:
-    """Runs the ops `first`, then restores the checkpoint; a new run instead loads `config.init_checkpoint`, if given.
+    """Gives the variables of a new session their values.
+
+    They come from the checkpoint; in a new run from the initialisers and, if it is given, from
+    `config.init_checkpoint`.
+
+    Args:
+      session: the session.
+      created: the graph, and the checkpoint to restore.
+      first: the ops to run first, as from `initializers`.
+      config: the config of the run.
 
     Raises:
       RunError: the checkpoint does not fit the model.
@@ -260,23 +317,30 @@ def start_session(
 
 
 def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig) -> None:
-    """Loads the weights of `config.init_checkpoint`; logs a table of the variables that were and were not loaded."""
+    """Loads the weights of `config.init_checkpoint`, and logs a table that says which variables were loaded.
+
+    If the run that wrote the checkpoint deletes it while it is read, a newer checkpoint of that run is loaded.
+    """
     checkpoint = config.init_checkpoint
     folder = checkpoint.rpartition("/")[0] or "."
 
-    def read(path: str) -> tuple[str, list[VariableStart]]:
+    def load_weights(path: str) -> tuple[str, list[VariableStart]]:
         return path, warm_start(session, path, getattr(created.ops, "averages", ()), config.init_classes)
 
-    path, rows = checkpoints.with_newer(
-        checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read
+    path, starts = checkpoints.with_newer(
+        checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], load_weights
     )
-    taken = sum(not row.problem for row in rows)
-    log = logging.info if taken == len(rows) else logging.warning
-    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, format_starts(rows))
+    count = sum(not start.problem for start in starts)
+    log = logging.info if count == len(starts) else logging.warning
+    log("%d of the model's %d variables start from %s:\n%s", count, len(starts), path, format_starts(starts))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores the checkpoint; in evaluation and inference, a newer one if training deletes it meanwhile."""
+    """Restores a checkpoint. Evaluation and inference restore a newer one if training deletes it while it is read.
+
+    Raises:
+      NotFoundError: the checkpoint that the user named was deleted while it was read.
+    """
     while True:
         try:
             restorer.restore(session, checkpoint)

@@ -1,6 +1,6 @@
 """The base class of callbacks, and the hooks of every run: input, step count, bad records, epochs, log line, replicas.
 
-`Runner._hooks` puts them in order: the input starts before another hook uses it, the step is counted before the
+`Runner._create_hooks` puts them in order: the input starts before another hook uses it, the step is counted before the
 callbacks run, the log line is written after all callbacks have filled it in, and checkpoints are saved after that.
 
 The hooks derive from a class of TensorFlow, so other modules import this one only when a session is about to open.
@@ -34,9 +34,13 @@ from yt8m.runner.signals import StopSignals
 class Callback(tf.train.SessionRunHook):
     """A SessionRunHook that has the run's context, and whose `close` is called however the run ends.
 
+    Args:
+      context: the context of the run.
+
     Attributes:
-      saves: whether it saves checkpoints. Such a callback runs after the log line was written. Otherwise, if the run
-        was killed between the save and the log line, the resumed run would not write that row of metrics.jsonl.
+      saves: whether the callback saves checkpoints. Such a callback is called after the log line of the step has been
+        written. Otherwise, if the run was killed between the save and the log line, no row of metrics.jsonl would ever
+        be written for this step, because the resumed run begins after it.
     """
 
     saves: ClassVar[bool] = False
@@ -45,7 +49,7 @@ class Callback(tf.train.SessionRunHook):
         self.context = context
 
     def close(self) -> None:
-        """Releases files and threads; also called after an error of this or another callback."""
+        """Releases files and threads. This is called in any case, even after an error of this or another callback."""
 
 
 class InputHook(Callback):
@@ -64,7 +68,7 @@ class InputHook(Callback):
         self._files, self._position = files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the iterator; this hook comes before the callbacks."""
+        """Starts the iterator. This hook is called before the callbacks, which may need the input."""
         context, inputs = self.context, self.context.ops.input
         if self._position is not None and context.is_resumed:
             self._position.start(session, context.config.model_dir, int(session.run(context.ops.global_step)))
@@ -78,17 +82,17 @@ class InputHook(Callback):
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the shards; this hook comes before the callbacks that save."""
+        """Counts the shards. This hook is called before the callbacks that save the count with a checkpoint."""
         if isinstance(self._position, ShardPosition):
             self._position.count_shards(int(run_values.results))
 
 
 class CompileHook(Callback):
-    """Compiles the functions that XLA runs in a thread, while the first batch is read and the first save runs.
+    """Makes XLA compile the functions of the graph in a thread, while the first batch is read and the first save runs.
 
-    Otherwise the first step would compile them, on one core. The session caches the compiled code of each input shape.
-    A function whose inputs have unknown sizes besides the number of rows is compiled by the first step. If compiling
-    fails here, the first step compiles again and reports the error.
+    Without this hook the first step would compile them, on one core. The session keeps the compiled code for each shape
+    of the inputs. A function whose inputs have other unknown sizes than the number of rows is still compiled by the
+    first step. If compiling fails in the thread, the first step compiles again and reports the error.
     """
 
     def __init__(self, context: Context) -> None:
@@ -96,7 +100,7 @@ class CompileHook(Callback):
         self._thread: threading.Thread | None = None
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the thread."""
+        """Starts the thread that compiles."""
         rows = self.context.config.batch_size_per_gpu or 0
         calls = [op for op in session.graph.get_operations() if _is_compiled(op)]
         calls_with_sizes = [(op, sizes) for op in calls if (sizes := _sizes_of_inputs(op, rows)) is not None]
@@ -105,35 +109,52 @@ class CompileHook(Callback):
             self._thread.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Waits for the thread, which is done once a step has run."""
+        """Waits until the thread ends. Once a step has run, nothing is left to compile."""
         self.close()
 
     def close(self) -> None:
-        """Waits for the thread."""
+        """Waits until the thread ends, if it was started."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
 
 def _is_compiled(op: tf.Operation) -> bool:
-    """Whether `op` calls a function that XLA compiles and that has no state: a call on zeros would change the state."""
+    """Whether `op` calls a function that XLA compiles and that has no state.
+
+    A function with state is not called here, because a call with zeros would change the state.
+    """
     return op.type == "PartitionedCall" and op.node_def.attr["_XlaMustCompile"].b
 
 
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
-    """The shape of each input, with `rows` in place of an unknown first size; None if another size is unknown."""
+    """The shape of each input of a call.
+
+    Args:
+      call: the op that calls the function.
+      rows: the size to assume for a first dimension whose size is unknown.
+
+    Returns:
+      The shapes; None if another size is unknown, or an input is not numeric.
+    """
     sizes_of_inputs: list[list[int]] = []
     for tensor in call.inputs:
         if tensor.shape.rank is None or tensor.dtype in (tf.string, tf.resource, tf.variant):
             return None
         sizes = tensor.shape.as_list()
-        sizes_of_inputs.append([rows if at == 0 and size is None else size for at, size in enumerate(sizes)])
+        sizes_of_inputs.append([rows if axis == 0 and size is None else size for axis, size in enumerate(sizes)])
     return sizes_of_inputs if all(None not in sizes for sizes in sizes_of_inputs) else None
 
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
-    """Runs the functions on zeros, so that they are compiled before the first step calls them."""
-    options = tf.RunOptions(inter_op_thread_pool=-1)  # compiles in this thread, not in a thread that the session needs
+    """Runs the functions on zeros, so that they are compiled before the first step calls them.
+
+    Args:
+      session: the session of the run.
+      calls: (op that calls a function, shapes of its inputs) pairs.
+    """
+    # With this option the calling thread compiles, not a thread that the session needs for steps.
+    options = tf.RunOptions(inter_op_thread_pool=-1)
     zeros = {
         tensor: np.zeros(size, tensor.dtype.as_numpy_dtype)
         for op, sizes in calls
@@ -141,12 +162,18 @@ def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[
     }
     try:
         session.run([op for op, _ in calls], zeros, options)
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session is a RuntimeError
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session raises RuntimeError
         logging.debug("the first step compiles the functions: %s", error)
 
 
 class StepHook(Callback):
-    """Keeps the steps in the context up to date, and computes which step will be the last."""
+    """Keeps the step numbers in the context up to date, and computes which step will be the last.
+
+    Args:
+      context: the context of the run.
+      inputter: the inputter of the run.
+      position: the position in the data; None if it is not saved.
+    """
 
     def __init__(self, context: Context, inputter: Inputter, position: SavedPosition | None) -> None:
         super().__init__(context)
@@ -154,7 +181,10 @@ class StepHook(Callback):
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reads the step from the restored variables; a new run on one machine starts at step 0."""
+        """Sets the step from the restored variables, or to 0 in a new run on one machine.
+
+        Rows of metrics.jsonl for later steps are removed.
+        """
         context = self.context
         is_new = self._is_training and not context.is_resumed and not context.config.is_distributed
         context.global_step = 0 if is_new else int(session.run(context.ops.global_step))
@@ -164,18 +194,18 @@ class StepHook(Callback):
         context.line.start(context.step, self._last_step())
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests `ops.step`, which is read after train_op; the variable itself may be read before."""
+        """Requests `ops.step`, which is read after train_op. `ops.global_step` could be read before train_op."""
         return tf.train.SessionRunArgs(self.context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Updates the step."""
+        """Sets the step in the context to the one that was just completed."""
         if self._is_training:
             self.context.step = self.context.global_step = int(run_values.results)
         else:
             self.context.step += 1
 
     def _last_step(self) -> int | None:
-        """The step at max_steps, or at the end of the data if that comes first; None if neither is known."""
+        """The step at which the run will end, by max_steps or because all data were read; None if it is not known."""
         config, inputter, before = self.context.config, self._inputter, self.context.step
         limit = config.max_steps if self._is_training else None
         if not inputter.records or not inputter.num_epochs:
@@ -189,21 +219,26 @@ class StepHook(Callback):
 
 
 class LineHook(Callback):
-    """Writes the log line that the callbacks have filled in."""
+    """Makes the context's `StepLine` pass on the log line that the callbacks have filled in."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the log line if callbacks have put values into it at this step."""
+        """Writes the log line, if callbacks have put values into it at this step."""
         self.end(None)
 
     def end(self, session: Any) -> None:
-        """Writes the values that callbacks put into the log line at the end."""
+        """Writes a last log line, if callbacks have put values into it at the end of the run."""
         self.context.line.emit(self.context.step, self.context.global_step)
 
 
 class SkippedHook(Callback):
     """Writes each bad record that the inputter skips into metrics.jsonl, and a list of all to the log at the end.
 
-    The results get the number of these records (`bad_records`) and of feature values set to 0 (`zeroed_values`).
+    At the end, `bad_records` in the results is the number of these records, and `zeroed_values` the number of feature
+    values that were set to 0. The hook also closes the inputter.
+
+    Args:
+      context: the context of the run.
+      inputter: the inputter of the run.
     """
 
     def __init__(self, context: Context, inputter: Inputter) -> None:
@@ -218,7 +253,7 @@ class SkippedHook(Callback):
         skipped = self._inputter.bad_records()
         for damage in skipped[self._logged :]:
             logging.warning("bad record; the rest of its shard is skipped: %s", damage)
-            self._write({"bad_record": {"shard": damage.path, "record": damage.record, "what": damage.what}})
+            self._write_row({"bad_record": {"shard": damage.path, "record": damage.record, "what": damage.what}})
         self._logged = len(skipped)
 
     def end(self, session: tf.Session) -> None:
@@ -233,13 +268,14 @@ class SkippedHook(Callback):
         if zeroed:
             logging.warning("%d feature values were NaN, infinite or too large, and were set to 0", zeroed)
         if skipped or zeroed:
-            self._write(counts)
+            self._write_row(counts)
 
     def close(self) -> None:
-        """Closes the inputter, which may keep a session open to inspect records."""
+        """Closes the inputter, which may have an open session of its own, in which it inspects records."""
         self._inputter.close()
 
-    def _write(self, values: dict[str, Any]) -> None:
+    def _write_row(self, values: dict[str, Any]) -> None:
+        """Appends a row with the current step, the mode and `values` to metrics.jsonl."""
         line = {"step": self.context.step, "mode": self.context.config.mode, **values}
         text = json.dumps(line, ensure_ascii=False)
         self._quietly(lambda: storage.append_line(self._path, text))
@@ -262,52 +298,55 @@ class EpochHook(Callback):
         self._expected = sum(inputter.expected_records.values())
         self._total = 0
         self._epoch: int | None = None
-        self._is_whole = False
+        self._is_complete = False
         self._counts = np.zeros(len(self._files), np.int64)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Requests the shard number of each record of the step: int64, from host memory."""
+        """Requests the shard number of each record of the step."""
         return tf.train.SessionRunArgs(self.context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the records by shard. All records of an epoch come before those of the next epoch."""
+        """Counts the records of the step by shard; logs the counts of each epoch that has ended.
+
+        A shard number tells the epoch too. All records of an epoch come before those of the next epoch.
+        """
         numbers = run_values.results
         self._total += len(numbers)
-        epochs, places = np.divmod(numbers, len(self._files))
+        epochs, indices = np.divmod(numbers, len(self._files))
         for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
             if epoch != self._epoch:
-                self._log()
-                self._is_whole = self._epoch is not None or not self.context.is_resumed
+                self._log_epoch()
+                self._is_complete = self._epoch is not None or not self.context.is_resumed
                 self._epoch, self._counts[:] = epoch, 0
-            self._counts += np.bincount(places[epochs == epoch], minlength=len(self._files))
+            self._counts += np.bincount(indices[epochs == epoch], minlength=len(self._files))
 
     def end(self, session: tf.Session) -> None:
         """Logs the count of the last epoch, if the epoch was read to its end, and the count of the whole run."""
         if self.context.has_read_all or self._counts.sum() >= self._expected:
-            self._log()
+            self._log_epoch()
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
         self.context.results["records"] = self._total
 
-    def _log(self) -> None:
-        """Logs the number of records in the epoch that has just ended."""
-        if self._epoch is None or not self._is_whole:
+    def _log_epoch(self) -> None:
+        """Logs the number of records that were read in the epoch that has just ended, if it was read from its start."""
+        if self._epoch is None or not self._is_complete:
             return
-        differing = self._differing(self._epoch)
-        log = logging.warning if differing else logging.info
+        differences = self._describe_differences(self._epoch)
+        log = logging.warning if differences else logging.info
         line, read = "epoch %d: %d records expected, %d read%s", int(self._counts.sum())
-        log(line, self._epoch + 1, self._expected, read, f" ({differing})" if differing else "")
+        log(line, self._epoch + 1, self._expected, read, f" ({differences})" if differences else "")
 
-    def _differing(self, epoch: int) -> str:
-        """Describes the shards with more or fewer records than expected; empty if there are none."""
-        wanted = self._inputter.expected_records
-        # `epoch_order` runs a small graph, so it is called only if the counts differ whatever the order of the shards.
-        if sorted(wanted.values()) == sorted(self._counts.tolist()):
+    def _describe_differences(self, epoch: int) -> str:
+        """Names the shards of which more or fewer records were read than expected; empty if there are none."""
+        expected = self._inputter.expected_records
+        # `epoch_order` runs a small graph, so it is called only if no order of the shards could explain the counts.
+        if sorted(expected.values()) == sorted(self._counts.tolist()):
             return ""
         order = self._inputter.epoch_order(epoch)
         differences = [
-            f"{path}: {count} instead of {wanted.get(path, 0)}"
+            f"{path}: {count} instead of {expected.get(path, 0)}"
             for path, count in zip(order, self._counts.tolist(), strict=True)
-            if count != wanted.get(path, 0)
+            if count != expected.get(path, 0)
         ]
         return shortened(differences)
 
@@ -315,12 +354,13 @@ class EpochHook(Callback):
 class ReplicaHook(tf.train.SessionRunHook):
     """The first hook of a replica that trains with parameter servers: prepares each new session.
 
-    In synchronous training, a replica that has read all its data takes part with weight 0 until all replicas have.
+    In synchronous training, a replica that has read all its data is called idle. It takes part in the steps with weight
+    0 until all replicas have read their data.
 
     Args:
       cluster: the processes, and the role of this one.
       state: the table in which a replica records that it has read all its data.
-      signals: closes the session some time after a signal.
+      signals: the `StopSignals`, which close the session if a step takes too long after a signal.
       synchrony: the ops of synchronous steps; None if the replicas train asynchronously.
 
     Attributes:
@@ -335,20 +375,20 @@ class ReplicaHook(tf.train.SessionRunHook):
         self.is_idle, self.steps = False, 0
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Guards the new session, in which all variables have values, and records that this replica has data."""
+        """Registers the new session with the `StopSignals`, and records that this replica has data to read."""
         self._signals.guard(session)
         self._state.set_ended(session, self._cluster.replica, False)
         if self._synchrony is not None:
             self._synchrony.start(session, coord, self._cluster.is_chief)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the number of examples of the synchronous step of all replicas, if this one is idle."""
+        """If this replica is idle, takes part with weight 0 and requests the number of examples of all replicas."""
         if not self.is_idle or self._synchrony is None:
             return None
         return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends an idle replica after a synchronous step without any example."""
+        """Requests a stop of an idle replica after a synchronous step in which no replica had an example."""
         if self.is_idle:
             self.steps += 1
             if int(run_values.results) == 0:
@@ -356,7 +396,13 @@ class ReplicaHook(tf.train.SessionRunHook):
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the `Watch` about each step. It is the last hook of a replica, because other hooks may take long."""
+    """Tells the `Watch` of a replica about each step.
+
+    It is the last hook of the replica, so that the time that other hooks need also counts as time without progress.
+
+    Args:
+      watch: ends this process if it makes no progress.
+    """
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

@@ -1,4 +1,4 @@
-"""The log line of a step: which steps get one, which values callbacks put into it, and how it is formatted."""
+"""The log line of a step: which steps get a line, which values callbacks put into it, and how it is formatted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 
 
 class Every:
-    """Decides at which steps to do something that is done every N steps or seconds; None for no such limit.
+    """Decides at which steps to do something that is done every N steps or every so many seconds.
 
-    In a cluster, step numbers may skip the multiples of N.
+    In a cluster, the step numbers that one process sees may skip the multiples of N; the thing is then done at the next
+    step after a multiple.
+
+    Args:
+      steps: N; None or 0 not to count steps.
+      seconds: the time after which the thing is done in any case; None for no limit.
+      clock: returns the current time in seconds.
 
     >>> often = Every(steps=10)
     >>> often.restart(7)
@@ -26,23 +32,24 @@ class Every:
         self.restart(0)
 
     def due(self, step: int) -> bool:
-        """Whether, since the last `restart`, a multiple of N steps was reached, or the seconds have elapsed."""
+        """Whether, since the last `restart`, `step` reached or passed a multiple of N, or the seconds have elapsed."""
         if self._steps and step // self._steps > self._step // self._steps:
             return True
         return self._seconds is not None and self._clock() - self._time >= self._seconds
 
     def restart(self, step: int) -> None:
-        """Counts steps from `step` and seconds from now; call this after the thing was done."""
+        """Counts steps from `step` and seconds from now on. Call this each time that the thing has been done."""
         self._step, self._time = step, self._clock()
 
 
 @dataclass
 class StepValues:
-    """The values of one log line, or of one validation; None or empty if no callback sets them.
+    """The values of one log line, or of one validation. A value that no callback has set is None or empty.
 
     Attributes:
       step: the global step in training, else the number of completed batches.
-      global_step: the training step of the variables: the current one, or that of the checkpoint.
+      global_step: the global step to which the values of the variables belong: in training the current one, else that
+        of the checkpoint.
       loss: the label loss.
       examples_per_second: examples of all towers per second since the previous log line.
       figures: {name of a metric as it is printed: value}.
@@ -51,7 +58,7 @@ class StepValues:
       last_step: the value of `step` at which the run will end; None if that is not known.
       seconds_left: estimate of the seconds until the last step; None if that is not known.
       unlogged: names in `figures` that are left out of the log line.
-      is_validation: whether these are the values of a validation of this step, not of the step itself.
+      is_validation: whether these are the values of a validation that took place after the step, not of the step.
     """
 
     step: int = 0
@@ -74,8 +81,12 @@ class StepValues:
 class StepLine:
     """Collects the values of a step's log line from the callbacks, and passes them to listeners.
 
-    A callback calls `due` before the step, fetches its values only if that is true, and puts them into `values` after
-    the step. `LineHook`, which comes after these callbacks, calls `emit`.
+    A callback calls `due` before the step. If the step gets a log line, the callback fetches its values, and puts them
+    into `values` after the step. `LineHook`, which comes after these callbacks, calls `emit`.
+
+    Args:
+      steps: number of steps between two log lines.
+      clock: returns the current time in seconds.
 
     Attributes:
       values: the values of the next log line so far.
@@ -92,12 +103,22 @@ class StepLine:
         self.start(0)
 
     def start(self, step: int, last: int | None = None) -> None:
-        """Counts steps and time from `step`; `last` is the step at which the run will end, None if not known."""
+        """Counts steps and time from now on.
+
+        Args:
+          step: the last completed step.
+          last: the step at which the run will end; None if that is not known.
+        """
         self._every.restart(step)
         self.last_step, self._since, self._is_first = last, (step, self._clock()), True
 
     def listen(self, listener: Callable[[StepValues], None], *, validations: bool = False) -> None:
-        """From now on, calls `listener` with the values of each log line, and of each validation if `validations`."""
+        """From now on, calls a function with the values of each log line.
+
+        Args:
+          listener: the function.
+          validations: whether it is also called with the values of each validation.
+        """
         self._listeners.append((listener, validations))
 
     def due(self, step: int) -> bool:
@@ -105,23 +126,35 @@ class StepLine:
         return self._every.due(step)
 
     def emit(self, step: int, global_step: int) -> None:
-        """Calls the listeners with `values`, if a callback has set any, and starts the next log line."""
+        """Calls the listeners with `values` and starts the next log line, unless no callback has set a value.
+
+        Args:
+          step: the last completed step: the global step in training, else the number of batches.
+          global_step: the global step to which the values of the variables belong.
+        """
         if self.values.is_empty():
             return
         values, self.values = self.values, StepValues()
         values.step, values.global_step = step, global_step
-        values.last_step, values.seconds_left = self.last_step, self._left(step)
+        values.last_step, values.seconds_left = self.last_step, self._estimate_seconds_left(step)
         self._every.restart(step)
         for listener, _ in self._listeners:
             listener(values)
 
     def emit_validation(self, values: StepValues) -> None:
-        """Calls the listeners for validations with `values`."""
+        """Calls the listeners that want validations with the values of one."""
         for listener in (listener for listener, wants_validations in self._listeners if wants_validations):
             listener(values)
 
-    def _left(self, step: int) -> float | None:
-        """Estimates the seconds until the last step by the speed since the first log line; earlier steps are slow."""
+    def _estimate_seconds_left(self, step: int) -> float | None:
+        """Estimates the seconds until the last step by the speed since the first log line. Earlier steps are slow.
+
+        Args:
+          step: the last completed step.
+
+        Returns:
+          The estimate; None if the last step is not known, or no step was taken.
+        """
         first, since = self._since
         if self.last_step is None or step <= first:
             return None
@@ -132,22 +165,23 @@ class StepLine:
 
 
 def training_line(values: StepValues) -> str:
-    """`training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ... | step N of M | 0:01:15 left`.
+    """Formats a line such as `training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ...`.
 
-    The published code writes the first three parts. A part without values is left out.
+    The published code writes these three parts. If the last step is known, ` | step N of M | 0:01:15 left` follows. A
+    part without values is left out.
     """
-    middle = []
+    loss_and_speed = []
     if values.loss is not None:
-        middle.append(f"Loss: {values.loss:.2f}")
+        loss_and_speed.append(f"Loss: {values.loss:.2f}")
     if values.examples_per_second is not None:
-        middle.append(f"Examples/sec: {values.examples_per_second:.2f}")
+        loss_and_speed.append(f"Examples/sec: {values.examples_per_second:.2f}")
     figures = " ".join(f"{name}: {value:.2f}" for name, value in values.figures.items())
-    published = [f"training step {values.step}", " ".join(middle), figures]
-    return " | ".join(filter(None, [*published, *_progress(values)]))
+    published = [f"training step {values.step}", " ".join(loss_and_speed), figures]
+    return " | ".join(filter(None, [*published, *_format_progress(values)]))
 
 
 def validation_line(values: StepValues) -> str:
-    """`validation at step N | Loss: L | Hit@1: ... PERR: ... mAP: ... GAP: ... | N examples in S s`."""
+    """Formats a line such as `validation at step N | Loss: L | Hit@1: ... mAP: ... GAP: ... | N examples in S s`."""
     loss = [] if values.loss is None else [f"Loss: {values.loss:.4f}"]
     logged = {name: value for name, value in values.figures.items() if name not in values.unlogged}
     figures = " ".join(f"{name}: {value:.4f}" for name, value in logged.items())
@@ -155,8 +189,11 @@ def validation_line(values: StepValues) -> str:
     return " | ".join(filter(None, [f"validation at step {values.step}", *loss, figures, end]))
 
 
-def _progress(values: StepValues) -> list[str]:
-    """`step N of M` and the time left; empty if the last step is not known. The published code writes neither."""
+def _format_progress(values: StepValues) -> list[str]:
+    """[`step N of M`, `0:01:15 left`], or the first alone if the time is unknown; empty if the last step is unknown.
+
+    The published code writes neither of the two.
+    """
     if values.last_step is None:
         return []
     seconds = values.seconds_left
@@ -165,9 +202,9 @@ def _progress(values: StepValues) -> list[str]:
 
 
 def evaluation_line(values: StepValues) -> str:
-    """`examples_processed: N | global_step S | Batch Hit@1: ... | Batch Loss: ... | Examples_per_sec: X`.
+    """Formats a line such as `examples_processed: N | global_step S | Batch Hit@1: ... | Batch Loss: ...`.
 
-    If the number of steps is known, ` | step N of M | 0:01:15 left` follows.
+    ` | Examples_per_sec: X` follows, and, if the number of steps is known, ` | step N of M | 0:01:15 left`.
     """
     texts = [f"examples_processed: {values.examples or 0}", f"global_step {values.global_step}"]
     texts += [f"Batch {name}: {value:.3f}" for name, value in values.figures.items()]
@@ -175,17 +212,21 @@ def evaluation_line(values: StepValues) -> str:
         texts.append(f"Batch Loss: {values.loss:.3f}")
     if values.examples_per_second is not None:
         texts.append(f"Examples_per_sec: {values.examples_per_second:.3f}")
-    return " | ".join([*texts, *_progress(values)])
+    return " | ".join([*texts, *_format_progress(values)])
 
 
 def inference_line(values: StepValues) -> str:
-    """`num examples processed: N elapsed seconds: S examples/sec: X`, and ` | step N of M | 0:01:15 left` if known."""
+    """Formats a line such as `num examples processed: N elapsed seconds: S examples/sec: X`.
+
+    If the number of steps is known, ` | step N of M | 0:01:15 left` follows.
+    """
     examples, seconds = values.examples or 0, values.elapsed_seconds or 0.0
-    done = f"num examples processed: {examples} elapsed seconds: {seconds:.2f}"
-    done += f" examples/sec: {examples / seconds:.2f}" if seconds else ""
-    return " | ".join([done, *_progress(values)])
+    counts = f"num examples processed: {examples} elapsed seconds: {seconds:.2f}"
+    counts += f" examples/sec: {examples / seconds:.2f}" if seconds else ""
+    return " | ".join([counts, *_format_progress(values)])
 
 
+# {mode: the function that formats its log lines}
 FORMATS: Mapping[str, Callable[[StepValues], str]] = {
     "train": training_line,
     "eval": evaluation_line,

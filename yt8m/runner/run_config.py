@@ -1,4 +1,4 @@
-"""The options of a run (`RunnerConfig`), its result (`Outcome`), and the state its callbacks share (`Context`)."""
+"""The options of a run (`RunnerConfig`), its result (`Outcome`), and the state that its callbacks share (`Context`)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MODES = ("train", "eval", "infer")
 _PUBLISHED_NAMES = {"gpu_count": "num_gpu", "log_every_n_iter": "log_every_n_steps"}
 
 
-def _processes(cluster: ClusterConfig | None) -> list[int] | None:
-    """The numbers of replicas and of parameter servers; None if one process trains."""
+def _count_processes(cluster: ClusterConfig | None) -> list[int] | None:
+    """[number of replicas, number of parameter servers] of a training; None if one process trains alone."""
     return [len(cluster.replicas), len(cluster.servers)] if cluster and cluster.is_distributed else None
 
 
@@ -42,22 +42,22 @@ class RunnerConfig(EngineConfig):
       mode: train, eval or infer.
       model_dir: the folder of checkpoints, event files and metrics.jsonl.
       checkpoint: path of the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
-      optimizer, checkpoints, distributed: training only, except that evaluation and inference use the moving averages
-        of the weights if `optimizer.moving_average_decay` is not 0.
+      optimizer, checkpoints, distributed: used in training only, except that evaluation and inference use the moving
+        averages of the weights if `optimizer.moving_average_decay` is not 0.
       devices: inference always uses one tower; evaluation and inference compute in float32.
       name: the runner, see `yt8m.runner.runners`; empty to choose it by the number of processes and towers.
       batch_size_per_gpu: examples per tower and step, equal to the inputter's; None to take the inputter's.
       summary_names: patterns of the tags of the summaries to write (`*` matches any letters); an entry may hold several
         patterns with commas between them. Empty writes all. A pattern that matches no summary is an error.
       split_batch: whether the towers share each batch; if False, each tower gets a batch of its own.
-      signature: the options of the workload that shape the graph (model, features, epochs, ...), as JSON values. If it
-        is empty, or differs from the checkpoint's, a resumed run builds its graph by code again.
+      signature: {name: JSON value} of the options of the workload that shape the graph (model, features, epochs, ...).
+        If it is empty, or differs from that of the checkpoint, a resumed run builds its graph from the model's code.
       init_checkpoint: for a new training, path of the checkpoint whose weights are loaded by name, without optimizer
         slots and the step; empty for none.
       init_classes: maps the classes of the model to those of `init_checkpoint`; None if they are the same.
-      columns: {variable: bool [size of its last axis], the columns to train}; all other weights stay fixed. None trains
-        all weights.
-      cluster: all processes of a training by several processes, and the role of this one; None for one process.
+      columns: {name of a variable: bool [size of its last axis], which of its columns are trained}; all other weights
+        stay fixed. None trains all weights.
+      cluster: all processes that train together, and the role of this one; None if one process trains alone.
       stop_grace_seconds: seconds for which a step may continue after SIGTERM or ctrl-C, before it is aborted.
       format_line: formats the log line; None for the mode's format, which is that of the published code.
       progress: whether a progress bar on stderr, which must be a terminal, replaces the log lines.
@@ -74,19 +74,25 @@ class RunnerConfig(EngineConfig):
     init_checkpoint: str = ""
     init_classes: ClassMap | None = None
     columns: Columns | None = None
-    cluster: ClusterConfig | None = option(None, "the processes", shapes="graph", shaped_by=_processes)  # noqa: RUF009 - one that is immutable
+    cluster: ClusterConfig | None = option(None, "the processes", shapes="graph", shaped_by=_count_processes)  # noqa: RUF009 - the default is immutable
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None
     progress: bool = False
 
     def __init__(self, mode: str = "train", model_dir: str = "", **settings: Any) -> None:
-        """Sets attributes, and options of the sections; an option takes precedence over a section that is given too.
+        """Sets the attributes, and the options of sections.
+
+        Args:
+          mode: train, eval or infer.
+          model_dir: the folder of checkpoints, event files and metrics.jsonl.
+          **settings: values of other attributes, and of options of the sections. If an option and its section are both
+            given, the value of the option is used.
 
         Raises:
           TypeError: a keyword is neither an attribute nor an option.
           UsageError: a value is not valid.
         """
-        values = {"mode": mode, "model_dir": model_dir, **_in_sections(settings)}
+        values = {"mode": mode, "model_dir": model_dir, **_group_into_sections(settings)}
         for attribute in dataclasses.fields(self):
             factory = attribute.default_factory
             default = attribute.default if factory is dataclasses.MISSING else factory()
@@ -98,7 +104,14 @@ class RunnerConfig(EngineConfig):
 
     @classmethod
     def for_run(cls, run: EngineConfig, mode: str, model_dir: str, **settings: Any) -> RunnerConfig:
-        """The config of a run in `mode`, with the sections of the config `run`; `settings` take precedence."""
+        """The config of a run, with the sections of another config.
+
+        Args:
+          run: the config that has the sections, such as that of a training.
+          mode: train, eval or infer.
+          model_dir: the folder of the run.
+          **settings: other keywords of `RunnerConfig`. They take precedence over the sections of `run`.
+        """
         shared = {field.name: getattr(run, field.name) for field in dataclasses.fields(EngineConfig)}
         return cls(mode, model_dir, **{**shared, **settings})
 
@@ -113,7 +126,7 @@ class RunnerConfig(EngineConfig):
             self._check_cluster()
 
     def _check_cluster(self) -> None:
-        """Raises `UsageError` if a training by several processes does not support an option."""
+        """Raises `UsageError` if the mode, or the value of an option, does not work with several processes."""
         self.members.check_servers(self.distributed.exchange)
         if self.mode != "train":
             raise UsageError(f"the mode is {self.mode}, but several processes can only train; leave the cluster out")
@@ -122,8 +135,8 @@ class RunnerConfig(EngineConfig):
                 "exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
                 "common position in the data; leave it out"
             )
-        # If the loss of a server interrupts a step, its batch may stay in the staging area; the next step would wait
-        # forever for room in it.
+        # If a parameter server is lost in the middle of a step, the batch that was copied ahead may stay in its buffer,
+        # and the next step would wait forever until the buffer is empty.
         if self.devices.prefetch_to_device:
             raise UsageError(
                 "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
@@ -157,8 +170,15 @@ class RunnerConfig(EngineConfig):
         return 1 if self.mode == "infer" else self.devices.num_gpu
 
 
-def _in_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of a `RunnerConfig`, with each option of a section moved into its section."""
+def _group_into_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Moves options into their sections.
+
+    Args:
+      settings: {keyword: value}, the arguments of `RunnerConfig`.
+
+    Returns:
+      {attribute of `RunnerConfig`: value}, with each option of a section as part of the value of its section.
+    """
     values = {_PUBLISHED_NAMES.get(name, name): value for name, value in settings.items()}
     for section, kind in sections_of(EngineConfig).items():
         names = values.keys() & {field.name for field in dataclasses.fields(kind)} - {section}
@@ -183,7 +203,13 @@ class CallbackConfig:
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """How a run ended.
+
+    FINISHED: a callback ended it, for example at max_steps.
+    OUT_OF_DATA: all data were read.
+    STOPPED: a signal ended it.
+    FAILED: an error ended it.
+    """
 
     FINISHED = "finished"
     OUT_OF_DATA = "out_of_data"
@@ -196,8 +222,7 @@ class Outcome:
     """How and at which step a run ended.
 
     Attributes:
-      status: finished (a callback ended the run, at max_steps for example), out_of_data, stopped (by a signal) or
-        failed.
+      status: finished, out_of_data, stopped or failed.
       global_step: the last completed training step; in evaluation and inference, the step of the checkpoint.
       message: one sentence for the user.
       signal: the number of the first signal that the process got during the run; None if it got none.
@@ -214,7 +239,7 @@ class Outcome:
 
     @property
     def ending(self) -> str:
-        """The message to log; if the run failed, it refers to the error, which the runner has already logged."""
+        """The message to log. If the run failed, it only refers to the error, which the runner has already logged."""
         return "the error above ended it" if self.status is Status.FAILED else self.message
 
     @property
@@ -229,31 +254,32 @@ class Outcome:
 
 @dataclass
 class Context:
-    """The state of a run that its callbacks share; their constructors get it.
+    """The state of a run that its callbacks share; it is the first argument of their constructors.
 
-    These attributes are fixed when the run begins:
+    These attributes do not change after the run has begun:
 
     Attributes:
       config: the config of the run.
       ops: the handles of the graph: TrainOps in training, else EvalOps.
-      modeler: the model, which makes evaluators for callbacks.
+      modeler: the model and its loss; it makes evaluators for callbacks.
       line: the log line that the callbacks fill in.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
       metrics: the MetricsFile of the run; None in evaluation and inference.
-      signals: the signals that stop the run; None in a replica, whose runner handles signals itself.
+      signals: the `StopSignals` of the run; None in a replica of a cluster, whose runner handles signals itself.
       records: number of records in one epoch; None if that is not known.
       num_files: number of files in one epoch.
 
-    These attributes change:
+    These attributes change during the run:
 
     Attributes:
       step: the last completed step: the global step in training, else the number of batches. `StepHook` updates it.
-      global_step: the training step of the variables: the current one, or that of the checkpoint.
-      is_resumed: whether the values of the variables came from a checkpoint.
+      global_step: the global step to which the values of the variables belong: in training the current one, else that
+        of the checkpoint.
+      is_resumed: whether the variables got their values from a checkpoint of this run.
       has_read_all: whether all data were read; set before the callbacks' `end` is called.
-      save_planned: whether a checkpoint will be saved after the step about to run. A callback that saves sets it in
+      save_planned: whether a checkpoint will be saved after the next step. A callback that saves sets this in
         `before_run`.
-      stop_planned: whether the run will end after the step about to run; set like `save_planned`.
+      stop_planned: whether the run will end after the next step. A callback that ends it sets this in `before_run`.
       ending: why a callback ended the run, which becomes the message of the Outcome; empty for no message.
       results: {name: value} that callbacks put into the Outcome.
     """
@@ -278,10 +304,13 @@ class Context:
 
     @property
     def line_due(self) -> bool:
-        """Whether a log line is written after the step about to run."""
+        """Whether a log line is written after the next step."""
         return self.line.due(self.step + 1)
 
     @property
     def keeps_to_plan(self) -> bool:
-        """Whether only planned checkpoints may be saved, because the other replicas must save their positions too."""
+        """Whether a checkpoint may be saved only if `save_planned` is set.
+
+        That is so if all replicas of a cluster save their positions in the data with each checkpoint.
+        """
         return self.config.is_all_reduce and self.config.checkpoints.exact_resume

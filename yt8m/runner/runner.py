@@ -34,7 +34,7 @@ class Runner:
       callbacks: the callbacks of the run.
 
     Raises:
-      UsageError: config and inputter differ in the batch size, or inputter or modeler has the wrong base class.
+      UsageError: config and inputter have different batch sizes, or inputter or modeler has the wrong base class.
     """
 
     def __init__(
@@ -64,39 +64,55 @@ class Runner:
             except UsageError:
                 raise
             except Exception as error:
-                outcome = self._failed(error, signals)
+                outcome = self._describe_failure(error, signals)
             finally:
                 sending.send_growing()
         # A signal after the last step does not change the status, but the caller may have to stop because of it.
         return dataclasses.replace(outcome, signal=signals.signal)
 
     def create_graph(self) -> CreatedGraph:
-        """Creates the graph of the run in the current, empty default graph, see `creation.create`."""
+        """Creates the graph of the run in the current, empty default graph, and finds the checkpoint to restore.
+
+        A training that resumes imports its graph from the newest checkpoint, if it can.
+
+        Raises:
+          RunError: there is no checkpoint for evaluation or inference, or none can be read.
+        """
         return creation.create(self.config, self.inputter, self.modeler, deployment_for(self.config))
 
     def replicate_graph(self, deployment: deploy.DeploymentConfig | None = None) -> TrainOps | EvalOps:
-        """Builds the graph by code, with the towers of `deployment`; None takes the deployment of the config."""
+        """Builds the graph of the run from the model's code in the current default graph.
+
+        Args:
+          deployment: the towers and their devices; None to choose them by the config.
+        """
         deployment = deployment or deployment_for(self.config)
         return creation.replicate(self.config, self.inputter, self.modeler, deployment)
 
     def _prepare(self, signals: StopSignals) -> tuple[CreatedGraph, Context, list[Any], list[tf.Operation] | None]:
-        """(the graph, the context, the hooks, the initialisers of the graph or None if it is not yet finalized)."""
-        files = list(self.inputter.files())  # listed before the graph is built, so that missing files are reported soon
+        """Creates what the session of the run needs.
+
+        Returns:
+          (the graph; the context of the callbacks; all hooks in order; the ops that initialise the graph, or None if
+          the graph is not finalized yet and these ops must be made).
+        """
+        # The files are listed before the graph is built, so that missing files are reported soon.
+        files = list(self.inputter.files())
         created = self.create_graph()
-        context, position = self._context(created, files, signals)
-        return created, context, self._hooks(context, files, position), None
+        context, position = self._create_context(created, files, signals)
+        return created, context, self._create_hooks(context, files, position), None
 
     def _run(self, signals: StopSignals) -> Outcome:
         """Runs the steps in a session; calls `end` of the hooks if there was no error, and `close` in any case."""
-        created, context, hooks, start = self._prepare(signals)
+        created, context, hooks, initializers = self._prepare(signals)
         try:
-            if start is None:
+            if initializers is None:
                 for hook in hooks:
                     hook.begin()
-                start = creation.initializers(created)
+                initializers = creation.initializers(created)
                 tf.get_default_graph().finalize()
             with tf.Session(config=creation.session_config(self.config)) as session, signals.guarding(session):
-                creation.start_session(session, created, start, self.config)
+                creation.start_session(session, created, initializers, self.config)
                 self.modeler.restore(session)
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)
                 if context.signals is not None:
@@ -108,10 +124,20 @@ class Runner:
             self._step = context.global_step
             close_all(hooks)
 
-    def _context(
+    def _create_context(
         self, created: CreatedGraph, files: Sequence[str], signals: StopSignals | None = None, saver: Any = None
     ) -> tuple[Context, SavedPosition | None]:
-        """The context that the callbacks share, and the position in the data (None if it is not saved)."""
+        """Creates the context that the callbacks share.
+
+        Args:
+          created: the graph. If it has a saver, the log lines are also written into metrics.jsonl.
+          files: the files that this run reads.
+          signals: the signals that stop the run; None if the runner handles them itself.
+          saver: saves checkpoints; used only if the graph has no saver.
+
+        Returns:
+          The context, and the position in the data; None if the position is not saved.
+        """
         config, position, metrics = self.config, None, None
         format_line = config.format_line or FORMATS[config.mode]
         line = StepLine(config.log_every_n_steps)
@@ -120,76 +146,86 @@ class Runner:
         if created.saver is not None:
             metrics = MetricsFile(storage.join(config.model_dir, "metrics.jsonl"))
             line.listen(metrics.add, validations=True)
-            position = self._position(created, files)
-            saver = self._saver(created, position)
+            position = self._create_position(created, files)
+            saver = self._create_saver(created, position)
         context = Context(
             *(config, created.ops, self.modeler, line, saver, metrics, signals, self.inputter.records, len(files)),
             is_resumed=created.checkpoint is not None,
         )
         return context, position
 
-    def _saver(self, created: CreatedGraph, position: SavedPosition | None) -> RunSaver:
+    def _create_saver(self, created: CreatedGraph, position: SavedPosition | None) -> RunSaver:
+        """Creates the object that saves the checkpoints of a training, and the position in the data with them."""
         config = self.config
-        saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
+        saved_step = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
         keep = config.checkpoints.keep_checkpoints
-        return RunSaver(config.model_dir, created.saver, keep, saved, position, created.is_own)
+        return RunSaver(config.model_dir, created.saver, keep, saved_step, position, created.is_own)
 
-    def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
-        """The position in the data that is saved with each checkpoint; None if none is saved."""
+    def _create_position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
+        """Creates the object that saves the position in the data with each checkpoint; None if none is saved.
+
+        Args:
+          created: the graph of the run.
+          files: the files that this run reads.
+        """
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.checkpoints.exact_resume:
-            return Position(inputs, files, self._order(), self.config.members.replica if self.config.cluster else 0)
-        if self.config.is_distributed or order is None:  # a replica reads some of the shards only
+            replica = self.config.members.replica if self.config.cluster else 0
+            return Position(inputs, files, self._example_order(), replica)
+        # A replica reads only some of the shards, so the number of begun shards is no position of the whole run.
+        if self.config.is_distributed or order is None:
             return None
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)
 
-    def _order(self) -> dict[str, Any]:
-        """The options that, besides the files, decide which examples are read in which order."""
+    def _example_order(self) -> dict[str, Any]:
+        """{name: JSON value} of the options that, besides the files, decide which examples are read in which order."""
         config, rows = self.config, self.inputter.batch_size
         rows *= config.towers if config.split_batch else 1
         return dict(self.inputter.example_order, batch_size=rows, seed=config.seed)
 
-    def _hooks(
+    def _create_hooks(
         self, context: Context, files: Sequence[str], position: SavedPosition | None
     ) -> list[tf.train.SessionRunHook]:
+        """Creates the hooks of every run and the callbacks of this one, in the order in which they are called."""
         # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks
         from yt8m.runner.callbacks.progress import Progress
 
-        is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
-        chosen = callbacks.build(self.callbacks, context)
-        saving = [hook for hook in chosen if getattr(hook, "saves", False)]
+        counts_records = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
+        run_callbacks = callbacks.build(self.callbacks, context)
+        saving = [hook for hook in run_callbacks if getattr(hook, "saves", False)]
         return [
             *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
-            *([hooks.EpochHook(context, self.inputter, files)] if is_counted else []),
-            *(hook for hook in chosen if hook not in saving),
+            *([hooks.EpochHook(context, self.inputter, files)] if counts_records else []),
+            *(hook for hook in run_callbacks if hook not in saving),
             *([Progress(context)] if self.config.progress else []),
             hooks.LineHook(context),
             *saving,
         ]
 
-    def _failed(self, error: Exception, signals: StopSignals) -> Outcome:
+    def _describe_failure(self, error: Exception, signals: StopSignals) -> Outcome:
+        """The outcome of a run that raised `error`: stopped if a signal caused it, else failed. Logs a failure."""
         if signals.has_closed or (signals.requested and isinstance(error, tf.errors.CancelledError)):
             return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
-        error = self._cause(error)
+        error = self._find_cause(error)
         message = explain(error)
         logging.error("%s", message)
         return Outcome(Status.FAILED, self._step, message, error=error)
 
-    def _cause(self, error: Exception) -> Exception:
-        """An error that names the damaged record, if one caused `error`; else `error` itself."""
-        # TensorFlow's error does not name the shard or the record that it cannot parse; the inputter may find them.
+    def _find_cause(self, error: Exception) -> Exception:
+        """An error that names the damaged record, if such a record caused `error`; else `error` itself."""
+        # TensorFlow's error does not name the shard or the record that it cannot parse. The inputter may find them.
         return (self.inputter.damage() if is_of_input(error) else None) or error
 
 
 class StandingEvaluation(Runner):
-    """Evaluates one checkpoint after another in the process of a training, without log lines.
+    """Evaluates one checkpoint after another inside the process that trains, without log lines.
 
-    The graph is built once. Each evaluation opens and closes a session of its own, so the variables of the evaluation
-    take device memory only meanwhile.
+    The graph of the evaluation is built only once. Each evaluation opens and closes a session of its own, so that the
+    variables of the evaluation occupy device memory only while an evaluation runs.
 
     Args:
       config: the config of the evaluations; its `checkpoint` is ignored.
@@ -201,7 +237,12 @@ class StandingEvaluation(Runner):
     _created: CreatedGraph | None = None
 
     def evaluate(self, checkpoint: str, signals: StopSignals) -> Outcome:
-        """Evaluates one checkpoint. A signal ends the evaluation after the current step, with the status `STOPPED`.
+        """Evaluates one checkpoint.
+
+        Args:
+          checkpoint: path of the checkpoint.
+          signals: the signals of the training. A signal ends the evaluation after the current step, with the status
+            `STOPPED`.
 
         Raises:
           RunError: the evaluation failed.
@@ -213,22 +254,24 @@ class StandingEvaluation(Runner):
         except Exception as error:
             if signals.has_closed:
                 return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
-            raise RunError(f"the validation of {checkpoint} failed: {explain(self._cause(error))}") from error
+            raise RunError(f"the validation of {checkpoint} failed: {explain(self._find_cause(error))}") from error
 
     def _build(self, checkpoint: str) -> CreatedGraph:
+        """Builds the graph that all evaluations use; `checkpoint` is that of the first one."""
         self._files, self._graph = list(self.inputter.files()), tf.Graph()
         config = dataclasses.replace(self.config, checkpoint=checkpoint)
         with self._graph.as_default():
             deployment = deployment_for(config, quiet=True)
             created = creation.create(config, self.inputter, self.modeler, deployment)
-            self._start = creation.initializers(created)
+            self._initializers = creation.initializers(created)
             self._graph.finalize()
         return created
 
     def _prepare(self, signals: StopSignals) -> tuple[CreatedGraph, Context, list[Any], list[tf.Operation] | None]:
+        """As in `Runner`, for the graph that was built before."""
         assert self._created is not None
         context = Context(self.config, self._created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
-        return self._created, context, self._hooks(context, self._files, None), self._start
+        return self._created, context, self._create_hooks(context, self._files, None), self._initializers
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
@@ -242,6 +285,7 @@ def outcome_of(context: Context, signals: StopSignals) -> Outcome:
 
 
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator")
+# {number of an error that means that a file cannot become larger: the operating system's text for it}
 _NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 _MAKE_ROOM = "Make room there, or write elsewhere, and start again."
 
@@ -249,7 +293,8 @@ _MAKE_ROOM = "Make room there, or write elsewhere, and start again."
 def explain(error: Exception) -> str:
     """One or two sentences that say what went wrong and what to do, without TensorFlow's long messages.
 
-    An unexpected error, such as one of a user's own callback, is also logged with its traceback.
+    If the error is not one that this function knows, such as one of a user's own callback, it is also logged with its
+    traceback.
     """
     if isinstance(error, RunError):
         return str(error)
@@ -272,7 +317,8 @@ def is_of_input(error: Exception) -> bool:
     # TensorFlow's message may quote a record that is not UTF-8; then Python cannot decode the message.
     if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
         return True
-    # The failed op is inside a function of the input: error.op is None, or an unrelated op of the same name.
+    # If the op that failed is inside a function of the input, `error.op` is None, or an unrelated op of the same name.
+    # So the op is looked for in the message.
     return isinstance(error, tf.errors.OpError) and (
         any(name in str(error.message) for name in _INPUT_OPS)
         or (error.op is None and isinstance(error, tf.errors.InvalidArgumentError))
@@ -295,7 +341,7 @@ def run_steps(
     Args:
       session: the session of the run.
       ops: the handles of the graph.
-      hooks: the hooks, in their order.
+      hooks: the hooks, in the order in which they are called.
       signals: an object whose attribute `requested` ends the loop once it is True.
       context: the run context of the hooks; None for a new SessionRunContext.
 
@@ -310,10 +356,10 @@ def run_steps(
     try:
         while not coordinator.should_stop() and not context.stop_requested and not signals.requested:
             requests = [hook.before_run(context) or tf.train.SessionRunArgs(None) for hook in hooks]
-            options, metadata = _merged_options(requests)
+            options, metadata = _merge_options(requests)
             fetches = [request.fetches for request in requests if request.fetches is not None]
-            _, got = session.run((fetch, fetches), _merged_feeds(requests), options, metadata)
-            results = iter(got)
+            _, fetched = session.run((fetch, fetches), _merge_feeds(requests), options, metadata)
+            results = iter(fetched)
             for hook, request in zip(hooks, requests, strict=True):
                 result = None if request.fetches is None else next(results)
                 hook.after_run(context, tf.train.SessionRunValues(result, options, metadata))
@@ -325,7 +371,7 @@ def run_steps(
 
 
 def is_end_of_data(error: tf.errors.OpError) -> bool:
-    """Whether the OutOfRangeError comes from the data iterator, not from a file size limit."""
+    """Whether an OutOfRangeError means that all data were read; else a file reached its size limit."""
     return error.op is not None and error.op.type == "IteratorGetNext"
 
 
@@ -339,7 +385,8 @@ def close_all(hooks: Sequence[Any]) -> None:
                 logging.error("closing %s failed: %s", type(hook).__name__, error)
 
 
-def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]:
+def _merge_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]:
+    """{tensor: value} that all hooks together feed; raises RuntimeError if two of them feed the same tensor."""
     feeds: dict[Any, Any] = {}
     for request in requests:
         for tensor, value in (request.feed_dict or {}).items():
@@ -349,7 +396,7 @@ def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]
     return feeds
 
 
-def _merged_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
+def _merge_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
     """The merged run options of all hooks, and an empty RunMetadata; (None, None) if no hook has options."""
     run_options = [request.options for request in requests if request.options is not None]
     if not run_options:

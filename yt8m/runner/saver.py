@@ -1,7 +1,8 @@
-"""Saves a checkpoint of a run: the position in the data, then the variables, then the state file that names them.
+"""Saves a checkpoint of a run: first the position in the data, then the variables, then the state file `checkpoint`.
 
-The position belongs to the checkpoint of step N and is saved as `input-N`, in one of two ways: `ShardPosition` is a
-small file with the number of shards that were begun; `Position` (--exact_resume) holds the iterator's shuffle buffer.
+The position that belongs to the checkpoint of step N is saved under the name `input-N`, in one of two ways. The file of
+`ShardPosition` is small: it has the number of shards that the run has begun to read. The files of `Position`, which
+--exact_resume uses, contain the state of the data iterator with its shuffle buffer.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, own_runs, sending
 
-# Bytes of variables that one `session.run` reads to check them. Large groups make the first save fast, since the first
-# read of a group takes 30 ms; later saves use less memory, because batches need it too.
+# Before a save, the variables are read in groups of this many bytes to check that they are finite. The groups of the
+# first save are large, because the first read of a group takes 30 ms. Later saves use smaller groups, because the
+# batches of a running training need memory too.
 _FIRST_GROUP_BYTES, _GROUP_BYTES = 64 << 20, 16 << 20
 
 
@@ -35,7 +37,7 @@ class RunSaver:
     """Saves checkpoints of a training run into its folder.
 
     Args:
-      model_dir: the folder of the run.
+      model_dir: the folder of the run, local or gs://. Files that an interrupted save has left there are removed.
       saver: saves the variables.
       keep: number of newest checkpoints to keep; 0 keeps all.
       saved_step: the step of the newest checkpoint; None if there is no checkpoint.
@@ -59,7 +61,14 @@ class RunSaver:
         checkpoints.sweep(model_dir)
 
     def save(self, session: tf.Session, step: int) -> str:
-        """Saves a checkpoint of step `step`, unless there is one already; returns its path.
+        """Saves a checkpoint of a step, unless the newest checkpoint is already of this step.
+
+        Args:
+          session: the session of the run.
+          step: the global step.
+
+        Returns:
+          The path prefix of the checkpoint.
 
         Raises:
           RunError: a variable is not finite, or the files cannot be written; older checkpoints stay as they are.
@@ -68,15 +77,16 @@ class RunSaver:
         if step == self._saved_step:
             return path
         with session.graph.as_default():
-            # At the start of a run other variables, such as optimizer slots, hold constants and need no check.
+            # At the start of a run the other variables, such as optimizer slots, have constant values, so they are not
+            # checked.
             variables = model_variables() if step == 0 and self._saved_step is None else tf.global_variables()
         _check_finite(session, variables, _FIRST_GROUP_BYTES if self._saved_at is None else _GROUP_BYTES)
         storage.refuse_lost_lock(self._model_dir)
         try:
-            self._write(session, step)
+            self._write_checkpoint(session, step)
         except (tf.errors.OpError, RunError, UsageError, OSError, ValueError) as error:
             storage.refuse_lost_lock(self._model_dir)
-            self._remove(step)
+            self._remove_files(step)
             raise RunError(
                 f"cannot save the checkpoint {path}: {first_line(error)}. The checkpoint before it, if any, is "
                 "intact. Make room or name another folder, and start again: training resumes from that checkpoint."
@@ -86,7 +96,8 @@ class RunSaver:
         self._saved_step = step
         return path
 
-    def _write(self, session: tf.Session, step: int) -> None:
+    def _write_checkpoint(self, session: tf.Session, step: int) -> None:
+        """Writes all files of a checkpoint and the state file, and deletes checkpoints that are no longer kept."""
         storage.makedirs(self._model_dir)
         folder = sending.local_folder_for(self._model_dir)
         if self._position is not None:
@@ -94,17 +105,21 @@ class RunSaver:
         with session.graph.as_default():
             self._save_variables(session, folder, step)
         if folder != self._model_dir:
-            self._send(folder, step)
+            self._upload(folder, step)
         now = time.monotonic()
         elapsed = None if self._saved_at is None else now - self._saved_at
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        storage.refuse_lost_lock(self._model_dir)  # without this, a run that lost its lock could end with status 0
+        # Checked here too: if this was the last save, a run that lost its lock would otherwise end with status 0.
+        storage.refuse_lost_lock(self._model_dir)
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _save_variables(self, session: tf.Session, folder: str, step: int) -> None:
-        """Writes data, index and meta-graph under hidden names; renames each, in this order, once it is on the disk."""
+        """Writes the data, the index and the meta-graph of a checkpoint into a local folder, in this order.
+
+        Data and index are written under hidden names and renamed when they are complete.
+        """
         name = os.path.basename(checkpoints.path_of(folder, step))
         self._saver.save(session, os.path.join(folder, f".{name}"), write_meta_graph=False, write_state=False)
         hidden = [file for file in os.listdir(folder) if file.startswith(f".{name}.")]
@@ -113,16 +128,26 @@ class RunSaver:
         meta_graph = self._saver.export_meta_graph().SerializeToString()
         storage.write(os.path.join(folder, f"{name}.meta"), meta_graph)
         if self._is_own and not own_runs.is_noted(meta_graph):
-            with contextlib.suppress(RunError):  # without a home folder, a resume warns of the graph
+            # Noting fails if the user has no home folder. A resumed run then warns that the graph is a program.
+            with contextlib.suppress(RunError):
                 own_runs.note(meta_graph)
 
-    def _send(self, folder: str, step: int) -> None:
+    def _upload(self, folder: str, step: int) -> None:
         """Uploads a checkpoint to a bucket, in this order: position, data, index, meta-graph.
 
-        A checkpoint can be read once its index is there; a missing meta-graph is rebuilt by code.
+        A checkpoint can be read as soon as its index is in the bucket; without a meta-graph, a resumed run builds its
+        graph from the model's code. The local files of the position are deleted, those of the variables are kept as a
+        copy.
+
+        Args:
+          folder: the local folder in which the checkpoint was written.
+          step: the step of the checkpoint.
+
+        Raises:
+          RunError: the upload failed; the message names the local folder to which the files were moved.
         """
-        order = sorted(checkpoints.files_of(folder)[step], key=_sending_order)
-        files = [os.path.join(folder, name) for name in order]
+        names = sorted(checkpoints.files_of(folder)[step], key=_upload_order)
+        files = [os.path.join(folder, name) for name in names]
         try:
             storage.refuse_lost_lock(self._model_dir)
             sending.send_files(files, self._model_dir)
@@ -134,8 +159,8 @@ class RunSaver:
         for path in set(files) - set(weights):
             storage.remove(path)
 
-    def _remove(self, step: int) -> None:
-        """Removes the partial files of a failed save; in a bucket, the next save overwrites them."""
+    def _remove_files(self, step: int) -> None:
+        """Removes the files of a failed save of `step`. In a bucket they stay, and the next save overwrites them."""
         if storage.is_remote(self._model_dir):
             return
         stems = tuple(f"{stem}-{step}." for stem in (checkpoints.NAME, f".{checkpoints.NAME}", checkpoints.INPUT_NAME))
@@ -144,30 +169,40 @@ class RunSaver:
                 checkpoints.remove(self._model_dir, name, "a file of a failed save remains")
 
 
-class SavedByTheChief:
-    """The saver of a worker, which saves nothing because the chief saves for all replicas."""
+class WorkerSaver:
+    """The saver of a worker, which saves nothing, because the chief saves the checkpoints of all replicas.
+
+    Args:
+      model_dir: the folder of the run.
+    """
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
 
     def save(self, session: tf.Session, step: int) -> str:
-        """Saves nothing; returns the path of the chief's checkpoint of this step."""
+        """Saves nothing; returns the path prefix that the chief's checkpoint of this step has."""
         return checkpoints.path_of(self._model_dir, step)
 
 
-def _sending_order(name: str) -> tuple[bool, bool, bool]:
+def _upload_order(name: str) -> tuple[bool, bool, bool]:
+    """The key by which the files of a checkpoint are sorted for the upload: position, data, index, meta-graph."""
     return name.startswith(checkpoints.NAME), name.endswith(".meta"), name.endswith(".index")
 
 
 def _check_finite(session: tf.Session, variables: Sequence[tf.Variable], group_bytes: int) -> None:
-    """Raises `RunError` if a variable holds NaN or infinity, because a bad checkpoint must not replace a good one.
+    """Raises `RunError` if a variable has a NaN or an infinite value: a bad checkpoint must not replace a good one.
 
-    It reads the values, `group_bytes` at a time, because a check op would become part of the saved graph.
+    The values are read and checked by NumPy, because an op that checks them would become part of the saved graph.
+
+    Args:
+      session: the session of the run.
+      variables: the variables to check; only those of floating-point types are.
+      group_bytes: how many bytes of variables are read at a time.
     """
-    floats = [variable for variable in variables if variable.dtype.base_dtype.is_floating]
-    for group in _groups(floats, group_bytes):
+    float_variables = [variable for variable in variables if variable.dtype.base_dtype.is_floating]
+    for group in _split_into_groups(float_variables, group_bytes):
         for variable, value in zip(group, session.run(group), strict=True):
-            # converted because NumPy cannot check bfloat16
+            # The values are converted to float32, because NumPy cannot check bfloat16.
             if not np.isfinite(np.asarray(value, np.float32)).all():
                 raise RunError(
                     f"the variable {variable.op.name} is not finite, so no checkpoint was saved. The checkpoint before "
@@ -175,7 +210,7 @@ def _check_finite(session: tf.Session, variables: Sequence[tf.Variable], group_b
                 )
 
 
-def _groups(variables: Sequence[tf.Variable], group_bytes: int) -> Iterator[list[tf.Variable]]:
+def _split_into_groups(variables: Sequence[tf.Variable], group_bytes: int) -> Iterator[list[tf.Variable]]:
     """Splits the variables into groups of at most `group_bytes` bytes; a larger variable is a group of its own."""
     group: list[tf.Variable] = []
     group_size = 0
@@ -191,30 +226,44 @@ def _groups(variables: Sequence[tf.Variable], group_bytes: int) -> Iterator[list
 
 
 class _PositionFile:
-    """The file `input-N.json` of a position: a digest of the data to which the position belongs, and other values.
+    """The base class of positions in the data. It reads and writes the file `input-N.json` of the position of step N.
+
+    The file has a digest of the data to which the position belongs, and other values of the position.
 
     Args:
-      ops: the ops of the graph's input.
-      files: the files of this run.
-      order: the other options that decide which examples are read in which order.
+      ops: the handles of the graph's input.
+      files: the paths of the files that this run reads.
+      order: {name: JSON value} of the other options that decide which examples are read in which order.
     """
 
-    _suffix = ""  # at the end of the files' names, before the extension
+    _suffix = ""  # follows `input-N` in the names of the files, before the extension
 
     def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any]) -> None:
         self._ops, self._files = ops, list(files)
         self._digest = _digest([self._files, dict(order)])
 
     def _path(self, model_dir: str, step: int) -> str:
+        """The path of the position's files of a step, without extension."""
         return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME) + self._suffix
 
     def _write(self, path: str, **values: int | str) -> None:
+        """Writes the file `path`.json with the digest of the data and other values."""
         storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
 
     def _read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
-        """Calls `use` with the content of the file; warns and returns False if it is missing, bad or of other data."""
+        """Reads the file `path`.json.
+
+        Args:
+          path: the path without extension, as from `_path`.
+          step: the step of the position, named in the warning.
+          use: called with the content of the file; raises RunError if it cannot be used.
+
+        Returns:
+          Whether the position was used. If it was not, because the file is missing, damaged or belongs to other data,
+          the log has a warning.
+        """
         try:
-            use(self._checked(f"{path}.json"))
+            use(self._read_content(f"{path}.json"))
         except (tf.errors.OpError, RunError) as error:
             logging.warning(
                 "the position in the data of step %d cannot be used (%s): the data are read from their beginning",
@@ -224,8 +273,8 @@ class _PositionFile:
             return False
         return True
 
-    def _checked(self, path: str) -> Mapping[str, Any]:
-        """The content of the file; raises `RunError` if it cannot be read or belongs to other data."""
+    def _read_content(self, path: str) -> Mapping[str, Any]:
+        """The content of the file `path`; raises `RunError` if the file cannot be read or belongs to other data."""
         try:
             position = storage.read_json(path)
             if "data" in position and position["data"] != self._digest:
@@ -236,16 +285,19 @@ class _PositionFile:
 
 
 def _digest(values: Any) -> str:
+    """A hash of JSON values, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 class ShardPosition(_PositionFile):
-    """Saves the number of shards from which records were read; a resumed run does not read these shards again.
+    """The position in the data as the number of shards that the run has begun to read.
+
+    A resumed run does not read these shards again.
 
     Args:
-      ops: the ops of the graph's input, which number the shards.
-      files: the files of this run.
-      order: the other options that decide in which order shards are read.
+      ops: the handles of the graph's input, which numbers the shards.
+      files: the paths of the shards that this run reads.
+      order: {name: JSON value} of the other options that decide in which order shards are read.
       num_epochs: number of passes over the files; None for no limit.
     """
 
@@ -254,24 +306,32 @@ class ShardPosition(_PositionFile):
         self._shards, self._num_epochs, self._begun = len(files), num_epochs, 0
 
     def count_shards(self, last_shard: int) -> None:
-        """Counts the shards after a step; `last_shard` is the largest shard number among its examples."""
+        """Counts the shards that were begun up to a step; `last_shard` is the largest shard number of its examples."""
         self._begun = max(self._begun, last_shard + 1)
 
     @property
     def share_begun(self) -> float:
-        """The share of the shards of all epochs that was begun, from 0 to 1; 0 if there is no limit of epochs."""
+        """The number of shards that were begun, divided by that of all epochs, at most 1; 0 without limit of epochs."""
         return min(self._begun / (self._shards * self._num_epochs), 1.0) if self._num_epochs else 0.0
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N.json`."""
+        """Writes `input-N.json` into the folder `model_dir`."""
         self._write(self._path(model_dir, step), begun=self._begun, shards=self._shards)
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Starts the data iterator after the shards that were begun."""
+        """Reads `input-N.json` and starts the data iterator after the shards that were begun."""
         session.run(self._ops.initializer, {self._ops.files: self._files, **self.resume(model_dir, step)})
 
     def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
-        """Reads `input-N.json`; returns the feed for the start of the iterator, and logs the shard where it starts."""
+        """Reads `input-N.json` of a step, and logs the epoch and the shard at which reading continues.
+
+        Args:
+          model_dir: the folder of the run.
+          step: the step of the checkpoint.
+
+        Returns:
+          What must be fed when the iterator is initialised.
+        """
         if self._read(self._path(model_dir, step), step, self._restore):
             epoch, shard = divmod(self._begun, self._shards)
             if self._num_epochs is not None and epoch >= self._num_epochs:
@@ -292,6 +352,7 @@ class ShardPosition(_PositionFile):
         return {self._ops.begun: self._begun}
 
     def _restore(self, position: Mapping[str, Any]) -> None:
+        """Takes the number of begun shards from the content of `input-N.json`; raises `RunError` if there is none."""
         if "begun" not in position:
             raise RunError("it was saved with --exact_resume")
         if "data" not in position or not isinstance(position["begun"], int):
@@ -300,16 +361,19 @@ class ShardPosition(_PositionFile):
 
 
 class Position(_PositionFile):
-    """Saves the exact position in the data: the state of the iterator.
+    """The exact position in the data, which is the state of the data iterator (--exact_resume).
 
     Args:
-      ops: the ops of the graph's input.
-      files: the files of this run.
-      order: the other options that decide which examples are read in which order (batch size, seed, ...).
-      replica: the index of this replica; the chief (0) writes the file `input-N`, replica R `input-N.replicaR`.
+      ops: the handles of the graph's input.
+      files: the paths of the files that this run reads.
+      order: {name: JSON value} of the other options that decide which examples are read in which order (batch size,
+        seed, ...).
+      replica: the index of this replica. The chief, replica 0, writes the files `input-N`, replica R the files
+        `input-N.replicaR`.
 
     Attributes:
-      first_step: the step at which the data were at their beginning: 0, or where a position could not be used.
+      first_step: the step at which the run began to read the data from the beginning: 0, or the step at which a resumed
+        run could not use the saved position.
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], replica: int = 0) -> None:
@@ -319,14 +383,17 @@ class Position(_PositionFile):
         self.first_step = 0
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N`, and `input-N.json` with the digest of the data."""
+        """Writes `input-N.json` and the state of the iterator, `input-N.index` and `input-N.data-...`."""
         path = self._path(model_dir, step)
         self._write(path, sizes=self._sizes, first_step=self.first_step)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
         storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Starts the data iterator, and restores its state from `input-N`."""
+        """Starts the data iterator, and restores its state from the files `input-N`.
+
+        If they cannot be used, the log has a warning, and the data are read from their beginning.
+        """
         path, feed = self._path(model_dir, step), {self._ops.files: self._files}
 
         def restore(position: Mapping[str, Any]) -> None:
@@ -341,12 +408,18 @@ class Position(_PositionFile):
 
         session.run(self._ops.initializer, feed)
         if not self._read(path, step, restore):
-            # A failed restore can leave the iterator at any position.
+            # The iterator is started once more, because a failed restore can leave it at any position.
             session.run(self._ops.initializer, feed)
             self.first_step = step
 
     def save_part(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Saves this worker's position into the run's folder, which may be in a bucket; the chief saves the rest."""
+        """Saves the position of a worker of a cluster for a checkpoint, whose other files the chief saves.
+
+        Args:
+          session: the session of the run.
+          model_dir: the folder of the run, local or gs://.
+          step: the step of the checkpoint.
+        """
         folder = sending.local_folder_for(model_dir)
         storage.makedirs(model_dir)
         self.save(session, folder, step)

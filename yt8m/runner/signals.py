@@ -1,4 +1,4 @@
-"""Handles SIGTERM and ctrl-C: the run ends after the current step, which is aborted if it outlasts a grace period."""
+"""Handles SIGTERM and ctrl-C: the run ends after the current step; a step that takes longer than allowed is aborted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any
 from absl import logging
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_QUIT, _RENEW = b"\x00", b"\xff"  # no signal has these numbers
-_AFTER_CLOSE_SECONDS = 2.0
+# Messages to the thread that reads the signals. No signal has these numbers.
+_QUIT, _RENEW = b"\x00", b"\xff"
+_AFTER_CLOSE_SECONDS = 2.0  # time between closing the session and ending the process
 
 
 class StopSignals:
@@ -23,15 +24,16 @@ class StopSignals:
 
     Python runs no signal handler while the main thread is in TensorFlow's C++ code. So the handlers do nothing, and a
     thread reads the numbers of the signals from Python's wake-up descriptor. If the main thread does not finish its
-    step within the grace period, the thread closes the session, which unblocks a step that waits for data, and ends the
-    process two seconds later. Outside of the main thread, where Python allows no handlers, the context has no effect.
+    step within the grace period, the thread closes the session, so that a step that waits for data fails. If the
+    process still runs two seconds later, the thread ends it. Outside of the main thread, where Python allows no
+    handlers, the context has no effect.
 
     Args:
-      grace_seconds: the grace period.
+      grace_seconds: the grace period: seconds for which a step may continue after the first signal.
 
     Attributes:
-      signal: the number of the first signal; None before it.
-      has_closed: whether the session was closed, so that later errors are a consequence of that.
+      signal: the number of the first signal; None if no signal has come.
+      has_closed: whether the thread has closed the session. If so, errors of steps are a consequence of that.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -47,12 +49,12 @@ class StopSignals:
         return self.signal is not None
 
     def guard(self, session: Any) -> None:
-        """Sets the session that is closed after the grace period."""
+        """Sets the session that is closed if a step takes longer than the grace period."""
         self._session = session
 
     @contextlib.contextmanager
     def guarding(self, session: Any) -> Iterator[None]:
-        """Sets the session that is closed after the grace period, for the time of a `with` block only."""
+        """A context in which `session` is the one that is closed if a step takes longer than the grace period."""
         former, self._session = self._session, session
         try:
             yield
@@ -60,7 +62,10 @@ class StopSignals:
             self._session = former
 
     def renew_grace(self) -> None:
-        """Starts a new grace period for saving and closing; no longer closes the session, because saving needs it."""
+        """Starts a new grace period, in which the run saves and closes its files.
+
+        The session is not closed after this period, because saving needs it; the process is ended instead.
+        """
         self._session = None
         if self._active:
             self._writer.send(_RENEW)
@@ -70,10 +75,10 @@ class StopSignals:
         if self._active:
             self._reader, self._writer = socket.socketpair()
             self._writer.setblocking(False)
-            # Python writes only signals that have a Python handler to the wake-up descriptor.
+            # Python writes a signal to the wake-up descriptor only if the signal has a handler in Python.
             self._handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
             self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-            self._thread = threading.Thread(target=self._watch, name="stop-signals", daemon=True)
+            self._thread = threading.Thread(target=self._read_messages, name="stop-signals", daemon=True)
             self._thread.start()
         return self
 
@@ -82,21 +87,22 @@ class StopSignals:
             return
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
-            # None means that C code had set the former handler; Python cannot restore that.
+            # `handler` is None if C code had set the former handler, which Python cannot set again.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._writer.send(_QUIT)
         self._thread.join()
         self._reader.close()
         self._writer.close()
 
-    def _watch(self) -> None:
+    def _read_messages(self) -> None:
+        """The work of the thread: acts on signals, messages and the end of a grace period, until `_QUIT` comes."""
         while True:
             seconds_left = None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
             self._reader.settimeout(seconds_left)
             try:
                 message = self._reader.recv(1)
             except TimeoutError:
-                self._overdue()
+                self._end_overdue_run()
                 continue
             if message == _QUIT:
                 return
@@ -106,6 +112,7 @@ class StopSignals:
                 self._receive(message[0])
 
     def _receive(self, number: int) -> None:
+        """Starts the grace period after the first signal; ends the process after a second one."""
         name = signal.Signals(number).name
         if self.requested:
             logging.warning("%s again: ending at once", name)
@@ -114,13 +121,13 @@ class StopSignals:
         self.signal = number
         logging.warning("%s: stopping after this step; send it again to end at once", name)
 
-    def _overdue(self) -> None:
-        """Closes the session; ends the process if there is no session to close any more."""
+    def _end_overdue_run(self) -> None:
+        """Closes the session after the grace period, and starts a short one; without a session, ends the process."""
         session, self._session = self._session, None
         if session is None:
             logging.error("the run did not end within the grace period: ending the process")
             os._exit(128 + (self.signal or signal.SIGTERM))
         self._deadline, self.has_closed = time.monotonic() + _AFTER_CLOSE_SECONDS, True
         logging.error("the step did not end within %g s: closing the session", self._grace)
-        # close() itself can hang, and this thread must continue.
+        # Another thread closes the session, because close() can block, and this thread must continue.
         threading.Thread(target=session.close, name="close-session", daemon=True).start()

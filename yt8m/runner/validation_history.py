@@ -1,7 +1,8 @@
-"""The file `validation.json` of a run: the metrics of its validations, which show the best checkpoint.
+"""The file `validation.json` of a run: the metrics of all its validations, which tell which checkpoint is the best.
 
-The file is written before the checkpoint of a validation is saved, and again after the validation. So a run that was
-killed during a validation first repeats it, and then validates at the same steps as a run that was never killed.
+The file is written before the checkpoint of a validation is saved, and again after the validation. So if a run is
+killed during a validation, the resumed run repeats this validation first, and then validates at the same steps as a run
+that was never killed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class Best(NamedTuple):
     """How the best checkpoint is chosen and kept.
 
     Attributes:
-      metric: the name of the deciding metric, or `loss`.
+      metric: the name of the metric by which checkpoints are compared, or `loss`.
       higher_is_better: whether a higher value of the metric is better.
-      keep: called with the path and the values of each checkpoint that is better than all before it.
-      checkpoint_of: returns the path of the checkpoint of an earlier validation at this step, or None if it is gone.
+      keep: called with the path and the validation's values of each checkpoint that is better than all earlier ones.
+      checkpoint_of: returns the path of the checkpoint that was validated at a given step, or None if it was deleted.
       patience: training ends after this number of validations without a better one; None for no limit.
     """
 
@@ -47,20 +48,20 @@ class History:
     Args:
       folder: the run's folder.
       best: how the best checkpoint is chosen; None if none is chosen.
-      data: describes the validation data: their `pattern` and `max_videos`, for messages, and a `fingerprint` of their
-        content; None if they are not known.
+      data: describes the validation data: the values of --eval_data_pattern and --eval_max_videos, as `pattern` and
+        `max_videos`, and a `fingerprint` of the content of the files; None if the data are not known.
 
     Attributes:
       rows: {"step": step, name of a metric: value, ...} of each validation, in the order of the steps.
       pending: the step of a validation that has begun and not ended; None if there is none.
-      pending_epochs: the number of completed epochs at that step, by the number of its newest shard.
+      pending_epochs: the number of epochs completed at the step `pending`, computed from the newest shard's number.
     """
 
     def __init__(self, folder: str, best: Best | None = None, data: Mapping[str, Any] | None = None) -> None:
         self._path, self._best, self._data = storage.join(folder, NAME), best, data
         self.rows: list[dict[str, float | None]] = []
         self._epochs: list[int] = []
-        self._first_compared = 0  # index into `rows`; earlier rows no longer count for the best one
+        self._first_compared = 0  # index of a row; the rows before it are not compared with new validations any more
         self.pending: int | None = None
         self.pending_epochs = 0
 
@@ -71,18 +72,22 @@ class History:
 
     @property
     def forgotten_steps(self) -> set[int]:
-        """The steps of the validations that no longer count for the best one."""
+        """The steps of the validations that are no longer compared with new ones."""
         return {int(row["step"] or 0) for row in self.rows[: self._first_compared]}
 
     @property
     def last_epochs(self) -> int:
-        """The number of completed epochs at the last validation, by the number of its newest shard."""
+        """The number of completed epochs at the last validation, computed from the number of the newest shard."""
         return self._epochs[-1] if self._epochs else 0
 
     def read(self, step: int) -> None:
-        """Reads the file of a run that resumes at `step`, and drops the validations after that step.
+        """Reads the file of a resumed run, and drops the validations of later steps than the one where it resumes.
 
-        If the validation data or the metric have changed, decides which of the earlier validations still count.
+        If the validation data or the metric have changed, this also decides which of the earlier validations are still
+        compared with new ones, logs that, and writes the file again.
+
+        Args:
+          step: the step at which the run resumes.
 
         Raises:
           RunError: the file is damaged.
@@ -102,16 +107,18 @@ class History:
                 f"{self._path} is damaged ({error}). Restore it from a copy, or delete it: "
                 "then earlier validations no longer count."
             ) from error
-        self._compare_starts(former_data, former_metric)
+        self._adapt_to_changes(former_data, former_metric)
 
     def is_better(self, values: StepValues) -> bool:
-        """Whether these values are better than those of all earlier validations that count."""
+        """Whether the values of a validation are better than those of all earlier validations that are compared."""
         return self._best is not None and self._rank(row_of(values)) > self._rank(self.since_best()[1])
 
     def since_best(self) -> tuple[int, Mapping[str, Any]]:
-        """(the number of validations after the best one, the row of the best one), among the validations that count.
+        """Finds the best of the validations that are compared.
 
-        If none of them has a finite value, the result is (their number, {}).
+        Returns:
+          (the number of validations after the best one; the row of the best one). If no validation has a finite value
+          of the metric, (the number of validations; an empty row).
         """
         metric = self._best.metric if self._best else None
         rows = [row for row in self.rows[self._first_compared :] if metric in row]
@@ -123,12 +130,22 @@ class History:
         return len(ranks) - best - 1, rows[best]
 
     def begin(self, step: int, epochs: int) -> None:
-        """Records that a validation begins at `step`, after this number of completed epochs."""
+        """Writes into the file that a validation begins.
+
+        Args:
+          step: the step of the validation.
+          epochs: the number of epochs that are completed at this step.
+        """
         self.pending, self.pending_epochs = step, epochs
         self._write()
 
     def add(self, values: StepValues, epochs: int) -> None:
-        """Adds the values of the validation that has begun, after this number of completed epochs."""
+        """Writes the values of the validation that has begun into the file, after those of earlier validations.
+
+        Args:
+          values: the loss and the metrics.
+          epochs: the number of epochs that are completed at the step of the validation.
+        """
         finite = {name: value if math.isfinite(value) else None for name, value in row_of(values).items()}
         self.rows.append({"step": values.step, **finite})
         self._epochs.append(epochs)
@@ -136,49 +153,59 @@ class History:
         self._write()
 
     def _rank(self, row: Mapping[str, float | None]) -> float:
-        """A number that is higher for a better row; -inf if the row has no finite value."""
+        """A number that is higher for a better row; -inf if the row has no finite value of the metric."""
         assert self._best is not None
         value = row.get(self._best.metric)
         if value is None or not math.isfinite(value):
             return _UNDEFINED
         return value if self._best.higher_is_better else -value
 
-    def _compare_starts(self, data: Mapping[str, Any] | None, metric: str | None) -> None:
-        """Drops earlier validations from the comparison if data or metric have changed; logs why and saves that.
+    def _adapt_to_changes(self, former_data: Mapping[str, Any] | None, former_metric: str | None) -> None:
+        """Excludes earlier validations from the comparison, or chooses the best of them again, if the flags changed.
+
+        Logs what is done and why, and writes the file; does nothing if neither the data nor the metric have changed.
 
         Args:
-          data: the validation data of the previous start of the run.
-          metric: the metric of the previous start of the run.
+          former_data: describes the validation data of the previous start of the run.
+          former_metric: the metric of the previous start of the run.
         """
         number = len(self.rows[self._first_compared :])
-        if number and data and self._data and data["fingerprint"] != self._data["fingerprint"]:
-            former, now = _flags(data), _flags(self._data)
-            self._forget(
-                f"the files of {now} changed" if former == now else f"they validated on {former}, not on {now}"
-            )
-        elif number and self._best and metric not in (None, self._best.metric):
-            self._choose_again(f"--best_metric is now {self._best.metric}, and was {metric}", self._best)
+        if number and former_data and self._data and former_data["fingerprint"] != self._data["fingerprint"]:
+            former, current = _format_flags(former_data), _format_flags(self._data)
+            if former == current:
+                self._forget(f"the files of {current} changed")
+            else:
+                self._forget(f"they validated on {former}, not on {current}")
+        elif number and self._best and former_metric not in (None, self._best.metric):
+            self._choose_again(f"--best_metric is now {self._best.metric}, and was {former_metric}", self._best)
         else:
             return
         self._write()
 
     def _choose_again(self, why: str, best: Best) -> None:
-        """Keeps the checkpoint that is best by the new metric; drops all validations if that checkpoint is gone."""
+        """Keeps the checkpoint that is best by the new metric; excludes all validations if that checkpoint was deleted.
+
+        Args:
+          why: what has changed, for the log.
+          best: how the best checkpoint is chosen now.
+        """
         row = self.since_best()[1]
         checkpoint = best.checkpoint_of(row["step"]) if row else None
         if checkpoint is not None:
             logging.info("%s: the best of the earlier validations is chosen again", why)
-            best.keep(checkpoint, _values_of(row))
+            best.keep(checkpoint, _parse_row(row))
         elif row:
             self._forget(f"{why}, and the checkpoint that is best by it, of step {row['step']}, is gone")
         else:
             self._forget(f"{why}, and they did not compute it")
 
     def _forget(self, why: str) -> None:
+        """Excludes all validations so far from the comparison with new ones, and logs why."""
         number, self._first_compared = len(self.rows) - self._first_compared, len(self.rows)
         logging.info("the earlier validations (%d) no longer count for best/ and --patience: %s", number, why)
 
     def _write(self) -> None:
+        """Writes the file `validation.json`."""
         begun = None if self.pending is None else {"step": self.pending, "epochs": self.pending_epochs}
         history: Mapping[str, Any] = {
             "begun": begun,
@@ -195,7 +222,10 @@ _UNDEFINED = -math.inf
 
 
 def forgotten_in(folder: str) -> set[int]:
-    """`History.forgotten_steps` of a run; empty if it has no history.
+    """The steps of a run's validations that are no longer compared with new ones, see `History.forgotten_steps`.
+
+    Args:
+      folder: the run's folder. A run without validations gives an empty set.
 
     Raises:
       RunError: the file is damaged.
@@ -206,15 +236,17 @@ def forgotten_in(folder: str) -> set[int]:
 
 
 def row_of(values: StepValues) -> dict[str, float]:
-    """{name: value} of the loss and the metrics."""
+    """{name: value} of the metrics of a validation, and of its loss, if it has one, under the name `loss`."""
     return ({} if values.loss is None else {"loss": values.loss}) | values.figures
 
 
-def _values_of(row: Mapping[str, Any]) -> StepValues:
+def _parse_row(row: Mapping[str, Any]) -> StepValues:
+    """The values of the validation that wrote a row of `History.rows`."""
     figures = {name: value for name, value in row.items() if name != "step" and value is not None}
     return StepValues(int(row["step"]), loss=figures.pop("loss", None), figures=figures, is_validation=True)
 
 
-def _flags(data: Mapping[str, Any]) -> str:
+def _format_flags(data: Mapping[str, Any]) -> str:
+    """The flags that select validation data, as on the command line; `data` as in `History`."""
     limit = f" --eval_max_videos={data['max_videos']}" if data["max_videos"] else ""
     return f"--eval_data_pattern={data['pattern']}{limit}"

@@ -40,10 +40,10 @@ def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: 
 
     runner, counts = object.__new__(AllReduceRunner), object.__new__(StepHook)
     runner._watch = None  # type: ignore[assignment]
-    monkeypatch.setattr(runner, "_hooks", lambda *_: ["before", "input", counts, "after"])
+    monkeypatch.setattr(runner, "_create_hooks", lambda *_: ["before", "input", counts, "after"])
     members = ClusterConfig(("localhost:1", "localhost:2"))
     context = types.SimpleNamespace(config=types.SimpleNamespace(members=members))
-    hooks = runner._all_hooks(types.SimpleNamespace(context=context, position=None), ())
+    hooks = runner._create_all_hooks(types.SimpleNamespace(context=context, position=None), ())
     assert hooks[:3] == ["before", "input", counts]
     assert isinstance(hooks[3], AgreeHook)
     assert hooks[4] == "after"

@@ -11,7 +11,7 @@ from clusters import free_addresses
 
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
-from yt8m.runner.cluster.peers import Stragglers, find_lost, responds, suspects, wait_for_all
+from yt8m.runner.cluster.peers import Stragglers, describe_suspects, find_lost, responds, wait_for_all
 
 NAMES = ["chief (a:1)", "worker 0 (b:1)", "worker 1 (c:1)"]
 
@@ -24,11 +24,11 @@ def test_a_socket_that_accepts_and_says_nothing_does_not_respond() -> None:
         address = f"localhost:{listener.getsockname()[1]}"
         assert not responds(address, 0.2)
         cluster = ClusterConfig((*free_addresses(1), address))
-        frozen = suspects(cluster.others)
+        frozen = describe_suspects(cluster.others)
         assert frozen == f"worker 0 ({address}) accepts connections but does not answer: it is stopped or frozen"
     assert not responds(address, 0.2)
-    assert suspects(cluster.others) == f"worker 0 ({address}) accepts no connection"
-    assert suspects({}) == "all processes answer, so one of them is slow or blocked"
+    assert describe_suspects(cluster.others) == f"worker 0 ({address}) accepts no connection"
+    assert describe_suspects({}) == "all processes answer, so one of them is slow or blocked"
     assert find_lost(cluster.others) == [f"worker 0 ({address})"]
 
 

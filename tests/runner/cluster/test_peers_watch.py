@@ -26,13 +26,13 @@ def test_a_stall_is_noticed_once_and_its_end_is_said(
     lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = threading.Event()
-    suspects = peers.suspects
+    describe_suspects = peers.describe_suspects
 
     def name_suspects(addresses: dict[str, str]) -> str:
         named.set()
-        return suspects(addresses)
+        return describe_suspects(addresses)
 
-    monkeypatch.setattr(peers, "suspects", name_suspects)
+    monkeypatch.setattr(peers, "describe_suspects", name_suspects)
     (gone,) = free_addresses(1)
     watch = Watch({"worker 0": gone}, stall_timeout=0.4 * 60)
     watch._notice = 0.2  # a notice after 0.2 s, an end far away

@@ -53,7 +53,7 @@ class Chief:
 
     def comes(self) -> tuple[int, float]:
         """The values that it leaves when it comes; the workers may take them up."""
-        self._creator._fill(self.session)
+        self._creator._fill_variables(self.session)
         assert self.state.is_live(self.session, OURS)
         return self.session.run((self.step, self.weight))
 

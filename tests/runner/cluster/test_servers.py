@@ -23,9 +23,11 @@ def address() -> Iterator[str]:
         yield f"localhost:{there.getsockname()[1]}"
 
 
-def awaited(workers: list[str], stall_timeout: float = math.inf) -> tuple[servers._Awaited, Callable[[int], str]]:
+def awaited(
+    workers: list[str], stall_timeout: float = math.inf
+) -> tuple[servers._AwaitedProcesses, Callable[[int], str]]:
     cluster = ClusterConfig(("chief:1", *workers), ("ps:1",), PS)
-    return servers._Awaited(cluster, 0.0, stall_timeout), cluster.replica_name
+    return servers._AwaitedProcesses(cluster, 0.0, stall_timeout), cluster.replica_name
 
 
 @pytest.mark.promise("P5")

@@ -1,4 +1,4 @@
-"""The callbacks that a run can name. They are SessionRunHooks, which log, save checkpoints, write summaries, ..."""
+"""The callbacks of a run, by name. They are SessionRunHooks, which log, save checkpoints, write summaries, ..."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from yt8m.lazy import tf
 from yt8m.registry import Catalogue
 from yt8m.runner.run_config import CallbackConfig, Context
 
-# Paths instead of classes: each class derives from one of TensorFlow, so its module is imported only when it is used.
+# The catalogue has paths, not classes, because each class derives from one of TensorFlow: its module is imported only
+# when a run uses the callback.
 callbacks = Catalogue("callback")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
@@ -48,43 +49,60 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
     Naming a default callback has no effect. The mode's `_basic` callback cannot be removed, because a run without it
     would neither save checkpoints nor count examples.
 
+    Args:
+      mode: train, eval or infer.
+      names: names of callbacks to add, or `package.module:Class`; `-name` removes a default callback.
+
     Raises:
       UsageError: a callback belongs to another mode, is named twice, or cannot be removed.
     """
     defaults = DEFAULTS[mode]
     for index, name in enumerate(names):
-        plain = name.removeprefix("-")
-        if plain in [other.removeprefix("-") for other in names[:index]]:
-            raise UsageError(f"the callback {plain!r} is named twice; name it once")
-        other = plain.partition("_")[0]
-        if ":" not in plain and other in DEFAULTS and other != mode:
-            raise UsageError(f"the callback {plain!r} is for {other}, and this run is for {mode}")
-        if name != plain and (plain not in defaults or plain == f"{mode}_basic"):
+        bare_name = name.removeprefix("-")
+        if bare_name in [earlier.removeprefix("-") for earlier in names[:index]]:
+            raise UsageError(f"the callback {bare_name!r} is named twice; name it once")
+        callback_mode = bare_name.partition("_")[0]
+        if ":" not in bare_name and callback_mode in DEFAULTS and callback_mode != mode:
+            raise UsageError(f"the callback {bare_name!r} is for {callback_mode}, and this run is for {mode}")
+        if name != bare_name and (bare_name not in defaults or bare_name == f"{mode}_basic"):
             removable = ", ".join(default for default in defaults if default != f"{mode}_basic")
-            raise UsageError(f"the callback {plain!r} cannot be removed; these can: {removable or 'none'}")
+            raise UsageError(f"the callback {bare_name!r} cannot be removed; these can: {removable or 'none'}")
     remaining = [name for name in defaults if f"-{name}" not in names]
     return [*remaining, *(name for name in names if name not in defaults and not name.startswith("-"))]
 
 
 def build(config: CallbackConfig, context: Context) -> list[Any]:
-    """Makes the hooks of a run.
+    """Makes the callbacks of a run.
 
-    A custom class is called with the context, or without it if its constructor takes no argument. A callback that only
-    `config.options` names is added after the others.
+    The constructor of a callback gets the context and the callback's options; if it has no parameters, as that of some
+    SessionRunHooks, it gets neither.
+
+    Args:
+      config: the names and options of the callbacks. A callback that only `config.options` names is added after the
+        others.
+      context: the context of the run.
+
+    Returns:
+      The callbacks, in the order in which they are called.
 
     Raises:
       UsageError: there is no such callback, or its constructor does not accept its options.
     """
     names = names_for(context.config.mode, config.names)
     names += [name for name in config.options if name not in names]
-    return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
+    return [_create_callback(name, context, dict(config.options.get(name, {}))) for name in names]
 
 
 def check(mode: str, names: Sequence[str]) -> None:
-    """Refuses invalid callbacks before the graph is built. This imports the user's own callbacks.
+    """Checks the names of callbacks before the graph is built. This imports the user's own callbacks.
+
+    Args:
+      mode: train, eval or infer.
+      names: as in `names_for`.
 
     Raises:
-      UsageError: as from `names_for`; or a callback does not exist, or is not a SessionRunHook.
+      UsageError: a callback does not exist, is not a SessionRunHook, belongs to another mode, is named twice, or cannot
+        be removed.
     """
     for name in names_for(mode, names):
         callback = callbacks.get(name)
@@ -92,7 +110,8 @@ def check(mode: str, names: Sequence[str]) -> None:
             raise UsageError(_NO_HOOK.format(name, callback.__name__))
 
 
-def _make(name: str, context: Context, options: dict[str, Any]) -> Any:
+def _create_callback(name: str, context: Context, options: dict[str, Any]) -> Any:
+    """Calls the constructor of one callback; raises `UsageError` if it fails or makes something else than a hook."""
     factory = callbacks.get(name)
     if isinstance(factory, str):
         factory = callbacks.get(factory)

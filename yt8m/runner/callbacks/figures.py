@@ -24,9 +24,13 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Calls the function `work` in a background thread, one call at a time.
+    """Calls a function in a background thread, one call at a time.
 
-    NumPy and TensorFlow release Python's global lock while they compute, so `work` and the next step run in parallel.
+    NumPy and TensorFlow release Python's global lock while they compute, so the function and the next step run at the
+    same time.
+
+    Args:
+      work: the function.
     """
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -35,12 +39,12 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *arguments: Any) -> None:
-        """Waits for the previous call, raises its error if it failed, and starts the next call."""
+        """Waits for the previous call of the function, raises its error if it failed, and starts the next call."""
         self.wait()
         self._last = self._executor.submit(self._work, *arguments)
 
     def wait(self) -> Any:
-        """Waits for the last call and returns its result (None if there was no call), or raises its error."""
+        """Waits for the last call of the function, and returns its result or raises its error; None without a call."""
         return None if self._last is None else self._last.result()
 
     def close(self) -> None:
@@ -49,7 +53,7 @@ class OneStepBehind:
 
 
 class TrainLoss(Callback):
-    """Puts the label loss into the log line. It is fetched only on steps with a log line, since fetching takes time."""
+    """Puts the label loss into the log line. Only steps with a log line fetch the loss, since fetching takes time."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the loss if the step gets a log line."""
@@ -68,10 +72,10 @@ class TrainLoss(Callback):
 
 
 class _ExampleCounter(Callback):
-    """Counts examples from the moment at which the session is ready.
+    """The base class of callbacks that count examples, beginning when the session is ready.
 
     Attributes:
-      examples: number of examples since `since`.
+      examples: number of examples that were counted since the time `since`.
       since: the value of `time.monotonic()` when counting began.
       is_due: whether the current step gets a log line.
     """
@@ -95,15 +99,15 @@ class _ExampleCounter(Callback):
 
 
 class Speed(_ExampleCounter):
-    """Puts the examples per second of all towers since the previous log line into the line.
+    """Puts into each log line the number of examples per second, of all towers, since the previous log line.
 
-    Time in which training pauses for a validation is not counted.
+    The time in which training pauses for a validation is not counted.
     """
 
     _paused = 0.0  # `paused_seconds` at the previous log line
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Sets the clock and the count to 0, also when a cluster opens a new session."""
+        """Begins to count. A cluster calls this again for each new session, and then counting begins anew."""
         super().after_create_session(session, coord)
         self.examples, self._paused = 0, self.context.line.paused_seconds
 
@@ -118,7 +122,7 @@ class Speed(_ExampleCounter):
 
 
 class TrainAccuracy(Callback):
-    """Puts the modeler's metrics of the current batch into the log line."""
+    """Puts into the log line the metrics that the modeler's evaluator computes for the current batch."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -139,25 +143,26 @@ class TrainAccuracy(Callback):
 
 
 class EvalBasic(_ExampleCounter):
-    """Counts examples: `examples_processed: N` in the log line, and `examples` in the results."""
+    """Puts the number of examples so far into the log line (`examples_processed: N`), and the last into the results."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Adds the examples of the step; puts the count into the log line if the step gets one."""
         super().after_run(run_context, run_values)
         if self.is_due:
-            self._report()
+            self._report_count()
 
     def end(self, session: tf.Session) -> None:
         """Puts the final count into the results, and into a last log line unless a line already shows it."""
         if self.context.results.setdefault("examples", 0) != self.examples:
-            self._report()
+            self._report_count()
 
-    def _report(self) -> None:
+    def _report_count(self) -> None:
+        """Puts the count into the log line and into the results."""
         self.context.line.values.examples = self.context.results["examples"] = self.examples
 
 
-class _InBackground(Callback):
-    """Calls `work` with the fetched values of each step, in a background thread."""
+class _BackgroundCallback(Callback):
+    """The base class of callbacks that process the values of each step in a background thread, by `work`."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -175,10 +180,10 @@ class _InBackground(Callback):
         self.thread.close()
 
 
-class EvalMetrics(_InBackground):
-    """Accumulates the reports and the loss of every step; the log line gets the metrics of its batch alone.
+class EvalMetrics(_BackgroundCallback):
+    """Computes the metrics of an evaluation: those of all steps for the results, and those of one batch for a log line.
 
-    At the end, `results["figures"]` holds the metrics of all steps, and `results["evaluator"]` the evaluator.
+    At the end, `results["figures"]` has the metrics of all steps, and `results["evaluator"]` is the evaluator.
     """
 
     def __init__(self, context: Context) -> None:
@@ -196,15 +201,16 @@ class EvalMetrics(_InBackground):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Accumulates the values while the next step runs; if the step gets a log line, waits for its metrics."""
-        got = run_values.results
-        self._loss = float(got["loss"]) if "loss" in got else None
-        self.thread.put(got["reports"], self._loss)
-        # Set here, not in `before_run`: at the end of the data `before_run` is called once more, without a batch.
+        values = run_values.results
+        self._loss = float(values["loss"]) if "loss" in values else None
+        self.thread.put(values["reports"], self._loss)
+        # This is set here, not in `before_run`, which is called once more at the end of the data, without a batch.
         self._is_logged = self._is_due
         if self._is_due:
-            self._report()
+            self._report_batch()
 
-    def _report(self) -> None:
+    def _report_batch(self) -> None:
+        """Puts the metrics and the loss of the last batch into the log line."""
         self.context.line.values.figures.update(self.thread.wait() or {})
         self.context.line.values.loss = self._loss
 
@@ -212,7 +218,7 @@ class EvalMetrics(_InBackground):
         """Puts the metrics of all steps into the results, and those of the last batch into a log line of its own."""
         super().end(session)
         if not self._is_logged:
-            self._report()
+            self._report_batch()
         self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
     def work(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
@@ -221,24 +227,26 @@ class EvalMetrics(_InBackground):
 
 
 class InferBasic(EvalBasic):
-    """Puts `num examples processed: N elapsed seconds: S` into the log line, and both numbers into the results."""
+    """Puts the number of examples and the elapsed seconds into the log line, and at the end into the results."""
 
     def end(self, session: tf.Session) -> None:
         """Puts the final count and time into the results."""
         super().end(session)
         self.context.results["elapsed_seconds"] = time.monotonic() - self.since
 
-    def _report(self) -> None:
-        super()._report()
+    def _report_count(self) -> None:
+        """Puts the count and the elapsed time into the log line, and the count into the results."""
+        super()._report_count()
         self.context.line.values.elapsed_seconds = time.monotonic() - self.since
 
 
-class InferWriter(_InBackground):
-    """Calls `consumer` with the reports of each step, in the order of the data.
+class InferWriter(_BackgroundCallback):
+    """Passes the reports of each step to a consumer, in the order of the data.
 
     Args:
       context: the context of the run.
-      consumer: called with the modeler's {name of a report: array [B, ...]}, always in the same background thread.
+      consumer: called with {name of a report: array [B, ...]}, as the modeler completes them, always in the same
+        background thread.
     """
 
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
@@ -258,18 +266,18 @@ class InferWriter(_InBackground):
         self._consumer(self.context.modeler.completed(reports))
 
 
-# The tags of the published code, which users have in their dashboards; there PERR is spelled Perr.
+# The tags of the published code, which users may have in their dashboards. In these tags PERR is spelled Perr.
 _FIGURE_TAG, _SPEED_TAG = "model/Training_{}", "global_step/Examples/Second"
 _BATCH_TAG = "GlobalStep/Eval_{}"
 
 
 def published_spelling(name: str) -> str:
-    """The name of a metric in the tags of the published code: `Perr`, `Avg_Perr`."""
+    """A metric's name as the tags of the published code spell it: `Perr` for `PERR`, `Avg_Perr` for `Avg_PERR`."""
     return name.replace("PERR", "Perr")
 
 
 class EvalSummary(Callback):
-    """Writes the values of each log line of an evaluation under the tags of the published code.
+    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code.
 
     Args:
       context: the context of the run.
@@ -282,21 +290,23 @@ class EvalSummary(Callback):
         context.line.listen(self._write_line)
 
     def _write_line(self, values: StepValues) -> None:
-        tagged = {published_spelling(name): value for name, value in values.figures.items()}
+        """Writes the values of one log line."""
+        named = {published_spelling(name): value for name, value in values.figures.items()}
         others = {"Loss": values.loss, "Example_Second": values.examples_per_second}
-        tagged |= {name: value for name, value in others.items() if value is not None}
-        scalars = {_BATCH_TAG.format(name): value for name, value in tagged.items()}
+        named |= {name: value for name, value in others.items() if value is not None}
+        scalars = {_BATCH_TAG.format(name): value for name, value in named.items()}
         self._events.add_scalars(scalars, values.global_step)
 
 
 class TrainSummary(Callback):
-    """Writes the graph's summaries at the first step and every `save_summary_steps`, and each log line's values.
+    """Writes an event file for TensorBoard with the graph's summaries and the values of each log line.
 
-    The summaries are fetched together with a training step, so they consume no batch of their own.
+    The summaries are written at the first step and every `save_summary_steps` steps. They are fetched together with a
+    training step, so they need no batch of their own.
 
     Args:
       context: the context of the run.
-      folder: the folder of the event files; empty for the run's own.
+      folder: the folder of the event file; empty for the folder of the run.
       hyper_parameters: {name: value} for TensorBoard's table of runs; None to leave the run out of the table.
     """
 
@@ -304,13 +314,17 @@ class TrainSummary(Callback):
         self, context: Context, folder: str = "", hyper_parameters: Mapping[str, bool | float | str] | None = None
     ) -> None:
         super().__init__(context)
-        self._hyper_parameters, self._is_open, self._has_written = hyper_parameters, False, False
+        self._hyper_parameters, self._is_in_table, self._has_written = hyper_parameters, False, False
         self._every = Every(steps=context.config.save_summary_steps)
         self._events = EventFile(folder or context.config.model_dir)
         context.line.listen(self._write_line)
 
     def begin(self) -> None:
-        """Raises `UsageError` if an entry of `summary_names` matches none of the graph's summaries."""
+        """Checks that each pattern in `summary_names` matches a summary of the graph.
+
+        Raises:
+          UsageError: a pattern matches none; the message lists the summaries.
+        """
         tags = summary_tags(self.context.ops.summary_op)
         for name in self.context.config.summary_names:
             if not any(fnmatch.fnmatchcase(tag, name) for tag in tags):
@@ -320,13 +334,13 @@ class TrainSummary(Callback):
                 )
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Writes the graph and the hyper-parameters; the first summary comes `save_summary_steps` after this step."""
+        """Writes the graph, and for the first session the hyper-parameters; counts steps for summaries from here on."""
         self._every.restart(self.context.step)
         graph = session.graph.as_graph_def(add_shapes=True)
         self._events.add_graph(graph)
-        if self._hyper_parameters and not self._is_open:
+        if self._hyper_parameters and not self._is_in_table:
             self._events.add(metric_files.session_start(self._hyper_parameters), self.context.step)
-            self._is_open = True
+            self._is_in_table = True
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the summaries if they are written at this step."""
@@ -335,7 +349,7 @@ class TrainSummary(Callback):
         return tf.train.SessionRunArgs(self.context.ops.summary_op) if is_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the summaries."""
+        """Writes the summaries of the step, if they were requested; only those that `summary_names` selects."""
         if run_values.results is None:
             return
         self._every.restart(self.context.step)
@@ -348,19 +362,21 @@ class TrainSummary(Callback):
 
     def end(self, session: tf.Session) -> None:
         """Tells TensorBoard that the run ended without an error."""
-        self._end(is_well=True)
+        self._write_end(is_well=True)
 
     def close(self) -> None:
-        """Closes the event file; tells TensorBoard that the run failed if `end` was not called."""
-        self._end(is_well=False)
+        """Closes the event file. If `end` was not called before, tells TensorBoard that the run failed."""
+        self._write_end(is_well=False)
         self._events.close()
 
-    def _end(self, is_well: bool) -> None:
-        if self._is_open:
+    def _write_end(self, is_well: bool) -> None:
+        """Writes, once, for TensorBoard's table of runs that the run has ended."""
+        if self._is_in_table:
             self._events.add(metric_files.session_end(is_well), self.context.step)
-            self._is_open = False
+            self._is_in_table = False
 
     def _write_line(self, values: StepValues) -> None:
+        """Writes the values of one log line."""
         tagged = {_FIGURE_TAG.format(published_spelling(name)): value for name, value in values.figures.items()}
         if values.examples_per_second is not None:
             tagged[_SPEED_TAG] = values.examples_per_second

@@ -29,14 +29,14 @@ class Progress(Callback):
         self._console = console or Console(stderr=True)
         self._bar: bars.Progress | None = None
         self._task = bars.TaskID(0)
-        self._validated = ""
-        context.line.listen(self._show, validations=True)
+        self._validation_text = ""
+        context.line.listen(self._update_figures, validations=True)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the bar at the step at which this process starts, so that earlier steps do not count for its speed."""
         if self._bar is None:
             step, last = self.context.step, self.context.line.last_step
-            self._bar = _bar(self._console, last is not None)
+            self._bar = _create_bar(self._console, last is not None)
             verb = _VERBS[self.context.config.mode]
             self._task = self._bar.add_task(verb, total=last, completed=step, figures="")
             self._bar.start()
@@ -51,30 +51,32 @@ class Progress(Callback):
         if self._bar is not None:
             self._bar.stop()
 
-    def _show(self, values: StepValues) -> None:
+    def _update_figures(self, values: StepValues) -> None:
+        """Shows the values of a log line or a validation beside the bar."""
         if self._bar is None:
             return
         if values.is_validation:
-            self._validated = _validated(values)
-        room = self._room(self._bar.tasks[0])
+            self._validation_text = _format_validation(values)
+        width = self._count_free_columns(self._bar.tasks[0])
         # The result of a validation stays until the next validation, and comes first, because it matters most.
-        taken = len(self._validated) + 2 if self._validated else 0
-        step_figures = "" if values.is_validation else _figures(values, room - taken)
-        shown = "  ".join(filter(None, [self._validated, step_figures]))
-        self._bar.update(self._task, figures=shown if len(shown) <= room else _figures(values, room))
+        used = len(self._validation_text) + 2 if self._validation_text else 0
+        step_text = "" if values.is_validation else _format_figures(values, width - used)
+        text = "  ".join(filter(None, [self._validation_text, step_text]))
+        self._bar.update(self._task, figures=text if len(text) <= width else _format_figures(values, width))
 
-    def _room(self, task: bars.Task) -> int:
+    def _count_free_columns(self, task: bars.Task) -> int:
         """The number of terminal columns that are left for metrics beside the step and the time."""
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"
         return self._console.width - len(text) - _TIME_AND_BAR
 
 
-# Terminal columns for the time, the bar (at least 4) or the spinner, and the blanks between.
+# The number of terminal columns for the time, the bar (at least 4) or the spinner, and the blanks between them.
 _TIME_AND_BAR = len("10:00:00") + 4 + 3
 
 
-def _bar(console: Console, has_end: bool) -> bars.Progress:
+def _create_bar(console: Console, has_end: bool) -> bars.Progress:
+    """A bar with the time that is left, if the last step is known; else a spinner with the time that has passed."""
     step = "{task.description} step {task.completed:.0f}"
     columns: list[bars.ProgressColumn]
     if has_end:
@@ -88,31 +90,34 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
     return bars.Progress(*columns, bars.TextColumn("{task.fields[figures]}"), console=console)
 
 
-def _figures(values: StepValues, room: int) -> str:
-    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: as many of the known values as fit into `room` columns."""
+def _format_figures(values: StepValues, width: int) -> str:
+    """As many of the values as fit into `width` columns, such as `loss 12.34  GAP 0.43  123 examples/s  Hit@1 0.51`."""
     texts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         texts.append(f"loss {values.loss:.2f}")
     figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    # GAP is first, because it matters most if the bar is narrow
+    # GAP comes before the other metrics, because only the first ones fit on a narrow terminal.
     texts += [figures.pop("GAP")] if "GAP" in figures else []
-    rate = _rate(values)
+    rate = _examples_per_second(values)
     texts += [] if rate is None else [f"{rate:.0f} examples/s"]
     texts += figures.values()
-    while len("  ".join(texts)) > room and texts:
+    while len("  ".join(texts)) > width and texts:
         texts.pop()
     return "  ".join(texts)
 
 
-def _validated(values: StepValues) -> str:
-    """`validation GAP 0.43`: GAP if it was computed, else the first metric; the loss if there is no metric."""
+def _format_validation(values: StepValues) -> str:
+    """One metric of a validation, such as `validation GAP 0.43`.
+
+    It is GAP if that was computed, else the first metric, or the loss if there is no metric.
+    """
     figures = {"loss": values.loss or 0.0} if not values.figures else values.figures
     name = "GAP" if "GAP" in figures else next(iter(figures))
     return f"validation {name} {figures[name]:.3f}"
 
 
-def _rate(values: StepValues) -> float | None:
-    """Examples per second since the previous line; in inference the mean since the start; None if neither is known."""
+def _examples_per_second(values: StepValues) -> float | None:
+    """Examples per second since the previous log line, or in inference since the start; None if that is not known."""
     if values.examples_per_second is None and values.examples and values.elapsed_seconds:
         return values.examples / values.elapsed_seconds
     return values.examples_per_second

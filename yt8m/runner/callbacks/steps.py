@@ -16,9 +16,9 @@ from yt8m.runner.run_config import Context
 
 
 class TrainGuard(Callback):
-    """Stops the run if the norm of a variable's gradient is not finite at any step.
+    """Ends the run with an error at the first step in which the norm of a variable's gradient is not finite.
 
-    The norms cost no time, because gradient clipping computes them anyway.
+    Fetching the norms takes no extra time, because gradient clipping computes them anyway.
     """
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
@@ -28,24 +28,28 @@ class TrainGuard(Callback):
         return tf.train.SessionRunArgs({"norms": ops.gradient_norms, **tower})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Raises `RunError` with the step, the tower and the first variable whose gradient is not finite."""
+        """Checks the norms of the step.
+
+        Raises:
+          RunError: a norm is not finite; the message names the step, the tower and the first such variable.
+        """
         norms, tower = run_values.results["norms"], run_values.results.get("tower", -1)
         if np.isfinite(norms).all():
             return
-        bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+        index = int(np.flatnonzero(~np.isfinite(norms))[0])
         on_tower = f" on tower {tower}" if tower >= 0 else ""
         raise RunError(
-            f"step {self.context.step}: the gradient of {self.context.ops.gradient_variables[bad]} is not "
-            f"finite{on_tower} (its norm is {norms[bad]}). The last checkpoint was saved before "
+            f"step {self.context.step}: the gradient of {self.context.ops.gradient_variables[index]} is not "
+            f"finite{on_tower} (its norm is {norms[index]}). The last checkpoint was saved before "
             "this step; lower the learning rate, or look for NaN in the features."
         )
 
 
 class TrainBasic(Callback):
-    """Saves a checkpoint at the first step, every N steps or minutes, and at the end; ends the run at max_steps.
+    """Saves a checkpoint when a new run starts, every N steps or minutes, and at the end; ends the run at max_steps.
 
-    Gradients in closed form can be finite when the loss is not. So the loss is checked before each save; it is not
-    checked on other steps, because fetching it takes time.
+    Gradients that are computed in closed form can be finite although the loss is not. So the loss is checked before
+    each save. It is not checked on other steps, because fetching it takes time.
     """
 
     saves = True
@@ -66,10 +70,10 @@ class TrainBasic(Callback):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Requests the loss if a checkpoint will be saved after the step."""
-        following = self.context.step + 1
-        is_over = self._is_over(following)
-        is_saved = self._every.due(following) or is_over
+        """Requests the loss if a checkpoint will be saved after the step; tells the context what is planned."""
+        next_step = self.context.step + 1
+        is_over = self._is_over(next_step)
+        is_saved = self._every.due(next_step) or is_over
         self.context.save_planned |= is_saved
         self.context.stop_planned |= is_over
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
@@ -91,17 +95,18 @@ class TrainBasic(Callback):
             run_context.request_stop()
 
     def save_when_due(self, session: tf.Session) -> None:
-        """Saves a checkpoint if one is due. A chief that only waits for its workers calls this too."""
+        """Saves a checkpoint if one is due. The chief of a cluster also calls this while it waits for its workers."""
         step = self.context.step
         if self._every.due(step) and (self.context.save_planned or not self.context.keeps_to_plan):
             self.context.saver.save(session, step)
             self._every.restart(step)
 
     def end(self, session: tf.Session) -> None:
-        """Saves the last step; called if the run ended without an error: at the end of the data, at max_steps, ..."""
+        """Saves a checkpoint of the last step. This is called if the run ended without an error, for any reason."""
         self.context.saver.save(session, self.context.step)
 
     def _is_over(self, step: int) -> bool:
+        """Whether the run ends after this step, because it has reached max_steps."""
         limit = self.context.config.max_steps
         return limit is not None and step >= limit
 
@@ -111,8 +116,8 @@ class TrainExport(Callback):
 
     Args:
       context: the context of the run.
-      exporter: called with the path and the step of the checkpoint. It must build a graph of its own, because the graph
-        of the run is finalized.
+      exporter: exports the model; it is called with the path and the step of the checkpoint. It must build a graph of
+        its own, because the graph of the run is finalized.
     """
 
     saves = True
@@ -127,7 +132,7 @@ class TrainExport(Callback):
         self._every.restart(self.context.step)
 
     def before_run(self, run_context: Any) -> None:
-        """Sets `save_planned` if an export follows the step."""
+        """Tells the context that a checkpoint will be saved, if the model is exported after the step."""
         self.context.save_planned |= self._every.due(self.context.step + 1)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -140,6 +145,7 @@ class TrainExport(Callback):
         self._export(session)
 
     def _export(self, session: tf.Session) -> None:
+        """Saves a checkpoint of the current step and exports the model, unless this step was exported already."""
         step = self.context.step
         if step != self._exported:
             self._exporter(self.context.saver.save(session, step), step)
@@ -148,14 +154,15 @@ class TrainExport(Callback):
 
 
 class TrainProfile(Callback):
-    """Profiles each thread and device during the steps `first` to `last`, for TensorBoard's profiler.
+    """Records what each thread and device does during some steps, for TensorBoard's profiler.
 
-    The trace is the file `plugins/profile/<time>/<host>.xplane.pb`. A run that resumes after step `first` writes none.
+    The record (trace) is written into the file `plugins/profile/<time>/<host>.xplane.pb`. A run that resumes at step
+    `first` or later writes none.
 
     Args:
       context: the context of the run.
-      first: the first step to profile.
-      last: the last step to profile; a run that ends before it ends the trace too.
+      first: the first step to record.
+      last: the last step to record. If the run ends before this step, the trace ends there.
       folder: TensorBoard's log folder; empty for the folder of the run.
     """
 
@@ -176,7 +183,7 @@ class TrainProfile(Callback):
             self.close()
 
     def close(self) -> None:
-        """Ends the trace and writes it."""
+        """Ends the trace, if one has begun, and writes its file."""
         if self._is_tracing:
             self._is_tracing = False
             tf.compat.v2.profiler.experimental.stop()

@@ -1,1 +1,1 @@
-"""Training by several processes: a chief and workers that share variables on parameter servers."""
+"""Training by several processes: a chief and workers, which share variables on parameter servers or use all-reduce."""

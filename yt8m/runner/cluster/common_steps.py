@@ -1,7 +1,8 @@
-"""The hooks with which replicas that train by all-reduce stop and save together, and compare their variables.
+"""The hooks by which replicas that train by all-reduce stop and save together, and compare their variables.
 
 A replica cannot leave the training loop alone, because the others would wait for it. So a replica that wants to stop or
-to save announces this before a step. In the step every replica reads all announcements, and after it all act alike.
+to save announces this before a step. In the step every replica reads the announcements of all replicas, and after the
+step all replicas do the same.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from yt8m.runner.creation import graph_signature
 from yt8m.runner.run_config import Context, RunnerConfig
 from yt8m.runner.signals import StopSignals
 
-_BY_SIGNAL, _BY_CALLBACK = 1, 2
-# Options of the graph's signature that may differ between the replicas' machines: threads, paths, and GPUs.
-_OF_EACH_MACHINE = {
+_BY_SIGNAL, _BY_CALLBACK = 1, 2  # values of `Announcement.STOP`: why a replica wants to stop
+# The options of the graph's signature that may differ between the machines of the replicas: threads, paths, and GPUs.
+_MACHINE_OPTIONS = {
     "devices",
     *map(options.short_name, options.paths_where(TrainConfig, belongs_to="machine")),
     *map(options.short_name, options.paths_where(TrainConfig, is_path=True)),
@@ -37,8 +38,10 @@ _OF_EACH_MACHINE = {
 class Rounds:
     """The calls of `session.run`, besides the training steps, in which all replicas must take part.
 
+    Create this after the training step was built, so that all replicas build their collectives in the same order.
+
     Args:
-      collectives: the collectives of this replica; the training step is already built.
+      collectives: builds the collectives of this replica.
     """
 
     def __init__(self, collectives: AllReduce) -> None:
@@ -52,56 +55,72 @@ class Rounds:
         self._barrier = collectives.gather(tf.ones([], tf.int64))
 
     def greet(self, session: tf.Session, config: RunnerConfig, is_resumed: bool) -> bool:
-        """Compares the options and the variables' shapes of all replicas; returns whether the chief resumes a run.
+        """Compares the options of all replicas, and the names and shapes of their variables.
+
+        Args:
+          session: the session of this replica.
+          config: the config of the run.
+          is_resumed: whether this replica resumes a run.
+
+        Returns:
+          Whether the chief resumes a run.
 
         Raises:
           UsageError: a replica differs from the chief.
         """
         greeting = [_hash([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
         greetings = session.run(self._greeting, {self._values: greeting}, Round.GREETING.options())
-        others = [config.members.replica_name(int(r)) for r in np.flatnonzero(greetings[:, 0] != greetings[0, 0])]
-        if others:
+        indices = np.flatnonzero(greetings[:, 0] != greetings[0, 0])
+        if len(indices):
+            names = [config.members.replica_name(int(index)) for index in indices]
             raise UsageError(
-                f"{', '.join(others)} and the chief differ in the model, or in flags that all processes must share "
+                f"{', '.join(names)} and the chief differ in the model, or in flags that all processes must share "
                 "(such as --batch_size, --max_steps, --label_loss, the optimizer's); start all with the same flags."
             )
         return bool(greetings[0, 1])
 
     def broadcast(self, session: tf.Session) -> None:
-        """Sets every variable to its value on the chief."""
+        """Sets every variable of every replica to its value on the chief."""
         session.run(self._broadcast, options=Round.BROADCAST.options())
 
     def wait(self, session: tf.Session) -> None:
-        """Returns when all replicas have called this."""
+        """Waits until all replicas have called this."""
         session.run(self._barrier, options=Round.BARRIER.options())
 
     def part(self, session: tf.Session) -> None:
-        """Like `wait`, at the end of the training: no error if another replica has already ended."""
+        """Waits at the end of the training until all replicas have called this, or until one of them has ended."""
         try:
             self.wait(session)
         except tf.errors.OpError as error:
             logging.debug("another replica has already ended: %s", error)
 
     def check(self, session: tf.Session, config: RunnerConfig, step: int) -> None:
-        """Compares the values of the variables of all replicas.
+        """Compares the values of all variables between all replicas.
+
+        Args:
+          session: the session of this replica.
+          config: the config of the run.
+          step: the last completed step, named in the message.
 
         Raises:
           RunError: a value differs; the message names the variable and the replica.
         """
         digests = session.run(self._digests, options=Round.CHECK.options())
-        bad = np.argwhere(digests != digests[0])
-        if len(bad):
-            replica, variable = int(bad[0][0]), self._names[int(bad[0][1])]
+        differences = np.argwhere(digests != digests[0])
+        if len(differences):
+            replica, variable = int(differences[0][0]), self._names[int(differences[0][1])]
+            count = len(set(differences[:, 1].tolist()))
             raise RunError(
                 f"step {step}: the variable {variable} of {config.members.replica_name(replica)} differs from the "
-                f"chief's ({len(set(bad[:, 1].tolist()))} of {len(self._names)} variables differ between replicas). "
+                f"chief's ({count} of {len(self._names)} variables differ between replicas). "
                 "This step is not saved. Memory or the network may be faulty. Start all processes again: training "
                 "resumes from the newest checkpoint."
             )
 
 
 def _common_settings(config: RunnerConfig) -> list[Any]:
-    shared = {name: value for name, value in graph_signature(config).items() if name not in _OF_EACH_MACHINE}
+    """The values of the options that must be the same on all replicas."""
+    shared = {name: value for name, value in graph_signature(config).items() if name not in _MACHINE_OPTIONS}
     exchange = config.distributed
     return [
         *(shared, config.members.replicas, config.max_steps, config.checkpoints.exact_resume),
@@ -120,14 +139,16 @@ class Team:
     """The state that the hooks of one replica share: parts of the run, and what all replicas have agreed on.
 
     Attributes:
-      collectives, rounds: the ops in which all replicas take part.
-      context, signals: those of the run of this replica.
+      collectives: the collectives of a training step.
+      rounds: the other calls in which all replicas take part.
+      context: the context of this replica's run.
+      signals: the `StopSignals` of this replica's run.
       waiting: int64 scalar tensor, the microseconds that this replica spends in the collectives of a step.
       position: the `Position` in the data; None if positions are not saved.
-      requested: whether all replicas end after the current step. `run_steps` reads this name.
-      by_signal: whether they end because a replica got a signal.
+      requested: whether all replicas end after the current step. `run_steps` reads the attribute of this name.
+      by_signal: whether the replicas end because one of them got a signal.
       has_read_all: whether all replicas have read all their data.
-      wants_to_stop: whether a callback of this replica has requested a stop; announced at the next step.
+      wants_to_stop: whether a callback of this replica has requested a stop, which is announced in the next step.
       waited: microseconds that this replica spent in the collectives of its last step.
     """
 
@@ -145,21 +166,29 @@ class Team:
 
 
 class CommonContext(tf.train.SessionRunContext):
-    """The run context of callbacks, in which `request_stop` ends all replicas after the next step."""
+    """The run context of the callbacks of a replica, in which `request_stop` ends all replicas after the next step.
+
+    Args:
+      session: the session of this replica.
+      team: the state of this replica.
+    """
 
     def __init__(self, session: tf.Session, team: Team) -> None:
         super().__init__(tf.train.SessionRunArgs(None), session)
         self._team = team
 
     def request_stop(self) -> None:
-        """Ends all replicas after the next step."""
+        """Makes this replica announce in the next step that all replicas must end after that step."""
         self._team.wants_to_stop = True
 
 
 class AgreeHook(tf.train.SessionRunHook):
-    """Reads the announcements of all replicas, before any callback uses the results of the step.
+    """Reads the announcements of all replicas after each step, before any callback uses the results of the step.
 
     This hook comes after the hooks that start the input and count the step.
+
+    Args:
+      team: the state of this replica.
     """
 
     def __init__(self, team: Team) -> None:
@@ -177,11 +206,14 @@ class AgreeHook(tf.train.SessionRunHook):
         """Requests the announcements of all replicas, and resets what callbacks have planned."""
         context, team = self._team.context, self._team
         context.save_planned = context.stop_planned = False
-        fetched = (team.collectives.announced, team.waiting)
-        return tf.train.SessionRunArgs(fetched, options=Round.STEP.options())
+        fetches = (team.collectives.announced, team.waiting)
+        return tf.train.SessionRunArgs(fetches, options=Round.STEP.options())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Decides from the announcements whether all replicas stop or save after this step."""
+        """Decides from the announcements whether all replicas stop or save after this step.
+
+        If they save, the workers save their positions in the data here. The chief logs a warning about a slow replica.
+        """
         announcements, waited = run_values.results
         team = self._team
         team.waited = int(waited)
@@ -192,12 +224,15 @@ class AgreeHook(tf.train.SessionRunHook):
         team.context.save_planned = bool(announcements[0, Announcement.SAVE]) or team.requested
         if team.context.save_planned:
             self._save_positions(run_context.session)
-        slow = self._stragglers.add(announcements[:, Announcement.WAITED] / 1e6, time.monotonic())
-        if slow and self._is_chief:
-            logging.warning("%s", slow)
+        warning = self._stragglers.add(announcements[:, Announcement.WAITED] / 1e6, time.monotonic())
+        if warning and self._is_chief:
+            logging.warning("%s", warning)
 
     def _save_positions(self, session: tf.Session) -> None:
-        """Saves a worker's position in the data; waits until all workers have. The chief saves its own after that."""
+        """On a worker, saves its position in the data. On all replicas, waits until all workers have saved theirs.
+
+        After that the chief saves its own position, with the checkpoint.
+        """
         team = self._team
         if team.position is None:
             return
@@ -207,7 +242,13 @@ class AgreeHook(tf.train.SessionRunHook):
 
 
 class AnnounceHook(tf.train.SessionRunHook):
-    """Announces whether this replica wants to stop or to save. It follows all callbacks, whose plans it reads."""
+    """Announces in each step whether this replica wants to stop or to save.
+
+    This hook comes after all callbacks, which write into the context what they plan.
+
+    Args:
+      team: the state of this replica.
+    """
 
     def __init__(self, team: Team) -> None:
         self._team = team
@@ -227,6 +268,6 @@ class AnnounceHook(tf.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares the variables of all replicas every `check_replicas_steps` steps."""
         context = self._team.context
-        every = context.config.distributed.check_replicas_steps
-        if every and context.step % every == 0:
+        interval = context.config.distributed.check_replicas_steps
+        if interval and context.step % interval == 0:
             self._team.rounds.check(run_context.session, context.config, context.step)

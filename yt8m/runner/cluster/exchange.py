@@ -10,10 +10,10 @@ The table and the file survive different failures:
 
 - **`SharedState`, a table on each parameter server.** The table is lost together with the variables that it describes:
   a server that restarts has neither. The chief writes the name of the run when the variables have values, and removes
-  it before it restores them; a worker uses variables only under the name of its own run. A replica that has read all
-  its data writes `ended`; the chief waits for that before it saves the last checkpoint. A replica that has closed its
-  last session writes `done` on every server. A server ends when its own table has `done` from all replicas, because it
-  may not be able to reach the other servers.
+  the name before it restores the variables. A worker uses the variables only if the table has the name of its own run.
+  A replica that has read all its data writes `ended`; the chief waits for that before it saves the last checkpoint. A
+  replica that has closed its last session writes `done` on every server. A server ends when its own table has `done`
+  from all replicas; it does not ask the other servers, which it may not be able to reach.
 - **`RunMarker`, the file cluster.json in the run's folder.** It can be read before a session is open, and after all
   processes have ended. It tells a late worker that training is over, and the evaluator that no checkpoint will follow.
 """
@@ -37,7 +37,7 @@ from yt8m.lazy import tf
 # The chief is task 0 of the job of the workers, so that all replicas have device names of the same form.
 WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"
-_RUN, _ENDED, _DONE = "run:", "ended:", "done:"
+_RUN, _ENDED, _DONE = "run:", "ended:", "done:"  # how the keys of the table begin; see the methods of `SharedState`
 REMIND_SECONDS = 60.0  # the interval of the log messages of a process that waits for others
 
 
@@ -57,7 +57,7 @@ class SharedState:
     """
 
     def __init__(self, device: str) -> None:
-        # The classes of tf.lookup cannot share a table by name.
+        # Raw ops are used, because the classes of tf.lookup cannot share a table between processes by its name.
         raw = tf.raw_ops
         with tf.device(device):
             self.table = raw.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="shared_state")
@@ -69,51 +69,63 @@ class SharedState:
 
     def is_live(self, session: tf.Session, run: str) -> bool:
         """Whether the variables have the values of the run named `run`; False if they have none or another run's."""
-        return f"{_RUN}{run}" in self._all(session)
+        return f"{_RUN}{run}" in self._read_keys(session)
 
     def set_live(self, session: tf.Session, run: str) -> None:
-        """Records that the variables have the values of the run named `run`; call `clear` before assigning values."""
+        """Records that the variables have the values of the run named `run`. Call `clear` before the values are set."""
         self._change(session, self._insert, f"{_RUN}{run}")
 
     def clear(self, session: tf.Session, run: str) -> None:
-        """Records that the variables have no values, and removes the messages of all runs except `run`."""
-        keys = self._all(session)
-        is_ours = f"{_RUN}{run}" in keys
-        self._change(session, self._remove, *(key for key in keys if key.startswith(_RUN) or not is_ours))
+        """Records that the variables have no values.
+
+        If the table does not have the name of the run `run`, all its messages are of other runs and are removed too.
+        """
+        keys = self._read_keys(session)
+        is_own_table = f"{_RUN}{run}" in keys
+        self._change(session, self._remove, *(key for key in keys if key.startswith(_RUN) or not is_own_table))
 
     def ended(self, session: tf.Session) -> set[int]:
         """The indices of the replicas that have read all their data."""
-        return {int(number) for number in self._with_prefix(session, _ENDED)}
+        return {int(number) for number in self._read_suffixes(session, _ENDED)}
 
     def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Records whether a replica has read all its data; False after the replica has started again."""
+        """Records whether a replica has read all its data.
+
+        Args:
+          session: a session of this process.
+          replica: the index of the replica.
+          is_ended: False for a replica that has started again and has data to read.
+        """
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
     def done(self, session: tf.Session) -> set[str]:
         """The names of the processes that no longer need this server."""
-        return self._with_prefix(session, _DONE)
+        return self._read_suffixes(session, _DONE)
 
     def set_done(self, session: tf.Session, name: str) -> None:
         """Records that the process `name` no longer needs this server."""
         self._change(session, self._insert, f"{_DONE}{name}")
 
-    def _with_prefix(self, session: tf.Session, prefix: str) -> set[str]:
-        return {key.removeprefix(prefix) for key in self._all(session) if key.startswith(prefix)}
+    def _read_suffixes(self, session: tf.Session, prefix: str) -> set[str]:
+        """What follows `prefix` in the keys of the table that begin with it."""
+        return {key.removeprefix(prefix) for key in self._read_keys(session) if key.startswith(prefix)}
 
     def _change(self, session: tf.Session, op: tf.Operation, *keys: str) -> None:
+        """Inserts keys into the table or removes them, as `op` does."""
         session.run(op, {self._key: np.array(keys, object)})
 
-    def _all(self, session: tf.Session) -> list[str]:
+    def _read_keys(self, session: tf.Session) -> list[str]:
+        """All keys of the table."""
         return [key.decode() for key in session.run(self._keys)]
 
 
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
     """Tells each parameter server that this chief or worker no longer needs it.
 
-    Call this after the last session of the training is closed; it opens a session of its own.
+    Call this after the last session of the training was closed. This function opens and closes a session of its own.
 
     Args:
-      cluster: all processes, and which one this is.
+      cluster: all processes, and the role of this one.
       runtime: the TensorFlow server of this process, from `servers.start`.
     """
     own_device = f"/job:{WORKER_JOB}/task:{cluster.replica}"
@@ -130,7 +142,7 @@ class RunMarker(NamedTuple):
     """The content of cluster.json, which the chief writes.
 
     Attributes:
-      run: a unique name; a resumed run keeps it.
+      run: a unique name of the run; a resumed run keeps its name.
       ended: the last step of the run; None until the run ends.
     """
 
@@ -139,7 +151,7 @@ class RunMarker(NamedTuple):
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
-    """Reads cluster.json in a run's folder; None if it is missing or cannot be read."""
+    """The content of cluster.json in a run's folder; None if the file is missing or cannot be read."""
     try:
         values = storage.read_json(storage.join(model_dir, MARKER_NAME))
         return RunMarker(str(values["run"]), values.get("ended"))
@@ -148,25 +160,42 @@ def read_run_marker(model_dir: str) -> RunMarker | None:
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
-    """Writes cluster.json of a run that has begun, under the run's former name if the folder has one; returns it."""
+    """Writes into cluster.json that a run has begun.
+
+    Args:
+      model_dir: the folder of the run.
+
+    Returns:
+      What was written. The name of the run is that in the file; it is new if there was no file.
+    """
     former = read_run_marker(model_dir)
     marker = RunMarker(former.run if former is not None else uuid.uuid4().hex)
-    _write(model_dir, marker)
+    _write_run_marker(model_dir, marker)
     return marker
 
 
 def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
-    """Writes into cluster.json that the run has ended at `step`."""
-    _write(model_dir, marker._replace(ended=step))
+    """Writes into cluster.json that a run has ended.
+
+    Args:
+      model_dir: the folder of the run.
+      marker: what `begin_run_marker` returned.
+      step: the last step of the run.
+    """
+    _write_run_marker(model_dir, marker._replace(ended=step))
 
 
-def _write(model_dir: str, marker: RunMarker) -> None:
+def _write_run_marker(model_dir: str, marker: RunMarker) -> None:
+    """Writes cluster.json."""
     storage.makedirs(model_dir)
     storage.write(storage.join(model_dir, MARKER_NAME), json.dumps(marker._asdict()))
 
 
 def end_process(status: int) -> NoReturn:
-    """Ends this process at once; nothing else stops TensorFlow's server, or a step that waits for a dead process."""
+    """Ends this process at once, with the exit status `status`.
+
+    Nothing else stops TensorFlow's server, or a step that waits for a dead process.
+    """
     logging.flush()
     sys.stdout.flush()
     os._exit(status)

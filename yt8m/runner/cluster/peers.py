@@ -1,8 +1,7 @@
 """Finds which processes of a cluster are dead, frozen or slow; ends a process that waits for them in vain.
 
-A process counts as alive if it accepts connections at its port, since a dead process can write no message. The
-TensorFlow server of a process accepts connections as long as the process lives; a chief that trains alone has no such
-server and opens its port with `answering_at`.
+A process counts as alive if it accepts connections at its port. The TensorFlow server of a process accepts connections
+as long as the process lives. A chief that trains alone has no such server, and opens its port with `answering_at`.
 """
 
 from __future__ import annotations
@@ -21,15 +20,21 @@ from yt8m.runner.cluster.exchange import REMIND_SECONDS, end_process
 
 NOTICE_SECONDS = 20.0  # a warning is logged after this time without progress
 DEAD_SECONDS = 20.0  # a process that accepts no connection for this time is dead
-LOST_SECONDS = 10.0  # after a failed step, the ports of dead processes close within this time
-_SHARE = 0.25  # a replica is slow if the others wait for it during this share of the time
+LOST_SECONDS = 10.0  # after a failed step, a dead process is searched for so long: its port may close late
+_SLOW_SHARE = 0.25  # a replica is slow if the others wait for it during this share of the time
 _WINDOW_SECONDS, _WINDOW_STEPS = 20.0, 5  # slowness is measured over at least this time and this number of steps
-# What a client of HTTP/2, and so of gRPC, sends first: the preface and empty settings. A server answers at once.
+# The first message of a client of HTTP/2, and so of gRPC: the preface and empty settings. A server answers at once.
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
-    """Whether a process accepts a connection at `host:port` within `seconds` and answers `greeting`, if not empty."""
+    """Whether a process accepts a connection and answers a greeting.
+
+    Args:
+      address: `host:port`.
+      seconds: time limit for the connection, and for the answer.
+      greeting: the bytes to send; if empty, an accepted connection is enough.
+    """
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
@@ -40,18 +45,29 @@ def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
 
 
 def responds(address: str, seconds: float = 2.0) -> bool:
-    """Whether the TensorFlow server at `host:port` answers a greeting.
+    """Whether the TensorFlow server of a process answers a greeting.
 
     A frozen process does not answer, although the operating system still accepts connections for it.
+
+    Args:
+      address: `host:port`.
+      seconds: time limit for the connection, and for the answer.
     """
     return answers(address, seconds, _HELLO)
 
 
 @contextlib.contextmanager
 def answering_at(address: str) -> Iterator[None]:
-    """Accepts connections at `host:port` during the block, so that other processes see that this one is alive."""
+    """A context in which this process accepts connections, so that other processes see that it is alive.
+
+    If the port cannot be opened, the log has a warning.
+
+    Args:
+      address: `host:port`.
+    """
     host, _, port = address.rpartition(":")
-    # Any other host may be the name of a proxy, whose address no network interface of this machine has.
+    # Except for localhost, the port is opened on all network interfaces: the host may be the name of a proxy, whose
+    # address no interface of this machine has.
     interface = host if host == "localhost" or host.startswith("127.") else ""
     try:
         listener = socket.create_server((interface, int(port)))
@@ -61,9 +77,9 @@ def answering_at(address: str) -> Iterator[None]:
         return
 
     def accept_all() -> None:
-        with contextlib.suppress(OSError):  # the socket is shut down
+        with contextlib.suppress(OSError):  # accept() raises this error when the socket is shut down
             while True:
-                listener.accept()[0].close()  # otherwise the queue of connections fills up
+                listener.accept()[0].close()  # without this, the queue of waiting connections would become full
 
     thread = threading.Thread(target=accept_all, name="answering-at", daemon=True)
     thread.start()
@@ -75,14 +91,14 @@ def answering_at(address: str) -> Iterator[None]:
         listener.close()
 
 
-def silent(addresses: Mapping[str, str]) -> list[str]:
+def find_silent(addresses: Mapping[str, str]) -> list[str]:
     """The names of the processes in {name: address} that accept no connection."""
     return [name for name, address in addresses.items() if not answers(address)]
 
 
-def suspects(addresses: Mapping[str, str]) -> str:
-    """A sentence that says which processes in {name: address} are dead or frozen."""
-    dead = silent(addresses)
+def describe_suspects(addresses: Mapping[str, str]) -> str:
+    """A sentence that says which processes in {name: address} are dead or frozen, for a process that waits for them."""
+    dead = find_silent(addresses)
     frozen = [name for name, address in addresses.items() if name not in dead and not responds(address)]
     sentences = [f"{', '.join(dead)} accepts no connection"] if dead else []
     if frozen:
@@ -91,13 +107,21 @@ def suspects(addresses: Mapping[str, str]) -> str:
 
 
 def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], patience: float) -> bool:
-    """Waits until every process in {name: address} accepts connections; returns False once `is_stopped()` holds.
+    """Waits until other processes accept connections.
+
+    Args:
+      addresses: {name: address} of the processes.
+      is_stopped: returns whether to stop waiting, for example because of a signal.
+      patience: seconds after which waiting ends with an error.
+
+    Returns:
+      Whether all processes accept connections; False if `is_stopped` returned True.
 
     Raises:
       RunError: a process accepts no connection after `patience` seconds.
     """
     deadline = time.monotonic() + patience
-    while missing := silent(addresses):
+    while missing := find_silent(addresses):
         if is_stopped():
             return False
         if time.monotonic() > deadline:
@@ -111,15 +135,22 @@ def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], p
 
 
 def find_lost(addresses: Mapping[str, str]) -> list[str]:
-    """The names of the processes in {name: address} that died; empty if none is found within `LOST_SECONDS`."""
+    """Searches, for at most `LOST_SECONDS`, for processes that died.
+
+    Args:
+      addresses: {name: address} of the processes.
+
+    Returns:
+      The names of those that accept no connection; empty if all do until the end of the search.
+    """
     deadline = time.monotonic() + LOST_SECONDS
-    while not (lost := silent(addresses)) and time.monotonic() < deadline:
+    while not (lost := find_silent(addresses)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return lost
 
 
 def message_of_loss(names: Sequence[str]) -> str:
-    """The error message about processes that died."""
+    """The error message of a process that ends because the processes called `names` have died."""
     return (
         f"lost {', '.join(names)}: no connection is accepted there, so this process ends too. Start all processes "
         "again; training resumes from the newest checkpoint."
@@ -130,7 +161,8 @@ class Watch:
     """A context with a thread that ends this process if it makes no progress, or if a process that it needs died.
 
     TensorFlow's runtime waits forever for a process that died, even if a step has a time limit, and nothing can
-    interrupt the main thread then. So the thread ends this process, after a message that names the dead processes.
+    interrupt the main thread while it waits. So the thread logs a message that names the dead processes, and ends this
+    process.
 
     Args:
       addresses: {name: address} of the other processes.
@@ -145,16 +177,17 @@ class Watch:
         self._alone_since: float | None = None
         self._is_fine: Callable[[], bool] = lambda: True
         self._seen: dict[str, float] = {}  # {a process that this one needs: when it was last seen alive}
-        self._over = threading.Event()
+        self._is_over = threading.Event()
 
     def beat(self) -> None:
         """Records that this process has made progress."""
         self._last = time.monotonic()
 
     def need_all(self) -> None:
-        """From now on, this process ends if another process dies. All others must accept connections already.
+        """From now on, this process ends if another process dies. When this is called, all others must be alive.
 
-        Normally TensorFlow aborts the step within a second of the death; this covers deaths that it does not report.
+        Normally TensorFlow aborts the step within a second after the death. This method is for deaths that TensorFlow
+        does not report.
         """
         self._seen = dict.fromkeys(self._addresses, time.monotonic())
 
@@ -163,9 +196,12 @@ class Watch:
         self._seen = {}
 
     def leave_alone(self, is_fine: Callable[[], bool]) -> None:
-        """From now on, this process may take any time without a `beat`, as long as `is_fine()` holds.
+        """From now on, this process may take any time without a call of `beat`, as long as `is_fine` returns True.
 
-        Call this before work that needs no step of the others, such as saving and exporting at the end.
+        Call this before work that needs no step of the other processes, such as the save and export at the end.
+
+        Args:
+          is_fine: returns whether the processes that this work needs are alive.
         """
         self._is_fine, self._alone_since = is_fine, time.monotonic()
         self.beat()
@@ -177,32 +213,40 @@ class Watch:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._over.set()
+        self._is_over.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(min(1.0, self._notice / 4)):
+        """The work of the thread: checks at least once per second, until the context is left."""
+        while not self._is_over.wait(min(1.0, self._notice / 4)):
             self._check_progress(time.monotonic() - self._last)
             self._check_deaths(self._seen)
 
     def _check_progress(self, idle: float) -> None:
+        """Warns or ends this process if it has made no progress for too long; `idle` is that time in seconds."""
         if idle >= self._notice and self._alone_since is not None and self._is_fine():
             logging.info("the final save and export have taken %.0f s so far", time.monotonic() - self._alone_since)
             self.beat()
         elif idle >= self._timeout:
-            logging.error("no progress for %.0f s: %s. Ending with status 1.", idle, suspects(self._addresses))
+            logging.error("no progress for %.0f s: %s. Ending with status 1.", idle, describe_suspects(self._addresses))
             end_process(1)
         elif idle >= self._notice and not self._is_noticed:
             self._is_noticed = True
             logging.warning(
                 "no progress for %.0f s: %s. The run ends after %g s without progress (--stall_timeout).",
-                *(idle, suspects(self._addresses), self._timeout),
+                *(idle, describe_suspects(self._addresses), self._timeout),
             )
         elif idle < self._notice and self._is_noticed:
             self._is_noticed = False
             logging.warning("the run makes progress again")
 
     def _check_deaths(self, seen: dict[str, float]) -> None:
+        """Ends this process if a process that it needs has accepted no connection for `DEAD_SECONDS`.
+
+        Args:
+          seen: {name of a process that this one needs: when it was last seen alive}, which is updated. The process is
+            not ended if `need_all` or `need_none` replaced this dict during the check.
+        """
         seen.update((name, time.monotonic()) for name in seen if answers(self._addresses[name]))
         dead = [name for name, last in seen.items() if time.monotonic() - last > DEAD_SECONDS]
         if dead and seen is self._seen:
@@ -213,8 +257,8 @@ class Watch:
 class Stragglers:
     """Finds a slow replica, for which the others wait.
 
-    The last replica to enter a collective waits least. A replica is slow if, over at least 20 s and 5 steps, at least
-    half of the others waited longer than this replica by at least a quarter of the time.
+    The replica that enters a collective last waits the shortest time in it. A replica is slow if, over at least 20 s
+    and 5 steps, at least half of the others waited longer than this replica, by at least a quarter of the time.
 
     Args:
       names: the names of the replicas, in the order of their indices.
@@ -226,28 +270,32 @@ class Stragglers:
         self._restart(now)
 
     def _restart(self, now: float) -> None:
+        """Begins a new measurement at the time `now`."""
         self._waited, self._steps, self._since = np.zeros(len(self._names)), 0, now
 
     def add(self, waited: np.ndarray, now: float) -> str:
-        """Adds a step; returns a sentence that names a slow replica, or an empty text.
+        """Adds the waiting times of one step.
 
         Args:
           waited: [replicas], the seconds that each replica spent in the collectives of the step.
           now: the current time in seconds.
+
+        Returns:
+          A sentence that names a slow replica; empty if none was found.
         """
         self._waited += waited
         self._steps += 1
         elapsed = now - self._since
         if elapsed < _WINDOW_SECONDS or self._steps < _WINDOW_STEPS:
             return ""
-        last = int(self._waited.argmin())
-        others = np.sort(np.delete(self._waited, last))
-        lag = float(others[(len(others) - 1) // 2] - self._waited[last])
+        slowest = int(self._waited.argmin())
+        others = np.sort(np.delete(self._waited, slowest))
+        lag = float(others[(len(others) - 1) // 2] - self._waited[slowest])
         steps = self._steps
         self._restart(now)
-        if lag < _SHARE * elapsed:
+        if lag < _SLOW_SHARE * elapsed:
             return ""
         return (
-            f"{self._names[last]} is slow: in the last {steps} steps, the others waited for it {lag / steps:.2g} s of "
-            f"{elapsed / steps:.2g} s per step"
+            f"{self._names[slowest]} is slow: in the last {steps} steps, the others waited for it {lag / steps:.2g} s "
+            f"of {elapsed / steps:.2g} s per step"
         )

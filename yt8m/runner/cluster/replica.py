@@ -1,8 +1,8 @@
 """The graph of a replica that trains with parameter servers, and the creators of its sessions.
 
 Every replica builds the same variables, on the same parameter servers. The chief gives the variables their values, and
-workers wait until it has. MonitoredSession asks a creator for a session at the start, and again after each loss of a
-parameter server. So a creator must work at any moment of the training.
+the workers wait until it has done that. MonitoredSession asks a creator for a session at the start, and again each time
+that a parameter server was lost. So a creator must work at any moment of the training.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ReplicaGraph:
 
     Attributes:
       ops: the handles of the graph.
-      state: the table on the first parameter server.
+      state: the table on the first parameter server, through which the processes exchange messages.
       saver: writes checkpoints.
       restorer: reads checkpoints.
       missing: string tensor, the names of the shared variables that have no value.
@@ -60,11 +60,11 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
     synchrony = None
     if config.distributed.sync_replicas:
         synchrony = graph.Synchrony(deployment.num_replicas, state.table)
-        config = _averages_on_the_chief(config)
+        config = _without_worker_averages(config)
     ops = replicate(config, inputter, modeler, deployment, synchrony)
     assert isinstance(ops, TrainOps)
-    _check_devices()
-    # Files are read and written on this machine, not on the one where a variable lives.
+    _check_variable_devices()
+    # The savers read and write files on the machine of this process, not on those of the parameter servers.
     with tf.device(deployment.inputs_device()):
         return ReplicaGraph(
             ops=ops,
@@ -78,16 +78,19 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
         )
 
 
-def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
-    """`config`, without moving averages in a worker: the chief alone updates them, once per synchronous step."""
+def _without_worker_averages(config: RunnerConfig) -> RunnerConfig:
+    """On the chief `config` itself; on a worker a config without moving averages.
+
+    So only the chief updates the averages, once per synchronous step.
+    """
     if config.members.is_chief:
         return config
     optimizer = dataclasses.replace(config.optimizer, moving_average_decay=0.0)
     return dataclasses.replace(config, optimizer=optimizer)
 
 
-def _check_devices() -> None:
-    """Raises if a variable is not on a parameter server, so that other replicas could not read it."""
+def _check_variable_devices() -> None:
+    """Raises RuntimeError if a variable is not on a parameter server: other replicas could not read it."""
     for variable in tf.global_variables():
         if not variable.device.startswith(server_device(0).partition("/task")[0]):
             raise RuntimeError(
@@ -96,11 +99,11 @@ def _check_devices() -> None:
             )
 
 
-class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
+class StoppedWaiting(Exception):  # noqa: N818 - this is no error
     """A worker no longer waits for the chief, because a signal stopped it or because training is over."""
 
 
-class _Creator:
+class _SessionCreator:
     """The base class of the session creators.
 
     Args:
@@ -112,17 +115,24 @@ class _Creator:
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
-    def _opened_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
-        """A session that connects to the parameter servers and this process only; None if `is_ready(session)` fails."""
+    def _open_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
+        """Opens a session that connects only to the parameter servers and this process.
+
+        Args:
+          is_ready: returns whether the new session can be used.
+
+        Returns:
+          The session; None if `is_ready` returned False. The session is then closed, as after an error.
+        """
         tf.get_default_graph().finalize()
         config = creation.session_config(self._context.config)
-        with contextlib.ExitStack() as unless_ready:
+        with contextlib.ExitStack() as stack:
             session = tf.Session(self._target, config=config)
-            unless_ready.callback(session.close)
+            stack.callback(session.close)
             if not is_ready(session):
                 return None
             session.run(self._graph.local_init)
-            unless_ready.pop_all()
+            stack.pop_all()
         return session
 
     def _is_live(self, session: tf.Session, run: str) -> bool:
@@ -130,14 +140,15 @@ class _Creator:
         return not len(session.run(self._graph.missing)) and self._graph.state.is_live(session, run)
 
 
-class ChiefCreator(_Creator):
+class ChiefCreator(_SessionCreator):
     """Opens sessions of the chief, in which the variables have values.
 
-    It keeps the variables on the servers if they belong to this run and are not older than its newest checkpoint. If a
-    restarted chief always restored the checkpoint, it would discard the steps that the workers took meanwhile.
+    If the variables on the servers belong to this run and are not older than the newest checkpoint, they keep their
+    values. A restarted chief that always restored the checkpoint would discard the steps that the workers have taken
+    since.
 
     Args:
-      target, replica, context: see `_Creator`.
+      target, replica, context: see `_SessionCreator`.
       run: the name of the run in cluster.json.
       modeler: restores weights that are in no checkpoint of the run, such as those of a teacher.
     """
@@ -148,16 +159,18 @@ class ChiefCreator(_Creator):
 
     def create_session(self) -> tf.Session:
         """A session whose variables have the values on the servers, those of the newest checkpoint, or initial ones."""
-        return self._opened_if(self._fill)
+        return self._open_if(self._fill_variables)
 
-    def _fill(self, session: tf.Session) -> bool:
+    def _fill_variables(self, session: tf.Session) -> bool:
+        """Gives the variables on the servers values, unless they have those of this run; returns True."""
         config = self._context.config
         newest = checkpoints.newest_readable(config.model_dir)
-        saved = checkpoints.step_of(newest) if newest else -1
+        saved_step = checkpoints.step_of(newest) if newest else -1
         if self._is_live(session, self._run):
             step = int(session.run(self._graph.ops.global_step))
-            if step >= saved:
-                logging.info("continuing with the variables on the servers at step %d (checkpoint: %d)", step, saved)
+            if step >= saved_step:
+                message = "continuing with the variables on the servers at step %d (checkpoint: %d)"
+                logging.info(message, step, saved_step)
                 self._context.is_resumed = True
                 return True
         self._graph.state.clear(session, self._run)
@@ -170,12 +183,12 @@ class ChiefCreator(_Creator):
         return True
 
 
-class WorkerCreator(_Creator):
+class WorkerCreator(_SessionCreator):
     """Opens sessions of a worker, as soon as the chief has given the variables their values.
 
     Args:
-      target, replica, context: see `_Creator`.
-      is_stopped: whether a signal has asked this process to stop.
+      target, replica, context: see `_SessionCreator`.
+      is_stopped: returns whether a signal has asked this process to stop.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
@@ -189,7 +202,7 @@ class WorkerCreator(_Creator):
           StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
         """
         while not self._is_stopped():
-            session = self._opened_if(self._is_ready)
+            session = self._open_if(self._is_ready)
             if session is not None:
                 return session
             message = "waiting for the chief to give the variables their values"
@@ -198,10 +211,11 @@ class WorkerCreator(_Creator):
         raise StoppedWaiting
 
     def _is_ready(self, session: tf.Session) -> bool:
+        """Whether the chief has given the variables their values; raises StoppedWaiting if training is over."""
         marker = exchange.read_run_marker(self._context.config.model_dir)
-        self._context.is_resumed = True  # a worker never initialises the shared variables
+        self._context.is_resumed = True  # for a worker the variables always have values, as in a resumed run
         if marker is None or not self._is_live(session, marker.run):
             return False
-        if marker.ended is not None:  # the chief has ended, so steps of this worker would not be saved
+        if marker.ended is not None:  # the chief has ended, so it would not save the steps of this worker
             raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker started")
         return True

@@ -1,4 +1,4 @@
-"""Starts the TensorFlow server of a process, and runs parameter servers, which end when training is over."""
+"""Starts the TensorFlow server of a process, and runs a parameter server until the training is over."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-GRACE_SECONDS = 20.0  # the time for which a server waits for silent workers after the chief is done, or after a signal
-_ASK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
-_PART_OF_GRACE = 0.9  # the share of GRACE_SECONDS for which a server waits for others; it ends itself in the rest
+GRACE_SECONDS = (
+    20.0  # how long a server waits for workers that do not answer after the chief is done, or after a signal
+)
+_CHECK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
+# After a signal, a server waits for the other processes during this share of its grace period. It ends itself in the
+# rest of the period.
+_WAITING_SHARE = 0.9
 
 
 def start(
@@ -30,10 +34,10 @@ def start(
 ) -> Any:
     """Starts and returns the `tf.train.Server` of this process.
 
-    TensorFlow's server listens on every network interface and cannot be limited to one; a warning says so.
+    TensorFlow's server listens on every network interface and cannot be limited to one; a warning in the log says so.
 
     Args:
-      cluster: all processes, and which one this is.
+      cluster: all processes, and the role of this one.
       device_count: {type, such as "GPU": number of devices to use}; by default all devices of the machine.
       config: further settings of the server.
 
@@ -55,7 +59,7 @@ def start(
             config=settings,
         )
     except tf.errors.OpError as error:
-        raise UsageError(_refusal(cluster, str(error))) from error
+        raise UsageError(_format_refusal(cluster, str(error))) from error
     host, _, port = cluster.address.rpartition(":")
     logging.warning(
         "%s listens on port %s of every network interface, not only of %s, because TensorFlow's server cannot be "
@@ -68,18 +72,20 @@ def start(
 
 
 def _check_port(cluster: ClusterConfig) -> None:
-    """Raises `UsageError` if the port cannot be opened; TensorFlow's own error does not name the reason."""
+    """Raises `UsageError` if the port of this process cannot be opened, for TensorFlow's error does not say why."""
     port = int(cluster.address.rpartition(":")[2])
     with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # allows the port of a process that has just died
+        # Without this option the port of a process that has just died could not be opened.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
             probe.listen()
         except OSError as error:
-            raise UsageError(_refusal(cluster, error.strerror or str(error))) from error
+            raise UsageError(_format_refusal(cluster, error.strerror or str(error))) from error
 
 
-def _refusal(cluster: ClusterConfig, reason: str) -> str:
+def _format_refusal(cluster: ClusterConfig, reason: str) -> str:
+    """The message of the error if this process cannot open its port."""
     return (
         f"{cluster.name} cannot listen on {cluster.address}, its address in the description of the cluster: "
         f"{' '.join(reason.split())}. End the process that uses the port, or name another port in the description "
@@ -88,15 +94,20 @@ def _refusal(cluster: ClusterConfig, reason: str) -> str:
 
 
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_timeout: float = math.inf) -> NoReturn:
-    """Runs a parameter server until the chief is done and every worker is done or silent; then ends the process.
+    """Runs a parameter server, and then ends the process.
 
-    The exit status is 0, or 143 or 130 after a signal. The function does not return, because TensorFlow's server
-    cannot be stopped and Python would wait for its threads.
+    The server ends with status 0 when the chief is done and every worker is done or no longer answers. The function
+    does not return, because TensorFlow's server cannot be stopped and Python would wait for its threads.
 
-    After a signal the server continues while the chief or a worker is alive, for at most `grace_seconds`. So the chief
-    can save its last step if all processes get a signal at once. A chief that a signal stopped, or that was killed, may
-    be started again; the server waits for it. If neither the chief nor a worker answers for `stall_timeout` seconds,
-    the server ends with status 1.
+    After a signal the server continues while the chief or a worker is alive, for at most `grace_seconds`, so that the
+    chief can save its last step if all processes get a signal at once. The status is then 143 or 130. The server waits
+    for a chief that was killed or stopped by a signal, because it may be started again.
+
+    Args:
+      cluster: all processes, and the role of this one, which is a parameter server.
+      grace_seconds: seconds for which the server waits after a signal, and, once the chief is done, for workers that do
+        not answer.
+      stall_timeout: the server ends with status 1 if neither the chief nor a worker answers for this number of seconds.
 
     Raises:
       UsageError: the port cannot be opened.
@@ -105,30 +116,35 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         runtime = start(cluster, {"GPU": 0})
         logging.info("%s serves on %s", cluster.name, cluster.address)
         state = exchange.SharedState(exchange.server_device(cluster.index))
-        own_device_alone = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
-        awaited, status = _Awaited(cluster, grace_seconds, stall_timeout), None
-        with tf.Session(runtime.target, config=own_device_alone) as session:
+        own_device_only = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
+        awaited, status = _AwaitedProcesses(cluster, grace_seconds, stall_timeout), None
+        with tf.Session(runtime.target, config=own_device_only) as session:
             while status is None and not signals.requested:
                 time.sleep(POLL_SECONDS)
                 status = awaited.end_status(state.done(session))
         if status is None:
-            awaited.wait_until_gone(_PART_OF_GRACE * grace_seconds)
+            awaited.wait_until_gone(_WAITING_SHARE * grace_seconds)
             status = 128 + (signals.signal or signal.SIGTERM)
-        time.sleep(POLL_SECONDS)  # lets the last replica receive the response to its `set_done`
+        time.sleep(POLL_SECONDS)  # the last replica needs this time to receive the response to its `set_done`
         exchange.end_process(status)
 
 
-class _Awaited:
+class _AwaitedProcesses:
     """The chief and the workers that still need a parameter server.
 
-    The server waits for every worker that is alive, however slow it is: a worker whose parameter servers have ended
-    cannot close its session, and fails.
+    The server waits for every worker that is alive, however slow it is, because a worker whose parameter servers have
+    ended cannot close its session, and fails.
+
+    Args:
+      cluster: all processes, and the role of this one, which is a parameter server.
+      grace_seconds: once the chief is done, the server waits this long for workers that do not answer.
+      stall_timeout: before that, the server waits this long if neither the chief nor a worker answers.
     """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float, stall_timeout: float = math.inf) -> None:
         self._server, self._chief, self._missing = cluster.name, cluster.replica_name(0), cluster.named_replicas
         self._grace, self._stall_timeout = grace_seconds, stall_timeout
-        self._answered = self._asked = time.monotonic()  # times of the last answer and of the last check
+        self._last_answer = self._last_check = time.monotonic()
 
     def end_status(self, done: Set[str]) -> int | None:
         """The exit status with which the server can end now; None if it must continue.
@@ -142,7 +158,7 @@ class _Awaited:
         is_chief_done = self._chief not in self._missing
         if not self._missing:
             logging.info("%s ends: training is over", self._server)
-        elif not self._is_silence(self._grace if is_chief_done else self._stall_timeout):
+        elif not self._is_silent(self._grace if is_chief_done else self._stall_timeout):
             return None
         elif is_chief_done:
             logging.warning("%s ends: no longer waiting for %s", self._server, ", ".join(sorted(self._missing)))
@@ -155,21 +171,24 @@ class _Awaited:
             return 1
         return 0
 
-    def _is_silence(self, patience: float) -> bool:
-        """Whether no awaited process has answered for `patience` seconds; checks every few seconds only."""
-        if time.monotonic() - self._asked < min(_ASK_SECONDS, patience / 4):
+    def _is_silent(self, patience: float) -> bool:
+        """Whether none of the processes has answered for `patience` seconds.
+
+        Between two checks, which take place every few seconds, this is False.
+        """
+        if time.monotonic() - self._last_check < min(_CHECK_SECONDS, patience / 4):
             return False
-        is_answered, self._asked = self.anybody_lives(), time.monotonic()
+        is_answered, self._last_check = self.is_any_alive(), time.monotonic()
         if is_answered:
-            self._answered = self._asked
-        return self._asked - self._answered > patience
+            self._last_answer = self._last_check
+        return self._last_check - self._last_answer > patience
 
     def wait_until_gone(self, seconds: float) -> None:
         """Waits, for at most `seconds`, until no process that needs this server is alive."""
         deadline = time.monotonic() + seconds
-        while self.anybody_lives() and time.monotonic() < deadline:
+        while self.is_any_alive() and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 
-    def anybody_lives(self) -> bool:
+    def is_any_alive(self) -> bool:
         """Whether a process that still needs this server accepts connections."""
         return any(peers.answers(address) for address in self._missing.values())
