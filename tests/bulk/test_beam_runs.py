@@ -53,8 +53,13 @@ def test_an_error_of_ours_in_a_worker_is_told_as_it_is() -> None:
 
     job = beam_runs.BeamJob("DirectRunner", 1, (), "", "")
     traceback = "Traceback (most recent call last):\n  File x\nyt8m.errors.RunError: cannot write x: No space left."
-    assert beam_runs._failure(job, f"{traceback} [while running 'note']\n\nmore") == "cannot write x: No space left."
-    assert beam_runs._failure(job, "No such option\nmore") == "the Beam runner DirectRunner failed: No such option"
+    assert (
+        beam_runs._failure_message(job, f"{traceback} [while running 'note']\n\nmore")
+        == "cannot write x: No space left."
+    )
+    assert (
+        beam_runs._failure_message(job, "No such option\nmore") == "the Beam runner DirectRunner failed: No such option"
+    )
 
 
 @pytest.mark.heavy

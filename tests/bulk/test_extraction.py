@@ -132,7 +132,7 @@ def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: path
 
 def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS)
-    job = extraction._Distributed(config, {}, HERE)
+    job = extraction._DistributedExtraction(config, {}, HERE)
     other = {"weights": "0" * 64}
     job._located = [one._replace(weights=one.weights._replace(sha256=other)) for one in job._located]
     with pytest.raises(RunError, match=r"the weights of the extractor own_extractors:Colours have the sha256 \{\}"):

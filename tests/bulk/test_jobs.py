@@ -24,10 +24,10 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
 
     (tmp_path / ".job.json.4000000.5bce98f7bbf6c6dd.tmp").touch()
     (tmp_path / ".lock").touch()
-    jobs._claim(InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"})
+    jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"})
     assert (tmp_path / "job.json").exists()
     with pytest.raises(UsageError, match="holds files already; add --resume"):
-        jobs._claim(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
+        jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
     for size, expectation in ((begun, contextlib.nullcontext()), (given, pytest.raises(UsageError, match=remedy))):
         config = InferBulk(model="m", data="i", out=str(tmp_path), resume=True, batch_size=size)
         with expectation:
-            jobs._claim(config, jobs._describe_job("infer", config, [], "w"))
+            jobs._claim_folder(config, jobs._describe_job("infer", config, [], "w"))
 
 
 def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
@@ -59,9 +59,9 @@ def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archi
     (export,) = pathlib.Path(run, "export").iterdir()
     for model in (run, str(export), f"{tmp_path}/model.tgz"):
         config = EvalBulk(model=model, data=str(shard), out="o")
-        names = jobs._names(config, 7)
+        names = jobs._class_names(config, 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model
-        assert jobs._fixed(config)[2] == int(export.name), model
+        assert jobs._fix_checkpoint(config)[2] == int(export.name), model
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     done = shard_work.predict(lenient, shard)
     assert done.records == 8
     assert "record 8" in done.bad
-    assert shard_work.noted_outcome(lenient, shard) == done
+    assert shard_work.read_outcome(lenient, shard) == done
     before = pathlib.Path(shard.output).stat().st_mtime_ns
     assert shard_work.predict(lenient, shard) == done
     assert pathlib.Path(shard.output).stat().st_mtime_ns == before
@@ -239,18 +239,18 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
     for run, out in ((video[0], tmp_path / "of run"), (str(copied), tmp_path / "of copy")):
         shard = shards_of(video[1], out)[0]
         given = InferBulk(model=run, data=video[1], out=str(out), batch_size=4)
-        config, weights, found = jobs._fixed(given)
+        config, weights, found = jobs._fix_checkpoint(given)
         assert found == 6
         shard_work.predict(config, shard)
         texts.append(pathlib.Path(shard.output).read_text())
     assert weights == f"{copied}/inference_model/inference_model"
     assert texts[0] == texts[1]
     with pytest.raises(UsageError, match="has no checkpoint of step 3"):
-        jobs._fixed(dataclasses.replace(given, checkpoint="3"))
+        jobs._fix_checkpoint(dataclasses.replace(given, checkpoint="3"))
 
     for model in (f"{tmp_path}/model.tgz", min(map(str, pathlib.Path(video[0]).glob("export/*")))):
         shard = shards_of(video[1], tmp_path / f"of {pathlib.Path(model).name}")[0]
-        config, weights, found = jobs._fixed(dataclasses.replace(given, model=model))
+        config, weights, found = jobs._fix_checkpoint(dataclasses.replace(given, model=model))
         assert (weights, found) == (model, 6)
         assert shard_work.predict(config, shard).records == 5
         assert pathlib.Path(shard.output).read_text() == texts[0]

@@ -1,7 +1,7 @@
 """Runs Beam pipelines: options, temporary folders, the log of the workers, and retries after a worker died.
 
-A pipeline has one task for each shard. A task ends with a `Done`, even if it failed, so that Beam does not repeat it:
-repeating would not help.
+A pipeline has one task for each shard. The last output of a task is a `Done`, even if the task failed, because Beam
+would repeat a task that raises an error, and it would fail again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ from yt8m.bulk.bulk_config import WORKERS_LOG, Done
 from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.storage import copies
 
-_TRIES = 3
-_LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
-_COUNTERS = "yt8m"
-_WITH_A_JOB_SERVER = ("FlinkRunner", "SparkRunner", "PortableRunner", "PrismRunner")
+_MOST_ATTEMPTS = 3
+# One of these texts is in the error that Beam raises after a worker process died.
+_DEAD_WORKER_TEXTS = (
+    *("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED"),
+)
+_METRICS_NAMESPACE = "yt8m"
+_RUNNERS_WITH_JOB_SERVER = ("FlinkRunner", "SparkRunner", "PortableRunner", "PrismRunner")
 
 
 class BeamJob(NamedTuple):
@@ -47,17 +50,17 @@ class BeamJob(NamedTuple):
     Attributes:
       runner: name of the Beam runner.
       workers: number of worker processes of DirectRunner.
-      words: command-line options of Beam.
-      note: path of the JSON file to which the pipeline writes the outcomes of its tasks.
-      folder: the folder of `workers.log`.
-      unit: what a shard holds, such as `records`; named in the progress lines.
+      beam_words: the user's command-line options of Beam.
+      outcomes_path: path of the JSON file to which the pipeline writes the outcomes of its tasks.
+      log_folder: the folder of `workers.log`; on a bucket, the file is in the folder for temporary files instead.
+      unit: what a shard holds, such as `records`; the progress lines name it.
     """
 
     runner: str
     workers: int
-    words: Sequence[str]
-    note: str
-    folder: str
+    beam_words: Sequence[str]
+    outcomes_path: str
+    log_folder: str
     unit: str = "records"
 
 
@@ -68,69 +71,80 @@ class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
     def start_worker(self) -> None:
         """Starts the process, and a thread that answers pending requests with an error after the process died."""
         super().start_worker()
-        threading.Thread(target=self._end_requests_of_the_dead, name="watch_worker", daemon=True).start()
+        threading.Thread(target=self._fail_requests_after_death, name="watch_worker", daemon=True).start()
 
-    def _end_requests_of_the_dead(self) -> None:
+    def _fail_requests_after_death(self) -> None:
         self.worker_thread.join()
         answer = beam_fn_api_pb2.InstructionResponse(error="Worker subprocess died")
         while self.control_conn._state != worker_handlers.BeamFnControlServicer.DONE_STATE:
             for future in list(self.control_conn._futures_by_id.values()):
                 future.set(answer)
-            time.sleep(0.1)  # more requests may come until Beam notices
+            time.sleep(0.1)  # Beam may send the dead worker more requests until it has seen the errors
 
 
-def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
-    """Runs a pipeline on the tasks; returns the outcome of each task.
+def run_tasks(job: BeamJob, tasks: Sequence[Any], build: Callable[[Any], Any]) -> list[Done]:
+    """Runs a pipeline on the tasks; returns the outcome of each task, in any order.
 
-    If a worker process dies, the pipeline starts again; tasks whose file is complete then do nothing.
+    If a worker process dies, the whole pipeline starts again, at most three times in all. A task that has already
+    written its file finds the file, and does not repeat the work.
 
     Args:
       job: how the pipeline is run.
       tasks: one task for each shard.
-      join: builds the pipeline: maps the PCollection of the tasks to a PCollection of their outcomes (`Done`).
+      build: builds the pipeline: maps the PCollection of the tasks to a PCollection of their outcomes (`Done`).
 
     Raises:
       RunError: worker processes died in each of three attempts, or the runner failed.
     """
-    for attempt in range(1, _TRIES + 1):
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
         try:
             with _temporary_folder():
-                return _run_once(job, tasks, join) if tasks else []
+                return _run_once(job, tasks, build) if tasks else []
         except (RuntimeError, OSError) as error:
-            if not any(text in str(error) for text in _LOST):
-                raise RunError(_failure(job, str(error))) from error
-            if attempt == _TRIES:
+            if not any(text in str(error) for text in _DEAD_WORKER_TEXTS):
+                raise RunError(_failure_message(job, str(error))) from error
+            if attempt == _MOST_ATTEMPTS:
                 break
             logging.warning("a worker process died (%s); starting again, attempt %d", first_line(error), attempt + 1)
     raise RunError(
-        f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
+        f"worker processes died {_MOST_ATTEMPTS} times. If memory ran out, give fewer --workers or a smaller "
+        "--batch_size."
     )
 
 
-def _failure(job: BeamJob, text: str) -> str:
-    """What to say of an error of Beam. That of a worker is the text of a traceback, which may end in one of ours."""
-    ours = re.findall(r"^yt8m\.errors\.\w+: (.+?)(?: \[while running .*\])?$", text, re.MULTILINE)
-    return ours[-1] if ours else f"the Beam runner {job.runner} failed: {first_line(text)}"
+def _failure_message(job: BeamJob, beam_error: str) -> str:
+    """The message to the user for an error of Beam.
+
+    If a worker failed, the text of Beam's error holds the worker's traceback. If that traceback ends in an error of
+    this project, the text of that error is the message.
+    """
+    project_errors = re.findall(r"^yt8m\.errors\.\w+: (.+?)(?: \[while running .*\])?$", beam_error, re.MULTILINE)
+    return project_errors[-1] if project_errors else f"the Beam runner {job.runner} failed: {first_line(beam_error)}"
 
 
-def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
+def check_options(runner: str, workers: int, beam_words: Sequence[str]) -> None:
     """Refuses a runner or options that Beam does not accept. Call it before anything is written.
+
+    Args:
+      runner: name of the Beam runner.
+      workers: number of worker processes of DirectRunner.
+      beam_words: the user's command-line options of Beam.
 
     Raises:
       UsageError: there is no such runner, it is not installed, or an option is wrong.
     """
-    options, stderr = _options(BeamJob(runner, workers, words, "", "")), io.StringIO()
+    options, stderr = _pipeline_options(BeamJob(runner, workers, beam_words, "", "")), io.StringIO()
     try:
-        with contextlib.redirect_stderr(stderr):  # the list of all options of Beam, and then the error
-            unknown, beam_options = _unknown_words(options, words)
+        with contextlib.redirect_stderr(stderr):  # argparse prints all options of Beam, and the error as the last line
+            unknown, beam_options = _find_unknown_words(options, beam_words)
         create_runner(runner)
     except SystemExit as error:
         reason = stderr.getvalue().rstrip().rpartition("error: ")[2]
-        raise UsageError(f"Beam refuses an option: {reason or ' '.join(words)}") from error
+        raise UsageError(f"Beam refuses an option: {reason or ' '.join(beam_words)}") from error
     except (ValueError, ImportError) as error:
         hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
         raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
-    if unknown and runner not in _WITH_A_JOB_SERVER:  # a job server may have options that only it knows
+    if unknown and runner not in _RUNNERS_WITH_JOB_SERVER:  # a job server may have options that only it knows
         name = unknown[0].partition("=")[0]
         hint = suggestion(name, beam_options, otherwise=".")
         raise UsageError(
@@ -138,66 +152,75 @@ def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
         )
 
 
-def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(the words that are no options of Beam, flags first; the names of all options of Beam)."""
+def _find_unknown_words(options: PipelineOptions, beam_words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(the words that are no options of Beam, flags before values; the names of all options of Beam)."""
     unknown, beam_options = list[str](), list[str]()
 
-    def note(parser: Any) -> None:
-        unknown.extend(parser.parse_known_args(list(words))[1])
+    def inspect_parser(parser: Any) -> None:
+        unknown.extend(parser.parse_known_args(list(beam_words))[1])
         beam_options.extend(name for action in parser._actions for name in action.option_strings)
 
-    # Without `retain_unknown_options` Beam would log a warning about unknown words.
-    options.get_all_options(add_extra_args_fn=note, retain_unknown_options=True)
+    # Beam calls the function with its complete parser. Without `retain_unknown_options` Beam would log a warning about
+    # unknown words.
+    options.get_all_options(add_extra_args_fn=inspect_parser, retain_unknown_options=True)
     return sorted(unknown, key=lambda word: not word.startswith("-")), beam_options
 
 
-def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
-    pipeline = beam.Pipeline(options=_options(job))
-    done = join(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
-    marks = storage.join(os.path.dirname(job.note), f"marks-{secrets.token_hex(4)}")
-    done | "mark" >> beam.Map(leave_mark, marks)
-    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.note)
+def _run_once(job: BeamJob, tasks: Sequence[Any], build: Callable[[Any], Any]) -> list[Done]:
+    """Runs the pipeline once; returns the outcomes, which the pipeline writes to `job.outcomes_path`."""
+    pipeline = beam.Pipeline(options=_pipeline_options(job))
+    done = build(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
+    marks_folder = storage.join(os.path.dirname(job.outcomes_path), f"marks-{secrets.token_hex(4)}")
+    done | "mark" >> beam.Map(leave_mark, marks_folder)
+    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.outcomes_path)
     beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # Beam's warnings are about its own flags
-    beam_log.getLogger(local_job_service.__name__).setLevel(beam_log.CRITICAL)  # workers.log has what it would repeat
-    with _workers_log(job), ShardProgress(marks, len(tasks), job.unit):
+    # The job service would log the output of the workers, which workers.log has already.
+    beam_log.getLogger(local_job_service.__name__).setLevel(beam_log.CRITICAL)
+    with _log_of_workers(job), ShardProgress(marks_folder, len(tasks), job.unit):
         result = pipeline.run()
         result.wait_until_finish()
-    _log_sizes(result)
-    return [Done(*values) for values in storage.read_json(job.note)]
+    _log_largest_joined_size(result)
+    return [Done(*values) for values in storage.read_json(job.outcomes_path)]
 
 
-def _options(job: BeamJob) -> PipelineOptions:
+def _pipeline_options(job: BeamJob) -> PipelineOptions:
+    """The options of Beam for a job; the user's own options come last, so that they win."""
     words = [f"--runner={job.runner}", "--default_sdk_harness_log_level=WARNING"]
     if job.runner == "DirectRunner":
         words += ["--direct_running_mode=multi_processing", f"--direct_num_workers={job.workers}"]
-    return PipelineOptions([*words, *job.words])
+    return PipelineOptions([*words, *job.beam_words])
 
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[None]:
-    """Makes a private folder the one for temporary files, here and in the workers, since Beam leaves files behind."""
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    """Redirects temporary files of this process and of the workers to a private folder, which is removed at the end.
+
+    Without this, the temporary files of Beam would remain in the system's folder.
+    """
+    former_variable, former_folder = os.environ.get("TMPDIR"), tempfile.tempdir
     with copies.private_folder("yt8m-bulk-") as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         try:
             yield
         finally:
-            tempfile.tempdir = before[1]
+            tempfile.tempdir = former_folder
             os.environ.pop("TMPDIR")
-            if before[0] is not None:
-                os.environ["TMPDIR"] = before[0]
+            if former_variable is not None:
+                os.environ["TMPDIR"] = former_variable
 
 
 @contextlib.contextmanager
-def _workers_log(job: BeamJob) -> Iterator[None]:
-    """Redirects the output of DirectRunner's worker processes to a file, which is kept if the pipeline fails.
+def _log_of_workers(job: BeamJob) -> Iterator[None]:
+    """Redirects the output of DirectRunner's worker processes to the file workers.log.
 
-    The processes inherit the file descriptors 1 and 2; this process prints to copies of them meanwhile.
+    The file is removed at the end, unless the pipeline fails. The worker processes inherit the file descriptors 1 and
+    2 from this process, so these lead to the file inside the `with` block. Until the block ends, this process itself
+    prints to copies of the former descriptors. With other runners, nothing is redirected.
     """
     if job.runner != "DirectRunner":
         yield
         return
-    path = storage.join(job.folder, WORKERS_LOG)
+    path = storage.join(job.log_folder, WORKERS_LOG)
     if storage.is_remote(path):
         path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
     saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
@@ -222,10 +245,10 @@ def _workers_log(job: BeamJob) -> Iterator[None]:
 
 
 def _redirect_to_file(path: str) -> None:
-    """Redirects the file descriptors 1 and 2 to a pipe, from which a thread writes a file.
+    """Redirects the file descriptors 1 and 2 to a pipe; a thread copies what arrives in the pipe to a file.
 
-    The thread goes on where the disk is full. If a worker itself wrote the file, it would fail there while it prints
-    an error, and Beam would wait forever for its answer.
+    If the disk is full, the thread drops the output and goes on reading. If a worker itself wrote the file, printing an
+    error would fail on a full disk, and Beam would wait forever for the worker's answer.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     reading, writing = os.pipe()
@@ -244,40 +267,43 @@ def _redirect_to_file(path: str) -> None:
 
 
 class ShardFn(beam.DoFn):
-    """Does the work of one shard. A `RunError` or `UsageError` becomes the shard's `Done`, so that Beam does not retry.
+    """Does the work of one shard.
+
+    If the work raises a `RunError` or `UsageError`, the output is a `Done` with the text of the error. So Beam does
+    not repeat the work.
 
     Args:
       config: the settings of the job.
-      work: maps (config, shard) to an iterator of outputs, the last of which is a `Done`.
+      work: called with (config, shard); returns an iterator of outputs, the last of which is a `Done`.
     """
 
     def __init__(self, config: Any, work: Callable[[Any, Any], Iterator[Any]]) -> None:
         self._config, self._work = config, work
 
     def process(self, shard: Any) -> Iterator[Any]:
-        """The outputs of the shard."""
+        """Yields the outputs of `work` for the shard; counts its records, and its bad record, in Beam's metrics."""
         try:
             for output in self._work(self._config, shard):
                 if isinstance(output, Done):
-                    Metrics.counter(_COUNTERS, "records").inc(output.records)
-                    Metrics.counter(_COUNTERS, "bad_records").inc(int(bool(output.bad)))
+                    Metrics.counter(_METRICS_NAMESPACE, "records").inc(output.records)
+                    Metrics.counter(_METRICS_NAMESPACE, "bad_records").inc(int(bool(output.bad)))
                 yield output
         except (RunError, UsageError) as error:
             yield Done(shard.number, error=str(error))
 
 
 def write_json(value: Any, path: str) -> None:
-    """Writes a value to a JSON file."""
+    """Writes `value` as JSON to the file `path`, local or gs://."""
     storage.write(path, json.dumps(value))
 
 
-def note_size(count: int) -> None:
-    """Records the size in bytes of an element that is joined in memory, for the log."""
-    Metrics.distribution(_COUNTERS, "joined_bytes").update(count)
+def record_joined_size(size: int) -> None:
+    """Adds the size of a value that a worker joined in memory, in bytes, to Beam's metrics; `run_tasks` logs it."""
+    Metrics.distribution(_METRICS_NAMESPACE, "joined_bytes").update(size)
 
 
-def _log_sizes(result: Any) -> None:
-    """Logs the size of the largest element that was joined, which bounds the memory of a worker."""
+def _log_largest_joined_size(result: Any) -> None:
+    """Logs the size of the largest value that a worker joined in memory, by which users can choose machines."""
     distributions = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
     if distributions:
         logging.info(
@@ -286,26 +312,30 @@ def _log_sizes(result: Any) -> None:
         )
 
 
-LOOK_SECONDS = 2.0
-REMOTE_LOOK_SECONDS = 15.0  # longer, because listing a bucket costs money
+LOOK_SECONDS = 2.0  # time between two looks at the marks of the finished shards
+REMOTE_LOOK_SECONDS = 15.0  # the same for a bucket; longer, because listing a bucket costs money
 
 
 def leave_mark(done: Done, folder: str) -> Done:
-    """Writes an empty file for a finished shard; its name is the number of the shard and the number of its records."""
+    """Writes a mark for a finished shard: an empty file in `folder` named SHARD-RECORDS, such as 7-1200.
+
+    Returns:
+      `done`.
+    """
     with storage.write_atomic(storage.join(folder, f"{done.number}-{done.records}"), "w"):
         return done
 
 
 class ShardProgress:
-    """A context in which a thread shows how many shards and records are done, and the time left.
+    """Inside its `with` block, a thread shows how many shards and records are done, and the time left.
 
-    On a terminal it shows a bar, elsewhere a line every 30 seconds. Workers may be on other machines, and some runners
-    report nothing until they end. So a worker writes an empty file, a mark, for each shard that it has finished, and
-    this thread lists the marks regularly.
+    On a terminal the thread shows a bar; elsewhere it logs a line every 30 seconds. Workers may be on other machines,
+    and some runners report nothing until they end. So workers write a mark for each finished shard (see `leave_mark`),
+    and the thread lists the marks regularly.
 
     Args:
       folder: the folder of the marks; every attempt of the job has its own.
-      shards: number of shards.
+      shards: number of shards of the job.
       unit: what a shard holds, such as `records`.
     """
 
@@ -313,7 +343,7 @@ class ShardProgress:
         self._folder, self._unit = folder, unit
         self._work = terminal.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
         self._seconds = REMOTE_LOOK_SECONDS if storage.is_remote(folder) else LOOK_SECONDS
-        self._over = threading.Event()
+        self._has_ended = threading.Event()
 
     def __enter__(self) -> ShardProgress:
         self._work.__enter__()
@@ -322,26 +352,26 @@ class ShardProgress:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._over.set()
+        self._has_ended.set()
         self._thread.join()
         if self._work.has_bar:
             self.look()
         self._work.__exit__()
 
     def _watch(self) -> None:
-        while not self._over.wait(self._seconds):
+        while not self._has_ended.wait(self._seconds):
             self.look()
 
     def look(self) -> None:
-        """Counts the marks, and updates the bar, or logs a line if the last one is 30 seconds old."""
-        done, records = self._counted()
+        """Counts the marks, then updates the bar or, if the last line is 30 seconds old, logs another line."""
+        done, records = self._count_finished()
         self._work.show(done, records, self._unit, f"{records} {self._unit}, ")
 
-    def _counted(self) -> tuple[int, int]:
-        """(number of finished shards, number of their records). A shard that was done twice counts once."""
+    def _count_finished(self) -> tuple[int, int]:
+        """(number of finished shards, number of their records). A shard that two workers finished counts once."""
         try:
             names = storage.names_in(self._folder)
-        except RunError as error:  # a bucket that does not answer for a moment must not end the job
+        except RunError as error:  # if a bucket does not answer for a moment, the job must go on
             logging.debug("cannot list the finished shards: %s", error)
             return 0, 0
         matches = [re.fullmatch(r"(\d+)-(\d+)", name) for name in names]

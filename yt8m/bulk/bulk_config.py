@@ -23,10 +23,10 @@ from yt8m.registry import reserve_flags
 
 @dataclass(frozen=True)
 class BulkConfig(DamagePolicy):
-    """The flags that the commands of `yt8m bulk` share.
+    """The flags that `yt8m bulk infer`, `rank` and `eval` share.
 
     Attributes:
-      most_in_batch: the largest default batch size.
+      most_in_batch: the largest batch size that is chosen if the user gives none.
     """
 
     most_in_batch: ClassVar[int] = InferenceConfig.most_in_batch
@@ -38,7 +38,7 @@ class BulkConfig(DamagePolicy):
     )
     data: str = path_option(
         "TFRecord files, local or gs://; commas between patterns",
-        shapes="nothing",  # the files are compared
+        shapes="nothing",  # with --resume, the files themselves are compared, not their pattern
         aliases=("input",),
         is_required=True,
     )
@@ -56,7 +56,7 @@ class BulkConfig(DamagePolicy):
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 
     def inference_config(self) -> InferenceConfig:
-        """The config of an inference with the same flags, with which the model of a run is opened."""
+        """The config of `yt8m inference` with the same values, with which the model of a run is opened."""
         shared = {field.name for field in dataclasses.fields(InferenceConfig) if hasattr(self, field.name)}
         values = {name: getattr(self, name) for name in sorted(shared)}
         return InferenceConfig(**{**values, "segment_labels": isinstance(self, RankBulk)})
@@ -118,12 +118,18 @@ class ExtractBulk(ExtractConfig):
 
 reserve_flags("extraction", ExtractBulk)
 
-PARTS = "parts"  # the folder in the output folder for intermediate files, which is removed at the end
+PARTS = "parts"  # the folder for intermediate files, in the output folder; it is removed at the end
 WORKERS_LOG = "workers.log"
 
 
 class ShardTask(NamedTuple):
-    """One shard of a job: its index in the sorted list of shards, its path, and the file of its predictions, if any."""
+    """One shard of a job.
+
+    Attributes:
+      number: the index of the shard in the sorted list of shards.
+      path: path of the shard.
+      output: path of the file for the shard's predictions; empty if the command writes no predictions.
+    """
 
     number: int
     path: str
@@ -134,10 +140,10 @@ class Done(NamedTuple):
     """The outcome of one shard.
 
     Attributes:
-      number: the number of the shard.
+      number: the number of the shard, as in its task.
       records: number of records that were read.
       bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
-      error: why the shard failed; empty if it did not.
+      error: why the shard failed; empty if it succeeded.
     """
 
     number: int
@@ -147,7 +153,13 @@ class Done(NamedTuple):
 
 
 class BulkCommand(NamedTuple):
-    """One command: the class of its flags, its purpose, and the file in the output folder that is written last."""
+    """A command of `yt8m bulk`.
+
+    Attributes:
+      config: the class of its flags.
+      purpose: one sentence for the help.
+      result: name of the file in the output folder that is written last, so that it marks a complete job.
+    """
 
     config: type[BulkConfig] | type[ExtractBulk]
     purpose: str
@@ -163,7 +175,7 @@ COMMANDS = {
 
 
 def with_absolute_paths(config: BulkConfig) -> BulkConfig:
-    """The config with absolute local paths, since workers may start in another folder."""
+    """The config with absolute local paths, because workers may run in another working directory."""
     paths = {name: getattr(config, name) for name in options.paths_where(config, is_path=True) if name != "data"}
     changed: Any = {name: storage.absolute(path) for name, path in paths.items() if path}
     return dataclasses.replace(config, **changed, data=storage.absolute_patterns(config.data))

@@ -1,7 +1,7 @@
 """`yt8m bulk extract`: the shards of an extraction, as tasks of a Beam pipeline.
 
-Only the loop over the shards differs from `yt8m extract`. So the records are the same, and each command can continue
-an extraction that the other has begun.
+Only the loop over the shards differs from `yt8m extract`. So the records are the same, and each of the two commands can
+continue an extraction that the other began.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class VideosTask(NamedTuple):
     Attributes:
       number: the index of the task.
       shard: the name of the shard.
-      rows: the rows of the shard's videos in the table.
-      newest: the newest version among the files of the videos.
+      rows: the rows of the table for the shard's videos.
+      newest: the largest version of these video files (modification time in ns since 1970, or generation in a bucket).
     """
 
     number: int
@@ -43,16 +43,16 @@ class _Settings(NamedTuple):
 
     Attributes:
       config: the flags.
-      given: the settings of the extractors that the user gave.
-      sums: {field: sha256} of the weights of each extractor, in the process that started the job.
+      extractor_settings: the settings of the extractors that the user gave.
+      weights_sha256: {field: sha256} of the weights of each extractor, on the machine that started the job.
       inputs: hash of all inputs that determine the records.
-      folders: {level: the folder to which its shards are written}.
-      most_bad: a worker gives up if more of its videos are bad.
+      folders: {level of the records (frame or video): the folder to which its shards are written}.
+      most_bad: number of bad videos above which a worker makes no further shards.
     """
 
     config: ExtractBulk
-    given: Mapping[str, Any]
-    sums: Sequence[Mapping[str, str]]
+    extractor_settings: Mapping[str, Any]
+    weights_sha256: Sequence[Mapping[str, str]]
     inputs: str
     folders: Mapping[str, str]
     most_bad: int
@@ -70,31 +70,32 @@ def run(config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: 
       UsageError, RunError: see `extract.make` and `run_tasks`.
     """
     check_options(config.runner, config.workers, beam_words)
-    _Distributed(config, extractor_settings, beam_words).run()
+    _DistributedExtraction(config, extractor_settings, beam_words).run()
     return 0
 
 
-class _Distributed(Extraction):
+class _DistributedExtraction(Extraction):
     """An extraction whose missing shards are made by the workers of a pipeline."""
 
     def __init__(self, config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: Sequence[str]) -> None:
         super().__init__(config, extract.choose(config.extractors, extractor_settings))
-        self._bulk, self._given, self._words = config, extractor_settings, beam_words
+        self._bulk_config, self._extractor_settings, self._beam_words = config, extractor_settings, beam_words
 
     def _extract_missing(
         self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
     ) -> None:
-        extractor.close()  # the workers open their own
-        sums = [each.weights.sha256 for each in self._located]
+        extractor.close()  # this process extracts nothing: each worker opens its own extractors
+        config = self._bulk_config
+        weights_sha256 = [located.weights.sha256 for located in self._located]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
-        settings = _Settings(self._bulk, self._given, sums, journal.inputs, extractor.folders, allowed)
+        settings = _Settings(
+            config, self._extractor_settings, weights_sha256, journal.inputs, extractor.folders, allowed
+        )
         tasks = [
             VideosTask(number, *item, self._newest_video(item[1])) for number, item in enumerate(unfinished.items())
         ]
-        job = BeamJob(
-            self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
-        )
-        done = run_tasks(job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
+        job = BeamJob(config.runner, config.workers, self._beam_words, journal.path("done"), config.out, "videos")
+        done = run_tasks(job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extract_shard)))
         for task in tasks:
             journal.load(task.shard, task.newest)
         self._refuse_many_bad(journal)
@@ -110,8 +111,8 @@ class _Worker:
         self.settings, self._bad = settings, 0
         config = settings.config
         self._journal = Journal(config.out, settings.inputs, list(settings.folders))
-        located = locate(extract.choose(config.extractors, settings.given))
-        for (name, _, own_weights), expected in zip(located, settings.sums, strict=True):
+        located = locate(extract.choose(config.extractors, settings.extractor_settings))
+        for (name, _, own_weights), expected in zip(located, settings.weights_sha256, strict=True):
             if own_weights.sha256 != expected:
                 raise RunError(
                     f"the weights of the extractor {name} have the sha256 {own_weights.sha256} on a worker, and "
@@ -120,13 +121,19 @@ class _Worker:
         self._extractor = ShardExtractor(config, located, settings.folders)
 
     def extract(self, task: VideosTask) -> Done:
-        """Makes a shard, unless it exists: a worker that had the same task, or that died later, may have made it."""
+        """Makes a shard, unless it exists: another worker may have got the same task, or made the shard and then died.
+
+        Raises:
+          RunError: this worker has met too many bad videos, or the shard cannot be written.
+        """
         if not self._journal.load(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
                 raise RunError("more videos are bad than --max_bad_videos allows")
-            with self._extractor.pool() as pool:  # for each shard: decoders end with the thread that starts them
+            # Each shard gets a new pool. Linux kills a decoder when the thread that started it ends (PR_SET_PDEATHSIG),
+            # and Beam may run the next shard in another thread.
+            with self._extractor.pool() as pool:
                 entry = self._journal.new_entry(task.newest)
-                self._extractor.extract(task.shard, task.rows, entry, pool, _count)
+                self._extractor.extract(task.shard, task.rows, entry, pool, _count_decoded_seconds)
             self._journal.add(task.shard, entry)
             self._bad += len(entry.bad)
         bad = self._journal.finished.pop(task.shard).bad
@@ -138,15 +145,17 @@ class _Worker:
         self._extractor.close()
 
 
-def _count(seconds: float) -> None:
+def _count_decoded_seconds(seconds: float) -> None:
     Metrics.counter("yt8m", "decoded_seconds").inc(round(seconds))
 
 
-_lock = threading.Lock()  # extractors and decoders work on one shard at a time
-_workers: list[_Worker] = []
+# Held while a shard is made: Beam may run several threads in a process, but the process has one set of extractors.
+_lock = threading.Lock()
+_workers: list[_Worker] = []  # the worker of this process; empty before its first shard
 
 
-def _extracted(settings: _Settings, task: VideosTask) -> Iterator[Done]:
+def _extract_shard(settings: _Settings, task: VideosTask) -> Iterator[Done]:
+    """Makes one shard, and yields its outcome. The extractors stay open for the next shard of the same job."""
     with _lock:
         if not _workers or _workers[0].settings != settings:
             close_extractors()

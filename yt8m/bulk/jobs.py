@@ -25,15 +25,16 @@ from yt8m.reports import evaluation_results
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 
-JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
+# Files in the output folder: the description of the job, its lock, and the list of its bad records.
+_DESCRIPTION_FILE, _LOCK_FILE, _BAD_RECORDS_FILE = "job.json", ".lock", "bad_records.txt"
 
 
 class FinishedJob(NamedTuple):
-    """A job whose shards are done.
+    """A job whose shards are done; only the final files are missing.
 
     Attributes:
       config: the settings.
-      shards: all of its shards.
+      shards: all shards of the job.
       weights: path of the checkpoint or inference model, or of the export or archive.
       step: the training step of the weights; 0 if it is unknown.
     """
@@ -45,36 +46,44 @@ class FinishedJob(NamedTuple):
 
 
 def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
-    """Runs the command `name`; returns the exit status.
+    """Runs a command: writes its results into the folder --out, and returns the exit status.
+
+    Args:
+      name: `infer`, `rank` or `eval`.
+      config: the flags of the command.
+      beam_words: the user's command-line options of Beam.
 
     Raises:
-      UsageError: there is no such model or data, or the output folder is in use.
+      UsageError: there is no such model or data, or the output folder is in use or holds other files.
       RunError: a shard failed, too many records are bad, or workers died in each of three attempts.
     """
     check_options(config.runner, config.workers, beam_words)
-    config, weights, step = _fixed(config)
-    shards = _shards(config, manifest.shards_at(config.data))
+    config, weights, step = _fix_checkpoint(config)
+    shards = _tasks_of_shards(config, manifest.shards_at(config.data))
     storage.makedirs(config.out)
-    with storage.lock(storage.join(config.out, LOCK)):
-        _claim(config, _describe_job(name, config, shards, weights))
+    with storage.lock(storage.join(config.out, _LOCK_FILE)):
+        _claim_folder(config, _describe_job(name, config, shards, weights))
         finished = [shard for shard in shards if shard.output and storage.exists(shard.output)]
         if finished:
             logging.info("%d of %d shards are done already", len(finished), len(shards))
         done = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
         records = sum(outcome.records for outcome in done)
-        done += [shard_work.noted_outcome(config, shard) for shard in finished]
-        _check(config, shards, done)
-        _check_counts(config, shards, [outcome for outcome in done if outcome.records and not outcome.bad])
+        done += [shard_work.read_outcome(config, shard) for shard in finished]
+        _check_outcomes(config, shards, done)
+        _compare_with_manifest(config, shards, [outcome for outcome in done if outcome.records and not outcome.bad])
         logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
-        if storage.exists(parts_folder := storage.join(config.out, PARTS)):  # not if no shard was left to do
+        if storage.exists(parts_folder := storage.join(config.out, PARTS)):  # there is none if all shards were done
             storage.remove_tree(parts_folder)
     return 0
 
 
-def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
-    """(config, path of the weights, their step); the config names the step, so that all workers load one checkpoint.
+def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
+    """Chooses the weights. If --model is a run, the returned config names the step, so that all workers load the same.
+
+    Returns:
+      (config, path of the weights, their training step or 0 if it is unknown).
 
     Raises:
       UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
@@ -93,19 +102,24 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     data = run.data_for(config.inference_config(), config.data, isinstance(config, RankBulk))
     if isinstance(config, RankBulk):
         shard_work.refuse_film_mean(data)
-    model = trained_model.of_run(run, config.checkpoint)  # without a checkpoint, the inference model
+    model = trained_model.of_run(run, config.checkpoint)  # the inference model if the run has no checkpoint
     if config.checkpoint != "best" and not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))
     return config, model.weights, model.step
 
 
-def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
-    """The shards in order; for `infer` each with the file of its predictions."""
+def _tasks_of_shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
+    """One task for each file, in the same order; for `infer`, each task names a CSV file in --out.
+
+    Raises:
+      UsageError: two shards would write to the same file.
+    """
     if not isinstance(config, InferBulk):
         return [ShardTask(index, path) for index, path in enumerate(files)]
-    # Shards in different folders may have the same name, so the names keep the path below the common folder.
-    common = os.path.commonpath([os.path.dirname(path) for path in files])
-    names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
+    # Two folders may have shards of the same name. So the name of the CSV file keeps the shard's path below the folder
+    # that contains all shards.
+    common_folder = os.path.commonpath([os.path.dirname(path) for path in files])
+    names = [f"{os.path.splitext(os.path.relpath(path, common_folder))[0]}.csv" for path in files]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(
@@ -117,24 +131,25 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     ]
 
 
-def _claim(config: BulkConfig, description: Mapping[str, Any]) -> None:
-    """Writes the description of the job into the output folder. With --resume the folder must hold the same job.
+def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
+    """Writes the description of the job into the output folder, unless --resume continues the job described there.
 
     Raises:
-      UsageError: the folder holds files already, or another job.
+      UsageError: the folder holds files already; or, with --resume, it holds another job.
     """
-    note = storage.join(config.out, JOB)
-    if isinstance(config, InferBulk) and config.resume and storage.exists(note):
-        _refuse_other(config.out, description, storage.read_json(note))
+    description_path = storage.join(config.out, _DESCRIPTION_FILE)
+    if isinstance(config, InferBulk) and config.resume and storage.exists(description_path):
+        _refuse_other_job(config.out, description, storage.read_json(description_path))
         return
-    # Hidden files are the lock, and leftovers of a job that died at its start.
+    # Hidden files are the lock, and leftovers of a job that died before it wrote its description.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to continue an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
-    storage.write(note, json.dumps(description, indent=2))
+    storage.write(description_path, json.dumps(description, indent=2))
 
 
-def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
+def _refuse_other_job(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
+    """Raises `UsageError` if the descriptions of this job and of the job that began in the folder `output` differ."""
     for key in now:
         if key != "files" and now[key] != begun.get(key):
             value = begun.get(key)
@@ -143,22 +158,24 @@ def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any])
             raise UsageError(
                 f"--resume: {output} holds a job whose {key} is {value!r}, but this job has {now[key]!r}; {remedy}."
             )
-    files, before = now["files"], begun.get("files", {})
-    for path in sorted({*files, *before}):
-        if files.get(path) != before.get(path):
-            change = (
-                "is new in" if path not in before else "is missing in" if path not in files else "was rewritten since"
-            )
+    files, former_files = now["files"], begun.get("files", {})
+    for path in sorted({*files, *former_files}):
+        if files.get(path) != former_files.get(path):
+            is_new, is_missing = path not in former_files, path not in files
+            change = "is new in" if is_new else "is missing in" if is_missing else "was rewritten since"
             raise UsageError(f"--resume: {path} {change} the job that began in {output}; name another folder.")
 
 
 def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
-    """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
+    """The settings, and the sizes and versions of the data's and the model's files.
+
+    All of these must be the same when --resume continues a job.
+    """
     if storage.is_dir(weights):
-        of_model = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
+        model_files = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
     else:
-        of_model = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
-    files = storage.stamps([*(shard.path for shard in shards), *of_model])
+        model_files = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
+    files = storage.stamps([*(shard.path for shard in shards), *model_files])
     return {
         "command": name,
         **options.shaping_values(config),
@@ -166,29 +183,33 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
     }
 
 
-def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
-    """Raises `RunError` if a shard failed, or if more records are bad than the job tolerates."""
+def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+    """Logs the bad records, and writes the list of them into the output folder.
+
+    Raises:
+      RunError: a shard failed, or more records are bad than --max_bad_records allows.
+    """
     failed = [outcome for outcome in done if outcome.error]
     if failed:
         failed_count = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
         raise RunError(f"{failed[0].error}{failed_count}")
     bad = [outcome.bad for outcome in done if outcome.bad]
-    for each in bad:
-        logging.warning("skipped the rest of a shard: %s", each)
+    for damage in bad:
+        logging.warning("skipped the rest of a shard: %s", damage)
     if len(bad) > config.max_bad_records:
         raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records allows {config.max_bad_records}.")
     if bad:
-        storage.write(storage.join(config.out, BAD), "".join(f"{each}\n" for each in bad))
+        storage.write(storage.join(config.out, _BAD_RECORDS_FILE), "".join(f"{damage}\n" for damage in bad))
 
 
-def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
-    """Raises `RunError` if the manifest has another number of records for a shard that was read to its end."""
+def _compare_with_manifest(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+    """Raises `RunError` if --manifest gives another number of records for a shard that was read to its end."""
     if not config.manifest:
-        return  # the manifests beside the shards were compared while they were read
-    expected_shards = manifest.read(config.manifest)
+        return  # manifests beside the shards were compared when the shards were read
+    given_manifest = manifest.read(config.manifest)
     paths = {shard.number: shard.path for shard in shards}
     for outcome in done:
-        expected = expected_shards.expected(paths[outcome.number])
+        expected = given_manifest.expected(paths[outcome.number])
         if expected is not None and expected.records != outcome.records:
             raise RunError(
                 f"{paths[outcome.number]} holds {outcome.records} records, but {config.manifest} says "
@@ -197,41 +218,45 @@ def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequenc
 
 
 def _finish_predictions(job: FinishedJob) -> None:
-    """Writes the list of the prediction files, as the last file of the job."""
+    """Writes predictions.json, which lists the prediction file of each shard; it is the last file of the job."""
     output = job.config.out
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
     index = {"model": job.config.model, "global_step": job.step, "files": files}
-    storage.write(_result("infer", job.config), json.dumps(index, indent=2))
+    storage.write(_result_path("infer", job.config), json.dumps(index, indent=2))
     logging.info("the predictions are in %s, %d files", output, len(files))
 
 
 def _finish_ranking(job: FinishedJob) -> None:
-    """Joins the files with the line of each class into the file of the ranking."""
+    """Writes segments.csv: joins the files that the workers wrote, each with the line of one class.
+
+    Raises:
+      RunError: no class has a segment.
+    """
     config = job.config
     line_files = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
     if not line_files:
         raise RunError(NO_SEGMENT)
-    with storage.write_atomic(_result("rank", config)) as whole:
-        whole.write(SEGMENTS_HEADER + b"\n")
-        for part in line_files:
-            whole.write(storage.read_bytes(part))
-    logging.info("the lists of %d classes are in %s", len(line_files), _result("rank", config))
+    with storage.write_atomic(_result_path("rank", config)) as ranking_file:
+        ranking_file.write(SEGMENTS_HEADER + b"\n")
+        for path in line_files:
+            ranking_file.write(storage.read_bytes(path))
+    logging.info("the lists of %d classes are in %s", len(line_files), _result_path("rank", config))
 
 
 def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the metrics and writes report.json, as `yt8m eval` does."""
     config = job.config
-    saved = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES))
-    names = _names(config, saved["num_classes"])
-    figures = pipelines.with_arrays(saved["figures"])
+    merged = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES_FILE))
+    names = _class_names(config, merged["num_classes"])
+    figures = pipelines.restore_arrays(merged["figures"])
     evaluated = evaluation_results.Evaluated(
         job.weights, job.step, figures, figures["num_examples"], metrics.load(), names
     )
-    evaluation_results.write_report(_result("eval", config), evaluated, saved["model"])
+    evaluation_results.write_report(_result_path("eval", config), evaluated, merged["model"])
 
 
-def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
-    """The names of the classes: those of the model, or else those of the data."""
+def _class_names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
+    """The names of the classes: those stored with the model, or else those in the vocabulary beside the data."""
     if run_dir.is_run(config.model):
         names_of_model = run_dir.own_names(config.model, num_classes)
     else:
@@ -241,5 +266,5 @@ def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
     return vocabulary.shown_for(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
 
 
-def _result(name: str, config: BulkConfig) -> str:
+def _result_path(name: str, config: BulkConfig) -> str:
     return storage.join(config.out, COMMANDS[name].result)

@@ -16,40 +16,54 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.bulk import shard_work
-from yt8m.bulk.beam_runs import BeamJob, ShardFn, note_size, run_tasks, write_json
+from yt8m.bulk.beam_runs import BeamJob, ShardFn, record_joined_size, run_tasks, write_json
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.segment_ranking import format_line
 
-DONE, FIGURES = "done.json", "figures.json"
-_JOINED, _LINES, _METRICS = "joined", "lines", "metrics"
+# Files in the folder for intermediate files: the outcomes of the shards, and the merged metrics of an evaluation.
+_OUTCOMES_FILE, FIGURES_FILE = "done.json", "figures.json"
+_OUTCOMES, _LINES, _METRICS = "outcomes", "lines", "metrics"  # tags of the outputs of a task
 
 
 def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
-    """Runs the pipeline of the command `name`; returns the outcome of each shard; raises like `run_tasks`."""
-    join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
-    note = storage.join(config.out, PARTS, DONE)
-    job = BeamJob(config.runner, config.workers, beam_words, note, config.out)
-    return run_tasks(job, shards, functools.partial(join, config))
+    """Runs the pipeline of a command; returns the outcome of each shard, in any order.
+
+    Args:
+      name: `infer`, `rank` or `eval`.
+      config: the flags of the command.
+      shards: the shards to process.
+      beam_words: the user's command-line options of Beam.
+
+    Raises:
+      RunError: for the reasons of `run_tasks`.
+    """
+    build: Any = {"infer": _build_prediction, "rank": _build_ranking, "eval": _build_evaluation}[name]
+    outcomes_path = storage.join(config.out, PARTS, _OUTCOMES_FILE)
+    job = BeamJob(config.runner, config.workers, beam_words, outcomes_path, config.out)
+    return run_tasks(job, shards, functools.partial(build, config))
 
 
-def _predict(config: BulkConfig, tasks: Any) -> Any:
-    return tasks | "predict" >> beam.ParDo(ShardFn(config, _predictions_of))
+def _build_prediction(config: BulkConfig, tasks: Any) -> Any:
+    """Builds the pipeline that predicts; returns the PCollection of the outcomes."""
+    return tasks | "predict" >> beam.ParDo(ShardFn(config, _predict_shard))
 
 
-def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
+def _predict_shard(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
     yield shard_work.predict(config, shard)
 
 
-def _rank(config: RankBulk, tasks: Any) -> Any:
-    outputs = tasks | "rank" >> beam.ParDo(ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
-    joined = outputs[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
-    joined | "write the lines" >> beam.Map(_write_line, config.out)
-    return outputs[_JOINED]
+def _build_ranking(config: RankBulk, tasks: Any) -> Any:
+    """Builds the pipeline that ranks segments and writes the line of each class; returns the outcomes."""
+    outputs = tasks | "rank" >> beam.ParDo(ShardFn(config, _rank_shard)).with_outputs(_LINES, main=_OUTCOMES)
+    best_segments = outputs[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
+    best_segments | "write the lines" >> beam.Map(_write_line, config.out)
+    return outputs[_OUTCOMES]
 
 
-def _lists_of(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
+def _rank_shard(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
+    """Yields (class, best segments of the shard) for each class, then the shard's `Done`."""
     done, lists = shard_work.rank(config, shard)
     for number, segments in lists:
         yield beam.pvalue.TaggedOutput(_LINES, (number, segments))
@@ -57,7 +71,11 @@ def _lists_of(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
 
 
 class _BestSegments(beam.CombineFn):
-    """Keeps the best `most` segments of a class. No two segments tie, so the result does not depend on the grouping."""
+    """Keeps the best `most` segments of a class.
+
+    Beam combines the lists of the shards in groups of its own choice. The result does not depend on the groups, because
+    segments of equal score are ordered by shard and place.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -72,27 +90,30 @@ class _BestSegments(beam.CombineFn):
 
     def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
         """Joins several lists into one."""
-        joined_lists = [segments for each in lists for segments in each]
+        joined_lists = [segments for accumulator in lists for segments in accumulator]
         return [RankedSegments.joined(joined_lists, self._most)] if joined_lists else []
 
     def extract_output(self, accumulator: list[RankedSegments]) -> list[bytes]:
-        """The names of the segments, best first, each once."""
+        """The names of the segments, best first; a name that occurs several times is listed once."""
         return list(dict.fromkeys(accumulator[0].names.tolist())) if accumulator else []
 
 
 def _write_line(class_and_names: tuple[int, list[bytes]], output: str) -> None:
+    """Writes a file with the line of one class: its number and the names of its best segments."""
     number, names = class_and_names
     line = format_line(number, names)
-    note_size(len(line))
+    record_joined_size(len(line))
     storage.write(storage.join(output, PARTS, f"class{number:09d}"), line)
 
 
-def _evaluate(config: EvalBulk, tasks: Any) -> Any:
-    outputs = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _metrics_of)).with_outputs(_METRICS, main=_JOINED)
-    path = storage.join(config.out, PARTS, FIGURES)
+def _build_evaluation(config: EvalBulk, tasks: Any) -> Any:
+    """Builds the pipeline that evaluates and writes the merged metrics; returns the PCollection of the outcomes."""
+    outputs = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _evaluate_shard)).with_outputs(_METRICS, main=_OUTCOMES)
+    path = storage.join(config.out, PARTS, FIGURES_FILE)
+    # A PCollection of one element: `_write_figures` is called once, with the metrics of all shards as a side input.
     once = tasks.pipeline | "once" >> beam.Create([path])
     once | "figures" >> beam.Map(_write_figures, beam.pvalue.AsList(outputs[_METRICS]))
-    return outputs[_JOINED]
+    return outputs[_OUTCOMES]
 
 
 class _ShardMetrics(NamedTuple):
@@ -103,7 +124,7 @@ class _ShardMetrics(NamedTuple):
     metrics: EvaluationMetrics
 
 
-def _metrics_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
+def _evaluate_shard(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
     """Yields the metrics of a shard, then its `Done`."""
     done, model, accumulated = shard_work.evaluate(config, shard)
     yield beam.pvalue.TaggedOutput(_METRICS, _ShardMetrics(shard.number, model, accumulated))
@@ -111,10 +132,10 @@ def _metrics_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
 
 
 def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
-    """Merges the metrics of all shards, and writes the values to the JSON file `path`."""
+    """Merges the metrics of all shards, and writes their values to the JSON file `path`."""
     if not shards:
         return  # every shard failed
-    first, *others = sorted(shards, key=lambda shard: shard.number)  # sums of floats depend on their order
+    first, *others = sorted(shards, key=lambda shard: shard.number)  # a sum of floats depends on the order
     merged = copy.deepcopy(first.metrics)
     for shard in others:
         merged.merge(shard.metrics)
@@ -122,7 +143,7 @@ def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
     write_json(dict(figures=figures, num_classes=merged.num_class, model=first.model), path)
 
 
-def with_arrays(figures: dict[str, Any]) -> dict[str, Any]:
-    """The values of `EvaluationMetrics.get`, from those that were read from JSON."""
+def restore_arrays(figures: dict[str, Any]) -> dict[str, Any]:
+    """Converts the lists in metrics that were read from JSON to the arrays that `EvaluationMetrics.get` returns."""
     types = {"aps": np.float64, "aps_class": np.int64, "aps_positives": np.int64}
     return {name: np.array(value, types[name]) if name in types else value for name, value in figures.items()}

@@ -1,7 +1,7 @@
 """The work of a worker process of `yt8m bulk` on one shard: it predicts, ranks segments, or evaluates.
 
 A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, because matrix
-products of other sizes differ in the last bits. So the scores of a video do not depend on the size of its batch.
+products of other sizes differ in the last bits. So the scores of a video are the same in a full and in a short batch.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ T = TypeVar("T")
 
 
 class RankedSegments(NamedTuple):
-    """The best segments of one class, in the order of the final list.
+    """The best segments of one class, best first.
+
+    Segments of equal score are in the order of their shards, then in the order of the shard's list.
 
     Attributes:
-      keys: uint64 [N], the scores as keys; a smaller key is a better score.
+      keys: uint64 [N], the scores as keys that sort from the best to the worst score.
       shards: int64 [N], the number of each segment's shard.
       places: int64 [N], the index of each segment in the list of its shard.
-      names: object [N] of bytes, `video:start`.
+      names: object [N] of bytes, such as b"Yg8Z:45" (the video, and the start of the segment in seconds).
     """
 
     keys: Keys
@@ -61,28 +63,42 @@ class RankedSegments(NamedTuple):
 
     @classmethod
     def of_shard(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
-        """The best segments of one class in one shard; `keys` and `names` are in the order of the shard's list."""
+        """The best segments of one class in one shard.
+
+        Args:
+          keys: uint64 [N], see the class; in the order of the shard's list.
+          shard: the number of the shard.
+          names: the N names of the segments, in the same order.
+        """
         name_array = np.empty(len(names), object)
         name_array[:] = names
         return cls(keys, np.full(len(names), shard), np.arange(len(names)), name_array)
 
     @classmethod
     def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
-        """The best `most` of several lists. If segments have equal scores, the one of the earlier shard comes first."""
+        """Joins lists of the same class into one, and keeps its best `most` segments."""
         columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
         best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
         return cls(*(column[best] for column in columns))
 
 
 def scorer_of_run(model: Scorer, purpose: str) -> GraphScorer:
-    """The model, which must be a run's; raises `UsageError` otherwise. `purpose` is what needs a run."""
+    """Returns `model` if it comes from the folder or the archive of a run.
+
+    Args:
+      model: the model.
+      purpose: the command or flag that needs a run, for the message.
+
+    Raises:
+      UsageError: the model is an export.
+    """
     if not isinstance(model, GraphScorer):
         raise UsageError(f"{purpose} needs the folder of a run or its archive; {model.path} is an export.")
     return model
 
 
 def data_of_segments(model: Scorer, config: RankBulk) -> DataConfig:
-    """The data config for records that are cut into segments.
+    """The data config with which a reader cuts the job's records into segments for the model.
 
     Raises:
       UsageError: the model is an export, takes no frames, or needs the mean of the whole video.
@@ -93,7 +109,7 @@ def data_of_segments(model: Scorer, config: RankBulk) -> DataConfig:
 
 
 def refuse_film_mean(data: DataConfig) -> None:
-    """Refuses a model that needs the mean of the whole video; raises `UsageError`."""
+    """Raises `UsageError` if the model was trained with --film_mean: it needs the mean of the whole video."""
     if data.film_mean:
         raise UsageError(
             "yt8m bulk rank scores a segment without its video, but a run with --film_mean needs the mean of the "
@@ -101,21 +117,21 @@ def refuse_film_mean(data: DataConfig) -> None:
         )
 
 
-class _Loaded:
-    """The model of a job in this process. `close` closes the model and all that was opened for it.
+class _LoadedModel:
+    """The model of a job in this process, and its readers and sessions, which are opened when they are first needed.
 
     Args:
       config: the settings of the job.
 
     Attributes:
-      config: the argument.
+      config: the settings of the job.
       model: the model.
       batch_size: number of records in a batch.
     """
 
     def __init__(self, config: Any) -> None:
         self.config, self._stack = config, contextlib.ExitStack()
-        # The process that started the job has checked that the code of the run is trusted.
+        # This process need not ask whether to trust the run's code: the process that started the job has checked that.
         self.model = self._stack.enter_context(
             scoring.open(config.model, config.checkpoint, trust_code=True, config=config.inference_config())
         )
@@ -124,17 +140,26 @@ class _Loaded:
         self._candidates: Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """The records of a shard in batches, up to the first bad record, which is added to `bad` if it is tolerated."""
+        """The records of a shard in batches, up to the first bad record.
+
+        Args:
+          path: path of the shard.
+          bad: with --max_bad_records, the first bad record is added to this list.
+
+        Raises:
+          DamagedError: a record is bad, and --max_bad_records is 0.
+          UsageError: the records do not fit the model, or a flag needs the model of a run.
+        """
         if self.config.cache:
-            self.run("--cache").refuse_other_data(read_records(path))
-            return self._numbers(path, bad)
+            self.require_run("--cache").refuse_other_data(read_records(path))
+            return self._cached_batches(path, bad)
         if not self.config.max_bad_records:
             return iter(self.model.batches(path, self.batch_size))
-        self.run("--max_bad_records").refuse_other_data(read_records(path))
-        return _grouped(_sound(self._check, path, bad), self.batch_size)
+        self.require_run("--max_bad_records").refuse_other_data(read_records(path))
+        return _group(_read_sound_records(self._check, path, bad), self.batch_size)
 
-    def _numbers(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """The numbers of a shard's records in the cache, in batches, up to the first bad record."""
+    def _cached_batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
+        """Batches of the numbers by which the cache knows a shard's records, up to the first bad record."""
         shard, (start, end) = self.cached.begun(path)
         if shard.damage is None:
             refuse_other_count(path, len(shard), manifest.find([path]))
@@ -144,110 +169,128 @@ class _Loaded:
 
     @functools.cached_property
     def cached(self) -> CachedRecords:
-        """The records of all shards of the job, in the cache."""
+        """The cache of the records of all shards of the job."""
         config, files = self.config, manifest.shards_at(self.config.data)
         if isinstance(config, RankBulk):
             reader = segment_reader(self._segment_data, config.segment_context, config.segment_shifts)
             return open_cache(config.cache, reader, files, skips_bad=config.max_bad_records > 0)
         settings = evaluation_settings(config) if isinstance(config, EvalBulk) else None
-        return self.run("--cache").cached_records(files, settings)
+        return self.require_run("--cache").cached_records(files, settings)
 
     @functools.cached_property
     def _check(self) -> RecordCheck:
-        return self._stack.enter_context(contextlib.closing(RecordCheck(self.run("--max_bad_records").reader())))
+        """Finds records that the reader of the run cannot parse."""
+        reader = self.require_run("--max_bad_records").reader()
+        return self._stack.enter_context(contextlib.closing(RecordCheck(reader)))
 
-    def run(self, purpose: str) -> GraphScorer:
-        """The model, which must be a run's; raises `UsageError` otherwise. `purpose` is what needs a run."""
+    def require_run(self, purpose: str) -> GraphScorer:
+        """The model, if it is a run's; see `scorer_of_run`."""
         return scorer_of_run(self.model, purpose)
 
     @functools.cached_property
     def segments(self) -> _SegmentModel:
-        """The model that scores segments."""
+        """The model with a reader that cuts records into segments."""
         data, cached = self._segment_data, self.cached if self.config.cache else None
         reader = segment_reader(data, self.config.segment_context, self.config.segment_shifts)
-        model = _SegmentModel(self.run("rank"), reader, data.batch_size, cached)
+        model = _SegmentModel(self.require_run("rank"), reader, data.batch_size, cached)
         return self._stack.enter_context(contextlib.closing(model))
 
     @property
     def _segment_data(self) -> DataConfig:
-        """The data config for records that are cut into segments."""
+        """See `data_of_segments`."""
         return data_of_segments(self.model, self.config)
 
     def candidates(self, classes: Sequence[int]) -> Candidates | None:
-        """The candidate classes of each video from --candidates_from; None without that flag."""
+        """The candidate classes of each video from --candidates_from; None without that flag.
+
+        Args:
+          classes: the classes to rank, in the order of the columns of the scores.
+        """
         if self.config.candidates_from and self._candidates is None:
             path = self.config.candidates_from
             self._candidates = Candidates(path, classes, self.model.num_classes)
         return self._candidates
 
     def close(self) -> None:
-        """Closes the model."""
+        """Closes the model, its readers and its sessions."""
         self._stack.close()
 
 
-_lock = threading.Lock()
-_loaded: dict[BulkConfig, _Loaded] = {}
+_lock = threading.Lock()  # held while `_loaded_models` is read or changed
+_loaded_models: dict[BulkConfig, _LoadedModel] = {}
 
 
-def _model_of(config: BulkConfig) -> _Loaded:
-    """The model of the job, which the first caller loads for all threads of this process."""
+def _model_of(config: BulkConfig) -> _LoadedModel:
+    """The model of the job. The first thread that asks loads the model; all threads of this process share it."""
     with _lock:
-        if config not in _loaded:
-            _loaded[config] = _Loaded(config)
-        return _loaded[config]
+        if config not in _loaded_models:
+            _loaded_models[config] = _LoadedModel(config)
+        return _loaded_models[config]
 
 
 def close_models() -> None:
     """Closes the models of all jobs of this process."""
     with _lock:
-        while _loaded:
-            _loaded.popitem()[1].close()
+        while _loaded_models:
+            _loaded_models.popitem()[1].close()
 
 
 def predict(config: BulkConfig, shard: ShardTask) -> Done:
-    """Writes the predictions for one shard to its file, which appears only when it is complete.
+    """Writes the predictions for one shard to the file `shard.output`, completely or not at all; returns the outcome.
 
-    If the file exists, this does nothing: a worker that has died since, or that had the same task, wrote it.
+    If the file exists already, the shard is not predicted again: another worker had the same task, or wrote the file
+    and then died.
 
     Raises:
       UsageError, RunError: for the reasons of `inference.infer`.
     """
     if storage.exists(shard.output):
-        return noted_outcome(config, shard)
+        return read_outcome(config, shard)
     storage.discard_orphans(shard.output)
     loaded, bad = _model_of(config), list[DamagedError]()
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
         write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
         done = Done(shard.number, writer.count, _damage_texts(bad))
-        storage.write(_note(config, shard), json.dumps(done))  # before the file of the predictions appears
+        # The outcome is written first: whoever finds the file of the predictions must also find the outcome.
+        storage.write(_outcome_path(config, shard), json.dumps(done))
     return done
 
 
-def noted_outcome(config: BulkConfig, shard: ShardTask) -> Done:
-    """The outcome of a shard whose predictions are complete."""
-    path = _note(config, shard)
+def read_outcome(config: BulkConfig, shard: ShardTask) -> Done:
+    """Reads the outcome of a shard whose predictions are complete.
+
+    If a finished job has removed the file of the outcome, the outcome has the number of the shard alone.
+    """
+    path = _outcome_path(config, shard)
     return Done(*storage.read_json(path)) if storage.exists(path) else Done(shard.number)
 
 
-def _note(config: BulkConfig, shard: ShardTask) -> str:
-    """The path of the file with the outcome of a shard."""
+def _outcome_path(config: BulkConfig, shard: ShardTask) -> str:
+    """The path of the JSON file with the outcome of a shard."""
     return storage.join(config.out, PARTS, f"done{shard.number:09d}")
 
 
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
-    """The outcome of a shard, and (class, its best segments in the shard) pairs; raises what `predict` raises."""
+    """Ranks the segments of a shard.
+
+    Returns:
+      (the outcome, iterator of (class, the best segments of that class in the shard)).
+
+    Raises:
+      UsageError, RunError: for the reasons of `inference.infer`.
+    """
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
-    model, run = loaded.segments, loaded.run("rank")
+    model, run = loaded.segments, loaded.require_run("rank")
     settings, seconds = config.inference_config(), run.data.segment_size
     ranking = new_segment_ranking(settings, run.num_classes, run.names, seconds)
     candidates = loaded.candidates(ranking.classes)
     means = WindowMeans(len(config.segment_shifts))
     for videos in loaded.batches(shard.path, bad):
         count += len(videos)
-        for windows, scores in model.scores(videos):
-            segments, listed = means.join(windows, scores[:, ranking.classes])
-            ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
+        for window_names, window_scores in model.scores(videos):
+            segments, scores = means.join(window_names, window_scores[:, ranking.classes])
+            ranking.add(segments, scores if candidates is None else candidates.among(segments, scores))
     lists = (
         (number, RankedSegments.of_shard(keys, shard.number, segment_names))
         for number, segment_names, keys in ranking.scored_lines()
@@ -256,30 +299,40 @@ def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, 
 
 
 def evaluation_settings(config: EvalBulk) -> EvaluationSettings:
-    """The evaluation settings of a job."""
+    """The settings of an evaluation, from the flags of `yt8m bulk eval`."""
     return EvaluationSettings(config.top_k, config.segment_labels)
 
 
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
-    """The outcome of a shard, the name of the model, and the metrics of the shard; raises what `predict` raises."""
+    """Evaluates the model on a shard.
+
+    Returns:
+      (the outcome, the name of the model, the metrics of the shard).
+
+    Raises:
+      UsageError: for the reasons of `inference.infer`.
+      RunError: for the reasons of `inference.infer`; or no record of the shard can be read.
+    """
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
-    whole = Evaluation(loaded.model, evaluation_settings(config))
+    evaluation = Evaluation(loaded.model, evaluation_settings(config))
     for videos in loaded.batches(shard.path, bad):
-        whole.add(videos, loaded.batch_size)
+        evaluation.add(videos, loaded.batch_size)
         count += len(videos)
     if not count:
         raise RunError(f"{shard.path} holds no record that can be read: {_damage_texts(bad)}")
-    return Done(shard.number, count, _damage_texts(bad)), loaded.model.model, whole.evaluator.metrics
+    return Done(shard.number, count, _damage_texts(bad)), loaded.model.model, evaluation.evaluator.metrics
 
 
 class _SegmentModel:
-    """Cuts records into segments, and scores the segments in batches of one size.
+    """Cuts records into windows of the length of a segment, and scores the windows in batches of one size.
+
+    With --segment_shifts, each segment has several windows that follow one another; otherwise it is one window.
 
     Args:
       run: the model.
-      reader: cuts records into segments.
-      size: number of segments in a batch.
-      cached: the cache, if `scores` gets numbers of cached records; None if it gets serialized records.
+      reader: cuts records into windows.
+      size: number of windows in a batch.
+      cached: the cache, if `scores` gets numbers of cached records; None if `scores` gets serialized records.
     """
 
     def __init__(self, run: GraphScorer, reader: EverySegmentReader, size: int, cached: CachedRecords | None) -> None:
@@ -288,7 +341,7 @@ class _SegmentModel:
             self._records = tf.placeholder(tf.int64 if cached else tf.string, [None])
             parse = CachedInput(cached, reader).batch if cached else reader.prepare_serialized_examples
             batch = parse(self._records)
-            self._cut = {
+            self._windows = {
                 "names": batch.video_ids,
                 "features": batch.features,
                 "num_frames": batch.num_frames,
@@ -297,23 +350,28 @@ class _SegmentModel:
         self._session = cpu_session(graph)
 
     def scores(self, videos: Videos) -> Iterator[tuple[list[bytes], np.ndarray]]:
-        """Yields the names of the segments of some videos, and their scores float32 [B, C], in batches."""
+        """Yields batches of windows of these videos: (names of their segments, scores float32 [B, C]).
+
+        Raises:
+          DamagedError: a record is damaged.
+          RunError: the records cannot be cut into segments.
+        """
         if isinstance(videos, NumpyBatch):
             raise RunError(OTHER_RANGES)
         records = videos if isinstance(videos, np.ndarray) else np.array([raw[0] for raw in videos], object)
         try:
-            cut = self._session.run(self._cut, {self._records: records})
+            windows = self._session.run(self._windows, {self._records: records})
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             if not isinstance(videos, np.ndarray):
                 refuse_damage(self._reader, videos)
             raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
-        for start in range(0, len(cut["names"]), self._size):
+        for start in range(0, len(windows["names"]), self._size):
             rows = slice(start, start + self._size)
-            names = cut["names"][rows].tolist()
+            names = windows["names"][rows].tolist()
             features = dict(
-                zip(self._run.data.feature_names, [values[rows] for values in cut["features"]], strict=True)
+                zip(self._run.data.feature_names, [values[rows] for values in windows["features"]], strict=True)
             )
-            batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
+            batch = NumpyBatch([""] * len(names), features, windows["num_frames"][rows], windows["labels"][rows])
             yield names, self._run.scores(batch, self._size)[1]
 
     def close(self) -> None:
@@ -321,15 +379,15 @@ class _SegmentModel:
         self._session.close()
 
 
-def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
-    """The records of a shard before its first bad one, which is added to `bad`."""
+def _read_sound_records(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
+    """Yields the records of a shard before its first bad record, then adds the bad record to `bad`."""
     for number, records, damage in sound_blocks(check, path):
         yield from zip(records, itertools.repeat(path), itertools.count(number))
         if damage is not None:
             bad.append(damage)
 
 
-def _grouped(items: Iterator[T], size: int) -> Iterator[list[T]]:
+def _group(items: Iterator[T], size: int) -> Iterator[list[T]]:
     while group := list(itertools.islice(items, size)):
         yield group
 
