@@ -20,18 +20,19 @@ from yt8m.serving.monitoring import Observed
 from yt8m.serving.server import ServeConfig
 from yt8m.serving.service import Answer, Service
 
-_THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
-_DROP_SECONDS = 2.0  # time limit for receiving the body of a request that is refused because there are too many
+_ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
+# If too many requests are in progress, a new request is refused. This is the time limit for receiving its body before.
+_DROP_SECONDS = 2.0
 
 
 class _Answer(BaseModel):
-    """The base class of answers, which have no other fields than the declared ones."""
+    """The base class of answers; it forbids fields that the class of an answer does not declare."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PredictedClass(_Answer):
-    """A class of a video."""
+    """A class that the model predicts for a video, with its index, its name and its score from 0 to 1."""
 
     index: int
     name: str
@@ -39,9 +40,10 @@ class PredictedClass(_Answer):
 
 
 class VideoClasses(_Answer):
-    """The best classes of a video, best first, and its tags: the classes whose scores reach their thresholds.
+    """The best classes of a video, best first, and its tags.
 
-    `tags` is missing if the model has no thresholds.
+    The tags are the classes whose scores reach the thresholds of the model. `tags` is missing if there are no
+    thresholds. `id` is the video's id from the request, or from its record.
     """
 
     id: str
@@ -50,19 +52,24 @@ class VideoClasses(_Answer):
 
 
 class Prediction(_Answer):
-    """The answer of /predict: the videos of the request in their order."""
+    """The answer of /predict: the classes of each video, in the order of the request."""
 
     videos: list[VideoClasses]
 
 
 class Refusal(_Answer):
-    """The answer to a request that is refused: one sentence that says why."""
+    """The answer to a request that is refused: one sentence that says why it is refused."""
 
     error: str
 
 
 class Health(_Answer):
-    """The answer of /health."""
+    """The answer of /health, with counts of the requests to /predict.
+
+    `status` is always `ok`: a service that does not run gives no answer. `model` is the path of the model's weights.
+    `at_work` is the number of requests in progress, including those that got no answer within --timeout and on which
+    the service still works. `answered` is the number of requests that got predictions since the service started.
+    """
 
     status: str
     model: str
@@ -71,7 +78,7 @@ class Health(_Answer):
 
 
 class Readiness(_Answer):
-    """The answer of /ready."""
+    """The answer of /ready; `status` is always `ready`, because a service that is not ready refuses with 503."""
 
     status: str
 
@@ -87,45 +94,58 @@ _REASONS = {
 
 
 def _describe_refusal(status: int, reason: str) -> dict[str, Any]:
-    """The description of a refusal for /openapi.json."""
+    """The description of the answer with an HTTP status for /openapi.json; `reason` says when a request gets it."""
     seconds = {"description": "number of seconds after which to try again", "schema": {"type": "integer"}}
     headers = {"headers": {"Retry-After": seconds}} if status == 503 else {}
     return {"model": Refusal, "description": reason, **headers}
 
 
 def create(service: Service) -> Observed:
-    """The HTTP application of the service. Its answers are JSON, except for /metrics."""
+    """Creates the HTTP application of the service. Its answers are JSON, except for /metrics.
+
+    Args:
+      service: computes the predictions, and has the flags and the metrics.
+
+    Returns:
+      The ASGI application, which counts its answers in the metrics of the service.
+    """
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
-    _add_refusals(app)
-    _add_checks(app, service)
+    _add_error_handlers(app)
+    _add_status_routes(app, service)
 
     refusals: dict[int | str, dict[str, Any]] = {
         status: _describe_refusal(status, reason) for status, reason in _REASONS.items()
     }
 
     async def predict(request: Request) -> JSONResponse:
-        """The best classes of each video in the body, which has records, or features as JSON."""
-        return await _answered(service, request)
+        """The best classes of each video in the body; the body holds records, or features as JSON."""
+        return await _answer_predict(service, request)
 
-    # The first route answers requests. The second is FastAPI's, which is slower (a tenth of the time of a request): it
-    # only puts the description into /openapi.json.
+    # The first route answers requests. The second route is there for its description in /openapi.json alone: FastAPI's
+    # routes are slower, by a tenth of the time of a request.
     app.add_route("/predict", predict, methods=["POST"])
     app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_describe_body(service))(predict)
     return Observed(app, service.monitor, service.config.access_log)
 
 
-def _add_checks(app: FastAPI, service: Service) -> None:
+def _add_status_routes(app: FastAPI, service: Service) -> None:
+    """Adds the routes /health, /ready and /metrics."""
+
     @app.get("/health", response_model=Health)
     async def health() -> JSONResponse:
         """Whether the service runs, which model it serves, and its counts of requests."""
         counts = {"at_work": service.at_work, "answered": service.answered}
         return JSONResponse({"status": "ok", "model": service.scorer.weights, **counts})
 
-    @app.get("/ready", response_model=Readiness, responses={503: _describe_refusal(503, "It would not.")})
+    @app.get(
+        "/ready",
+        response_model=Readiness,
+        responses={503: _describe_refusal(503, "A request would be refused, or wait long.")},
+    )
     async def ready() -> JSONResponse:
         """Whether a request would be answered now."""
         why_not = service.why_not_ready()
-        return _refusal(503, why_not) if why_not else JSONResponse({"status": "ready"})
+        return _refusal_answer(503, why_not) if why_not else JSONResponse({"status": "ready"})
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -133,25 +153,31 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         return Response(service.monitor.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_refusals(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
+    """Makes the application answer every error with a status and a JSON text that says what is wrong."""
+
     @app.exception_handler(RefusedError)
     async def refuse(_: Request, error: RefusedError) -> JSONResponse:
-        return _refusal(error.status, str(error))
+        return _refusal_answer(error.status, str(error))
 
     @app.exception_handler(HTTPException)
-    async def no_such(request: Request, error: HTTPException) -> JSONResponse:
-        answer = _refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}; {_THERE_ARE}")
+    async def refuse_route(request: Request, error: HTTPException) -> JSONResponse:
+        text = f"{request.method} {request.url.path}: {error.detail}; {_ROUTES_TEXT}"
+        answer = _refusal_answer(error.status_code, text)
         answer.headers.update(error.headers or {})
         return answer
 
     @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> JSONResponse:
+    async def report_failure(request: Request, error: Exception) -> JSONResponse:
         logging.error("%s %s failed: %r", request.method, request.url.path, error)
-        return _refusal(500, "the service failed on this request; its log says why.")
+        return _refusal_answer(500, "the service failed on this request; its log says why.")
 
 
 def _describe_body(service: Service) -> dict[str, Any]:
-    """The body and the parameter of /predict for /openapi.json; FastAPI does not parse them, so it cannot know them."""
+    """The description of the body and the parameter of /predict for /openapi.json.
+
+    FastAPI cannot derive it, because this project parses the body and the parameter itself.
+    """
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
     features = features_body(service.scorer.takes.width, service.limits).model_json_schema()
@@ -167,76 +193,88 @@ def _describe_body(service: Service) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}, "parameters": [top_k]}
 
 
-def _refusal(status: int, text: str) -> JSONResponse:
+def _refusal_answer(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": text}, status, {"Retry-After": "1"} if status == 503 else None)
 
 
-async def _answered(service: Service, request: Request) -> JSONResponse:
+async def _answer_predict(service: Service, request: Request) -> JSONResponse:
     """Answers a request to /predict. At most `max_requests` requests are in progress at the same time.
 
-    A request that takes too long is refused, but counts as in progress until no thread works on it any more.
+    A request that takes too long is refused, but counts as in progress as long as a thread or a child process works on
+    it.
 
     Raises:
-      RefusedError: too many requests are in progress, this one is not valid, or it takes too long.
+      RefusedError: too many requests are in progress, or this request is not valid or takes too long.
     """
     config = service.config
     if service.at_work >= config.max_requests:
         with contextlib.suppress(RefusedError):
-            await _arrived(request, 0, config, _DROP_SECONDS)
+            await _read_body(request, 0, config, _DROP_SECONDS)
         raise RefusedError(503, f"{config.max_requests} requests are in progress (--max_requests); try again.")
     service.at_work += 1
     work: asyncio.Future[list[Answer]] | None = None
     try:
-        kind, body, top_k = await _checked(request, config)
-        work = service.begin(kind, body)
+        content_type, body, top_k = await _read_request(request, config)
+        work = service.begin(content_type, body)
         await asyncio.wait({work}, timeout=config.timeout)
         if not work.done():
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
         return JSONResponse(service.content_of(work.result(), top_k))
-    except asyncio.CancelledError:  # from the server, which is shutting down and would log a traceback
+    except asyncio.CancelledError:  # the server cancels requests at its shutdown, and would log a traceback of this
         raise RefusedError(503, "the service is shutting down, and there was no answer in time (--timeout).") from None
     finally:
         if work is None or work.done():
             service.at_work -= 1
         else:
-            work.add_done_callback(lambda ended: _leave(service, ended))
-            if not (
-                isinstance(work, asyncio.Task) and work.cancelling()
-            ):  # a second cancel would interrupt its cleanup
+            work.add_done_callback(lambda ended: _count_ended(service, ended))
+            is_cancelled = isinstance(work, asyncio.Task) and work.cancelling()
+            if not is_cancelled:  # a second `cancel` would interrupt the cleanup after the first
                 work.cancel()
 
 
-def _leave(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
+def _count_ended(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
+    """Called when the work on a refused request has ended: the request is no longer in progress."""
     service.at_work -= 1
     if not ended.cancelled():
         ended.exception()  # marks the exception as retrieved; otherwise asyncio would log it
 
 
-async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
-    """(content type, body, top_k) of a request, after checks.
+async def _read_request(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
+    """Reads and checks a request; returns (content type, body, top_k).
 
     Raises:
-      RefusedError: one of them is not valid, or the body does not arrive in time.
+      RefusedError: the content type, the size of the body or `top_k` is not valid, or the body does not arrive in time.
     """
-    body, length = await _arrived(request, config.body_size, config, config.timeout)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body, length = await _read_body(request, config.body_size, config, config.timeout)
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     top_k = request.query_params.get("top_k", str(config.top_k))
-    if kind not in (JSON, *RECORDS):
-        raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {', '.join((JSON, *RECORDS))}.")
+    if content_type not in (JSON, *RECORDS):
+        raise RefusedError(
+            415, f"Content-Type {content_type or 'none'}: expected one of {', '.join((JSON, *RECORDS))}."
+        )
     if length > len(body):
         raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
     if not body:
         raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
     if not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
         raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
-    return kind, body, int(top_k[:9])
+    return content_type, body, int(top_k[:9])
 
 
-async def _arrived(request: Request, most: int, config: ServeConfig, seconds: float) -> tuple[bytearray, int]:
-    """(the first `most` bytes of the body, number of bytes received).
+async def _read_body(request: Request, most: int, config: ServeConfig, seconds: float) -> tuple[bytearray, int]:
+    """Reads the body of a request.
 
     The rest of a body that is too large is read and dropped, because clients read no answer while they are sending.
-    Reading stops after four times the allowed size.
+    Reading stops after four times the size that `config` allows.
+
+    Args:
+      request: the request.
+      most: number of bytes to keep.
+      config: the flags of the service.
+      seconds: time limit for the whole body.
+
+    Returns:
+      (the first `most` bytes of the body, number of bytes received).
 
     Raises:
       RefusedError: the body did not arrive within `seconds`, or the connection ended.
@@ -252,5 +290,5 @@ async def _arrived(request: Request, most: int, config: ServeConfig, seconds: fl
     except TimeoutError:
         raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds (--timeout).") from None
     except ClientDisconnect:
-        raise RefusedError(400, "the connection ended within the body.") from None
+        raise RefusedError(400, "the client closed the connection before the whole body had arrived.") from None
     return body, length

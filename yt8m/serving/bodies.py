@@ -1,7 +1,8 @@
 """Parses request bodies, which are untrusted bytes; uses neither the model nor the event loop.
 
-Limits on the bytes, the records and the fields of a body bound the work before it begins. The checks of JSON stop at
-the first error. Parsing a light body (see `is_light`) takes at most 8 ms, whatever it contains.
+Limits on the bytes, the records and the fields of a body are checked first, so that the work on any body is bounded.
+The checks of JSON stop at the first error. Parsing a light body (see `is_light`) takes at most 8 ms, whatever it
+contains.
 """
 
 from __future__ import annotations
@@ -23,16 +24,14 @@ JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
 _FRAME_FIELDS = 16  # limit on protocol buffer fields per frame; a feature list needs three
-_BESIDE_FRAMES = 128  # a video may have other fields, as many as this number of frames may have
+_BESIDE_FRAMES = 128  # for fields outside of its frames, a video may have as many fields as this number of frames
 _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
-_LIGHT_JSON, _LIGHT_RECORDS = (
-    32 << 10,
-    8 << 10,
-)  # most bytes of a light body; YouTube-8M's video-level records have 5 kB
+# The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
+_LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10
 
 
 class BodyLimits(NamedTuple):
-    """The limits of a request body: the number of videos, and the number of frames of a video."""
+    """The largest number of videos in a request body, and of frames of a video."""
 
     max_videos: int
     max_frames: int
@@ -43,21 +42,27 @@ class BodyLimits(NamedTuple):
         return _FRAME_FIELDS * self.max_videos * (self.max_frames + _BESIDE_FRAMES)
 
     def refuse_videos(self, count: str) -> RefusedError:
-        """The refusal of a body with too many videos."""
+        """The error for a body with too many videos; `count` is their number as text."""
         return RefusedError(413, f"{count} videos; a request may have {self.max_videos} (--max_videos).")
 
     def refuse_frames(self, count: str, where: str) -> RefusedError:
-        """The refusal of a video with too many frames."""
+        """The error for a video with too many frames; `count` is their number as text, `where` names the video."""
         return RefusedError(413, f"{where}: {count} frames; a video may have {self.max_frames} (--max_frames).")
 
     def refuse_fields(self, where: str) -> RefusedError:
-        """The refusal of a body with too many protocol buffer fields."""
+        """The error for a body with too many protocol buffer fields; `where` names the record that has one too many."""
         most = f"a request may have {self.max_fields} (--max_videos, --max_frames)"
         return RefusedError(413, f"{where}: too many protocol buffer fields; {most}.")
 
 
 class Parsed(NamedTuple):
-    """The content of a body: records, or the ids and the features of videos, each float32 [T, feature_size]."""
+    """The content of a body: either serialized records, or videos as ids and features.
+
+    Attributes:
+      records: the records; empty if the body is JSON.
+      ids: the id of each video; empty if the body holds records.
+      features: float32 [T, feature_size] for each video; empty if the body holds records.
+    """
 
     records: list[bytes]
     ids: list[str]
@@ -65,21 +70,36 @@ class Parsed(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The service refuses a request, with an HTTP status and one sentence that says why."""
+    """The service refuses a request.
+
+    Args:
+      status: the HTTP status of the answer.
+      text: one sentence that says why the request is refused.
+    """
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
 
 
-def is_light(kind: str, body: bytes | bytearray) -> bool:
-    """Whether a body of content type `kind` is so small that its parsing takes milliseconds and need not be killed."""
-    return len(body) <= (_LIGHT_JSON if kind == JSON else _LIGHT_RECORDS)
+def is_light(content_type: str, body: bytes | bytearray) -> bool:
+    """Whether a body is so small that the event loop may parse it: parsing it takes a few milliseconds at most."""
+    return len(body) <= (_LIGHT_JSON if content_type == JSON else _LIGHT_RECORDS)
 
 
-def parse_body(kind: str, body: bytes, feature_size: int, limits: BodyLimits) -> Parsed:
-    """The content of a body of content type `kind`, whose frames have `feature_size` numbers; raises `RefusedError`."""
-    if kind in RECORDS:
+def parse_body(content_type: str, body: bytes, feature_size: int, limits: BodyLimits) -> Parsed:
+    """Parses a body.
+
+    Args:
+      content_type: `JSON`, or one of `RECORDS`.
+      body: the bytes.
+      feature_size: number of values of a frame that the model takes; checked for JSON.
+      limits: the limits of the body.
+
+    Raises:
+      RefusedError: the body is not valid, or exceeds a limit.
+    """
+    if content_type in RECORDS:
         return Parsed(records_in(body, limits), [], [])
     return Parsed([], *features_in(body, feature_size, limits))
 
@@ -100,9 +120,10 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
             raise RefusedError(400, f"record {error.record}: {error.what}.") from error
     if len(records) > limits.max_videos:
         raise limits.refuse_videos(f"more than {limits.max_videos}")
-    fields, are_counted = 0, len(body) > limits.max_fields  # a field has at least one byte
+    # A body of at most `max_fields` bytes cannot have more fields than that, so its fields need not be counted.
+    fields, are_counted = 0, len(body) > limits.max_fields
     for number, record in enumerate(records):
-        with _refused(f"record {number}"):
+        with _refuse_unparsable(f"record {number}"):
             for size in shards.field_sizes(record) if are_counted else ():
                 fields += size
                 if fields > limits.max_fields:
@@ -112,8 +133,8 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def _refused(where: str) -> Iterator[None]:
-    """Turns a `ValueError` of the parser into a refusal of the record `where`."""
+def _refuse_unparsable(where: str) -> Iterator[None]:
+    """Turns a `ValueError` of the parser into a `RefusedError` that names the record by `where`."""
     try:
         yield
     except ValueError as error:
@@ -121,6 +142,7 @@ def _refused(where: str) -> Iterator[None]:
 
 
 def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
+    """Refuses a serialized record with too many frames, with values that are not finite, or without features."""
     record = shards.parse(payload)
     longest = max(map(len, record.lists.values()), default=0)
     if longest > limits.max_frames:
@@ -129,39 +151,55 @@ def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
         name: [feature_of_context] for name, feature_of_context in record.context.items()
     }
     for name, features in (*lists.items(), *record.lists.items()):
-        for place, feature in enumerate(features):
+        for frame, feature in enumerate(features):
             if feature.kind == "float" and shards.unfit_values(np.array(feature.value, np.float32)):
-                raise RefusedError(400, f"{where}: feature {name!r}, frame {place}: {shards.UNFIT}.")
+                raise RefusedError(400, f"{where}: feature {name!r}, frame {frame}: {shards.UNFIT}.")
     if not record.context and not record.lists:
         raise ValueError("it holds no feature")
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
+    """The base class of the pydantic models; it forbids other fields, conversions of types, NaN and infinity."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @functools.cache
 def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
-    """The pydantic model of a JSON body whose frames have `size` numbers and whose lists are within the limits."""
+    """Creates the pydantic model of a JSON body.
+
+    Args:
+      size: number of values of a frame.
+      limits: the limits of the body.
+    """
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
-    video = create_model("Video", __base__=_Strict, id=(str, ""), rgb_and_audio=(frames, ...))
+    video = create_model("Video", __base__=_StrictModel, id=(str, ""), rgb_and_audio=(frames, ...))
     videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
-    return create_model("Features", __base__=_Strict, videos=(videos, ...))
+    return create_model("Features", __base__=_StrictModel, videos=(videos, ...))
 
 
 def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], list[NDArray[np.float32]]]:
-    """The ids of the videos in a JSON body, and their features, each float32 [T, size].
+    """Parses a JSON body.
+
+    Args:
+      body: the bytes.
+      size: number of values of a frame.
+      limits: the limits of the body.
+
+    Returns:
+      (the ids of the videos, their features, each float32 [T, size]).
 
     Raises:
-      RefusedError: the body is not valid JSON of this form, exceeds a limit, or has values that are not finite.
+      RefusedError: the body is not valid JSON of the form of `features_body`, exceeds a limit, or has values that are
+        not finite.
     """
     if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
         raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")
     try:
         videos: Any = features_body(size, limits).model_validate_json(body)
     except ValidationError as error:
-        raise _refusal(error.errors(include_url=False, include_input=False)[0], limits) from error
+        raise _explain_fault(error.errors(include_url=False, include_input=False)[0], limits) from error
     ids, features_of_videos = [], []
     for number, video in enumerate(videos.videos):
         with np.errstate(over="ignore"):
@@ -173,17 +211,17 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
     return ids, features_of_videos
 
 
-def _refusal(fault: Any, limits: BodyLimits) -> RefusedError:
-    """The refusal for an error that pydantic reports."""
-    place = fault["loc"]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the body"
-    ctx = fault.get("ctx", {})
-    count = "too many" if ctx.get("actual_length") is None else str(ctx["actual_length"])
-    if fault["type"] == "too_long" and len(place) == 1:
+def _explain_fault(fault: Any, limits: BodyLimits) -> RefusedError:
+    """The refusal for one of the errors that pydantic reports."""
+    location = fault["loc"]  # such as ("videos", 0, "rgb_and_audio", 7) for frame 7 of video 0
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the body"
+    context = fault.get("ctx", {})
+    count = "too many" if context.get("actual_length") is None else str(context["actual_length"])
+    if fault["type"] == "too_long" and len(location) == 1:
         return limits.refuse_videos(count)
-    if fault["type"] == "too_long" and len(place) == 3:
+    if fault["type"] == "too_long" and len(location) == 3:
         return limits.refuse_frames(count, path)
-    if fault["type"] in ("too_long", "too_short") and len(place) == 4:
-        size = ctx.get("max_length", ctx.get("min_length"))
+    if fault["type"] in ("too_long", "too_short") and len(location) == 4:
+        size = context.get("max_length", context.get("min_length"))
         return RefusedError(400, f"{path}: {count} numbers; the model takes {size}.")
     return RefusedError(400, f"{path}: {fault['msg']}.")

@@ -1,8 +1,8 @@
 """The HTTP server: a listening socket, connections with deadlines, and a shutdown within a time limit.
 
-uvicorn waits for the headers of a request without a time limit, and its limit on connections also counts idle ones. So
-a few hundred clients that send half a header could lock out all others. `Connection` gives every connection a deadline,
-and closes the connection that has been idle longest if there are too many.
+uvicorn waits for the headers of a request without a time limit, and its limit on connections counts idle connections
+too. So a few hundred clients that send half a header could lock out all others. `Connection` gives every connection a
+deadline. If there are too many connections, it closes the one that has been idle longest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yt8m.errors import RunError
 
-_BACKLOG = 128  # number of connections that the operating system queues before they are accepted
+_BACKLOG = 128  # number of connections that the operating system queues before the server accepts them
 _HEAD_SECONDS = 10.0  # time limit for the headers of a request
-_FILES = 128  # number of file descriptors that are reserved for files other than connections
-_LAST_SECONDS = 4.0  # after the time for requests in progress, the time until the process kills itself
+_OTHER_FILES = 128  # number of file descriptors that are reserved for files other than connections
+_LAST_SECONDS = 4.0  # at a shutdown, `LastResort` waits for `timeout` and then this long before it kills the process
 
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Opens a listening socket; yields the socket and its URL. Call this before the model is loaded, which is slow.
+    """Opens a listening socket; yields the socket and its URL.
+
+    Call this before the model is loaded, so that a wrong address is reported at once: loading takes long.
+
+    Args:
+      host: the name or the address of this machine; 0.0.0.0 for all of its addresses.
+      port: the port; 0 for a free one.
 
     Raises:
       RunError: the address does not belong to this machine, or the port is in use.
@@ -62,9 +68,9 @@ class Rules(NamedTuple):
     """The rules for all connections of a server.
 
     Attributes:
-      timeout: seconds for a request to arrive; also for its answer, and for the client to receive the answer.
-      most: number of connections above which the connection that has been idle longest is closed.
-      count_refusal: called with the HTTP status of a refusal that does not come from the application.
+      timeout: seconds for a request to arrive; as many for its answer, and as many for the client to receive it.
+      most: largest number of connections; for one more, the connection that has been idle longest is closed.
+      count_refusal: called with the HTTP status if a `Connection` itself refuses a request, without the application.
     """
 
     timeout: float
@@ -77,7 +83,8 @@ class Connection(H11Protocol):
 
     Args:
       rules: the rules of the server.
-      idle: the connections of the server without a request in progress, as keys, longest idle first; shared by all.
+      idle: the connections without a request in progress, as keys, the longest idle first. All connections of a server
+        share this dictionary, and each adds and removes itself.
       settings: the arguments that uvicorn passes.
     """
 
@@ -86,23 +93,24 @@ class Connection(H11Protocol):
         self._rules, self._idle = rules, idle
         self._deadline: asyncio.TimerHandle | None = None
         self._request: object = None  # the request in progress; None if there is none
-        self._has_begun = False  # whether a part of the next request has arrived
+        self._has_begun = False  # whether the first bytes of the next request have arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Closes a connection if there are too many, and sets the deadline of the headers."""
+        """Sets the deadline of the headers; if there are too many connections, closes the longest idle one."""
         super().connection_made(transport)
         self._wait_for_head()
         if len(self.connections) > self._rules.most:
             oldest = next(iter(self._idle))
-            # If all other connections have a request in progress, the new one itself is closed; its client is told why.
+            # If all other connections have a request in progress, this new connection is the longest idle one. Then its
+            # client gets an answer that says why it is closed, as if its request had begun.
             oldest._has_begun |= oldest is self
             oldest._close(503, "there are too many connections; try again.")
 
     def data_received(self, data: bytes) -> None:
-        """Receives bytes; at the first byte of a later request, sets the deadline of its headers."""
+        """Receives bytes; if they begin a second or later request, sets the deadline of that request's headers."""
         self._has_begun = True
         super().data_received(data)
-        self._look()
+        self._update_request()
         if self._request is None and self._deadline is None:
             self._wait_for_head()
 
@@ -110,11 +118,11 @@ class Connection(H11Protocol):
         """Makes the connection idle after an answer, unless its next request has already arrived."""
         self._has_begun = False
         super().on_response_complete()
-        self._look()
+        self._update_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Removes the connection from the idle ones, and its deadline."""
-        self._stop()
+        """Cancels the deadline, and removes the connection from the idle ones."""
+        self._cancel_deadline()
         self._idle.pop(self, None)
         super().connection_lost(exc)
 
@@ -122,12 +130,12 @@ class Connection(H11Protocol):
         """Refuses bytes that are not HTTP with an answer in JSON, in place of uvicorn's plain text."""
         self._close(400, "this is not an HTTP/1.1 request, or its headers are longer than 16 kB.")
 
-    def _look(self) -> None:
-        """Updates deadline and idleness if a request has begun or ended."""
+    def _update_request(self) -> None:
+        """If a request has begun or ended, records whether the connection is idle, and changes the deadline."""
         request = None if self.cycle is None or self.cycle.response_complete else self.cycle
         if request is self._request:
             return
-        self._stop()
+        self._cancel_deadline()
         self._request = request
         if request is None:
             self._idle[self] = None
@@ -136,19 +144,20 @@ class Connection(H11Protocol):
             self._deadline = self.loop.call_later(3 * self._rules.timeout + 1, self.transport.abort)
 
     def _wait_for_head(self) -> None:
+        """Makes the connection idle, and sets the deadline for the headers of its next request."""
         self._idle[self] = None
         seconds = min(_HEAD_SECONDS, self._rules.timeout)
         text = f"the headers did not arrive within {seconds:g} seconds."
         self._deadline = self.loop.call_later(seconds, self._close, 408, text)
 
-    def _stop(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def _close(self, status: int, text: str) -> None:
-        """Closes the connection; if a request has begun, answers it with `status` and `text`."""
-        self._stop()
+        """Closes the connection; if a part of a request has arrived, first answers it with `status` and `text`."""
+        self._cancel_deadline()
         self._idle.pop(self, None)
         if self._has_begun and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
             body = json.dumps({"error": text}).encode()
@@ -169,16 +178,17 @@ class Connection(H11Protocol):
 
 
 class LastResort:
-    """Kills this process some time after `begin`, unless the `with` block has ended before.
+    """Kills this process a certain time after `begin`, unless the `with` block has ended by then.
 
-    This is needed because a step of the model cannot be interrupted, and Python waits for its thread at the exit.
+    This is needed because a step of the model cannot be interrupted, and Python does not exit before the thread of the
+    step has ended.
 
     Args:
-      timeout: seconds that the requests in progress have to finish; the process is killed a few seconds later.
+      timeout: seconds that requests in progress have to finish; the process is killed four seconds later.
     """
 
     def __init__(self, timeout: float) -> None:
-        self._timer = threading.Timer(timeout + _LAST_SECONDS, self._end)
+        self._timer = threading.Timer(timeout + _LAST_SECONDS, self._kill_process)
         self._timer.daemon = True
 
     def __enter__(self) -> LastResort:
@@ -193,7 +203,7 @@ class LastResort:
             self._timer.start()
 
     @staticmethod
-    def _end() -> None:
+    def _kill_process() -> None:
         logging.error("a step of the model did not end in time: ending the process")
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -201,20 +211,20 @@ class LastResort:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which also starts the timer of `LastResort` when a signal stops the server."""
+    """uvicorn's server. When a signal stops the server, it also starts the timer of `LastResort`."""
 
-    def __init__(self, config: uvicorn.Config, last: LastResort) -> None:
+    def __init__(self, config: uvicorn.Config, last_resort: LastResort) -> None:
         super().__init__(config)
-        self._last = last
+        self._last_resort = last_resort
         self.is_interrupted = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.is_interrupted |= sig == signal.SIGINT
         super().handle_exit(sig, frame)
-        self._last.begin()
+        self._last_resort.begin()
 
 
-def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greeting: str) -> None:
+def run(app: Any, opened: socket.socket, rules: Rules, last_resort: LastResort, greeting: str) -> None:
     """Serves until SIGTERM or Ctrl-C, then finishes the requests in progress and returns.
 
     Requests that are still in progress `rules.timeout` seconds after the signal are cancelled.
@@ -223,15 +233,15 @@ def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greetin
       app: the ASGI application.
       opened: the listening socket.
       rules: the rules of the connections; `most` is lowered if this process may not open so many files.
-      last: its timer starts at the signal.
-      greeting: the text to print once the server handles signals.
+      last_resort: kills the process if it does not end in time after the signal.
+      greeting: the text to print when the server is ready to handle signals.
 
     Raises:
       KeyboardInterrupt: Ctrl-C stopped the server.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY:
-        rules = rules._replace(most=max(1, min(rules.most, files - _FILES)))
+        rules = rules._replace(most=max(1, min(rules.most, files - _OTHER_FILES)))
     protocol: Any = functools.partial(Connection, rules, {})
     config = uvicorn.Config(
         app,
@@ -244,9 +254,10 @@ def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greetin
         server_header=False,
         timeout_graceful_shutdown=math.ceil(rules.timeout),
     )
-    server = _Server(config, last)
-    # uvicorn handles signals only from a later moment on, and raises them again after its shutdown. Before and after
-    # that, signals must not end the process or change its exit status.
+    server = _Server(config, last_resort)
+    # uvicorn installs its handlers only when it runs, and after its shutdown it raises the signals again for the former
+    # handlers. So the former handlers must be the server's too: otherwise a signal just before or after uvicorn's run
+    # would end the process at once, or change its exit status.
     former = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         print(greeting, flush=True)

@@ -21,49 +21,57 @@ from prometheus_client import (
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
-# Other paths are counted as `other`; otherwise clients could create any number of time series.
+# Requests with other paths or methods are counted as `other`. If each path had its own count, clients could create any
+# number of time series.
 _PATHS = ("/predict", "/health", "/ready", "/metrics", "/openapi.json")
 _METHODS = ("GET", "POST")
+# The upper limits of the buckets of the histograms.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _VIDEOS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _NO_ANSWER = 499  # the status that is counted and logged if a client disconnected before its answer
 
 
 class Monitor:
-    """The metrics of a service.
+    """Counts the requests and the steps of the model of a service, as metrics for Prometheus.
 
     Args:
-      gauges: {name in `_GAUGES`: function that returns the current value}.
+      gauges: for each name in `_GAUGES`, a function that returns the current value.
     """
 
     def __init__(self, **gauges: Callable[[], float]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # no second series with the time of creation for each metric
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        of: Any = {"namespace": "yt8m", "registry": self._registry}
-        self._requests = Counter("requests", "Answers by status.", ["method", "path", "status"], **of)
+        shared: Any = {"namespace": "yt8m", "registry": self._registry}
+        self._requests = Counter("requests", "Answers by status.", ["method", "path", "status"], **shared)
         self._latency = Histogram(
-            "request_seconds", "From the headers of a request to its answer.", ["path"], buckets=_SECONDS, **of
+            "request_seconds", "From the headers of a request to its answer.", ["path"], buckets=_SECONDS, **shared
         )
-        self._videos = Histogram("step_videos", "Videos in a step of the model.", buckets=_VIDEOS, **of)
-        self._steps = Histogram("step_seconds", "Duration of a step of the model.", buckets=_SECONDS, **of)
-        for name, value in gauges.items():
-            Gauge(name, _GAUGES[name], **of).set_function(value)
+        self._videos = Histogram("step_videos", "Videos in a step of the model.", buckets=_VIDEOS, **shared)
+        self._steps = Histogram("step_seconds", "Duration of a step of the model.", buckets=_SECONDS, **shared)
+        for name, current_value in gauges.items():
+            Gauge(name, _GAUGES[name], **shared).set_function(current_value)
         self._step_began: float | None = None
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Counts an answer of the application; `seconds` is the time from the request's headers to the answer."""
+        """Counts an answer of the application.
+
+        Args:
+          method, path: the method and the path of the request.
+          status: the HTTP status of the answer.
+          seconds: the time from the request's headers to the end of the answer.
+        """
         path = path if path in _PATHS else "other"
         self._requests.labels(method if method in _METHODS else "other", path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Counts a refusal of an incomplete request, which the application did not get."""
+        """Counts a refusal of an incomplete request, which was not passed to the application; `status` is HTTP's."""
         self._requests.labels("other", "other", str(status)).inc()
 
     @contextlib.contextmanager
     def step(self, videos: int) -> Iterator[None]:
-        """Counts a step of the model on this number of videos, which runs inside the `with` block."""
+        """Counts and times the step of the model that runs inside the `with` block, on `videos` videos."""
         self._videos.observe(videos)
         self._step_began = time.monotonic()
         try:
@@ -90,10 +98,10 @@ _GAUGES = {
 
 
 class Observed:
-    """An ASGI application that counts the answers of another one, and logs them if `logs` is True.
+    """An ASGI application that passes requests to another one, and counts the answers of that one.
 
     Args:
-      app: the application.
+      app: the application that answers.
       monitor: counts the answers.
       logs: whether to log a line for each answer.
     """
@@ -104,25 +112,28 @@ class Observed:
     async def __call__(
         self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
-        """Answers one request."""
+        """Answers one request; see the ASGI specification for the arguments."""
         began, status = time.monotonic(), _NO_ANSWER
 
-        async def sending(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_and_record)
         finally:
             seconds = time.monotonic() - began
             self._monitor.answered(scope["method"], scope["path"], status, seconds)
             if self._logs:
-                _log(scope, status, seconds)
+                _log_answer(scope, status, seconds)
 
 
-def _log(scope: Message, status: int, seconds: float) -> None:
-    """Logs a line for one answer, with the path as the client sent it, which has no control characters."""
+def _log_answer(scope: Message, status: int, seconds: float) -> None:
+    """Logs a line for one answer.
+
+    The line has the path with its escapes, such as %0A, as the client sent it. So it has no control characters.
+    """
     path = scope.get("raw_path", b"").decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     client = (scope.get("client") or ("unknown",))[0]

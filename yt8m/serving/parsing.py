@@ -1,7 +1,7 @@
-"""Parses bodies in child processes, because a process that takes too long can be killed, unlike a thread.
+"""Parses request bodies in child processes, because a process that takes too long can be killed, unlike a thread.
 
-Each child reads bodies from its standard input and writes results to its standard output. A message is JSON and raw
-bytes, in both directions; nothing that a child sends is executed. A child whose request was cancelled is killed and
+Each child reads bodies from its standard input and writes results to its standard output. A message in either direction
+is JSON followed by raw bytes; nothing that a child sends is executed. A child whose request was cancelled is killed and
 replaced. The command of a child is `python -c "from yt8m.serving import parsing; parsing.main()" SETTINGS`.
 """
 
@@ -28,17 +28,18 @@ from absl import logging
 from yt8m.errors import RunError
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
 
-_HEAD = struct.Struct("<IQ")  # the length of the JSON, and that of the raw bytes
-_MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # limit on the bytes of a child's address space: base, and per byte of a body
-_READY = {"ready": True}
-_START = "from yt8m.serving import parsing; parsing.main()"
+_HEAD = struct.Struct("<IQ")  # the start of a message: the length of its JSON, and the length of its raw bytes
+# The limit on the bytes of a child's address space is _BASE_MEMORY + _MEMORY_PER_BYTE * (largest size of a body).
+_BASE_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 48
+_READY = {"ready": True}  # a child's first message
+_CHILD_PROGRAM = "from yt8m.serving import parsing; parsing.main()"
 
 
 class ParserSettings(NamedTuple):
-    """The settings of a child.
+    """The settings of a child, which it gets as JSON on its command line.
 
     Attributes:
-      limits: max_videos and max_frames of `BodyLimits`.
+      limits: (max_videos, max_frames) of `BodyLimits`.
       feature_size: number of values of a frame.
       body_size: limit on the bytes of a body.
     """
@@ -49,7 +50,7 @@ class ParserSettings(NamedTuple):
 
 
 def send(file: IO[bytes], header: dict[str, Any], raw: bytes | bytearray = b"") -> None:
-    """Writes one message."""
+    """Writes one message to a pipe: `header` as JSON, followed by the bytes `raw`."""
     text = json.dumps(header).encode()
     file.write(_HEAD.pack(len(text), len(raw)) + text)
     file.write(raw)
@@ -57,7 +58,7 @@ def send(file: IO[bytes], header: dict[str, Any], raw: bytes | bytearray = b"") 
 
 
 def receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """Reads one message; None if the other side has ended."""
+    """Reads one message from a pipe: (its JSON, its raw bytes). None if the other process has ended."""
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
@@ -67,41 +68,55 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Runs a child: parses bodies until the parent closes the pipe. Ignores the signals that stop the service."""
+    """The program of a child: parses bodies until the service closes the pipe.
+
+    It ignores SIGINT and SIGTERM, which stop the service: the requests in progress may still need the child.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     settings = ParserSettings(*json.loads(sys.argv[1]))
-    most = _MEMORY + _MEMORY_OF_A_BYTE * settings.body_size
+    memory_limit = _BASE_MEMORY + _MEMORY_PER_BYTE * settings.body_size
     with contextlib.suppress(ValueError):  # a lower limit is set already, or the system has no such limit
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
         send(sys.stdout.buffer, _READY)
-        while (question := receive(sys.stdin.buffer)) is not None:
-            send(sys.stdout.buffer, *_answer(question[0]["kind"], question[1], settings))
+        while (message := receive(sys.stdin.buffer)) is not None:
+            header, body = message
+            send(sys.stdout.buffer, *_parse_to_message(header["content_type"], body, settings))
     except BrokenPipeError:
         os._exit(0)  # the service was killed; a normal exit would try to flush the closed pipe
 
 
-def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
+def _parse_to_message(content_type: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
+    """Parses a body; returns the message with the result.
+
+    The JSON of the message has one of these: `sizes`, the length of each record in the raw bytes; `ids` and `frames`,
+    the id and the number of frames of each video whose features are the raw bytes; or `status` and `text` of a refusal.
+    """
     try:
-        records, ids, features = parse_body(kind, body, settings.feature_size, BodyLimits(*settings.limits))
+        records, ids, features = parse_body(content_type, body, settings.feature_size, BodyLimits(*settings.limits))
         if records:
             return {"sizes": list(map(len, records))}, b"".join(records)
         return {"ids": ids, "frames": list(map(len, features))}, np.concatenate(features).tobytes()
     except RefusedError as error:
         return {"status": error.status, "text": str(error)}, b""
     except MemoryError:
-        return _TOO_MUCH, b""
+        return _TOO_MUCH_MEMORY, b""
 
 
-_TOO_MUCH = {"status": 413, "text": "the body needs too much memory to parse."}
+_TOO_MUCH_MEMORY = {"status": 413, "text": "the body needs too much memory to parse; send fewer videos in a request."}
 
 
 class _ParserProcess:
-    """One child process. Only one thread may call `ask`; any thread may call `kill` and `close`.
+    """A child process, and its successors: if the process dies, another one takes its place.
+
+    Only one thread may call `ask`; any thread may call `kill` and `close`.
+
+    Args:
+      settings: the settings of the child.
 
     Attributes:
-      replaced: how often a new process replaced the child.
+      replaced: how often a new process has replaced a dead one.
     """
 
     def __init__(self, settings: ParserSettings) -> None:
@@ -112,42 +127,47 @@ class _ParserProcess:
     def _start(self) -> None:
         self._is_ready = False
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, json.dumps(self._settings)],
+            [sys.executable, "-P", "-c", _CHILD_PROGRAM, json.dumps(self._settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # so that Ctrl-C on the terminal reaches only the service
+            start_new_session=True,  # so that the terminal sends Ctrl-C to the service alone
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def ask(self, kind: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-        """(JSON, raw bytes), the result for one body. If the child dies while parsing, a new process replaces it."""
+    def ask(self, content_type: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
+        """Lets the child parse a body; returns the child's message (see `_parse_to_message`).
+
+        If the child dies while it parses, a new process replaces it, and the message is a refusal.
+        """
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
             self._restart()
         answer = None
         with contextlib.suppress(BrokenPipeError):
-            answer = self._exchange(self._process, kind, body)
+            answer = self._exchange(self._process, content_type, body)
         if answer is None:
             self._restart()
-        return answer or (_TOO_MUCH, b"")
+        return answer or (_TOO_MUCH_MEMORY, b"")
 
     def _restart(self) -> None:
+        """Ends the process; starts another one, unless `close` was called."""
         self.end()
         if not self._is_closed:
             self.replaced += 1
             self._start()
 
     def _exchange(
-        self, process: subprocess.Popen[bytes], kind: str, body: bytes | bytearray
+        self, process: subprocess.Popen[bytes], content_type: str, body: bytes | bytearray
     ) -> tuple[dict[str, Any], bytes] | None:
+        """Sends a body to the process, and receives its message; None if the process has died."""
         assert process.stdin is not None
         assert process.stdout is not None
         if not self.has_started():
             if process.wait() < 0:
-                return None  # killed, because the request was cancelled
+                return None  # `kill` ended the process, because the request was cancelled
             logging.error("a process that parses bodies did not start; the lines above say why")
             return {"status": 500, "text": "the service cannot parse bodies; its log says why."}, b""
-        send(process.stdin, {"kind": kind}, body)
+        send(process.stdin, {"content_type": content_type}, body)
         return receive(process.stdout)
 
     def has_started(self) -> bool:
@@ -157,15 +177,15 @@ class _ParserProcess:
         return self._is_ready
 
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Kills the process, so that a call of `ask` in progress returns."""
+        """Kills the process, so that a call of `ask` that waits for it returns; `ask` then starts another process."""
         self._process.kill()
 
     def close(self) -> None:
-        """Kills the process; `ask` does not replace it any more."""
+        """Kills the process; after this, `ask` starts no other process."""
         self._is_closed = True
         self._process.kill()
 
@@ -174,34 +194,39 @@ class _ParserProcess:
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):  # from bytes that are still buffered
+            with contextlib.suppress(BrokenPipeError):  # closing writes bytes that are still buffered
                 pipe.close()
         self._process.wait()
 
 
-class _Job:
-    """A body that waits for a child, or that a child is parsing."""
+class _ParseJob:
+    """A body that waits for a child, or that a child is parsing.
 
-    def __init__(self, kind: str, body: bytes | bytearray) -> None:
-        self._kind, self._body = kind, body
+    Args:
+      content_type: the content type of the body.
+      body: the bytes.
+    """
+
+    def __init__(self, content_type: str, body: bytes | bytearray) -> None:
+        self._content_type, self._body = content_type, body
         self._lock = threading.Lock()
         self._child: _ParserProcess | None = None
         self._is_given_up = False
 
     def run(self, child: _ParserProcess) -> tuple[dict[str, Any], bytes]:
-        """Lets the child parse the body; returns its result, see `_ParserProcess.ask`."""
+        """Lets the child parse the body; returns the child's message, see `_ParserProcess.ask`."""
         with self._lock:
             if self._is_given_up:
-                return _TOO_MUCH, b""
+                return _TOO_MUCH_MEMORY, b""  # nobody reads the result of a cancelled request
             self._child = child
         try:
-            return child.ask(self._kind, self._body)
+            return child.ask(self._content_type, self._body)
         finally:
             with self._lock:
                 self._child = None
 
     def give_up(self) -> None:
-        """Cancels the parsing: kills the child if it has the body."""
+        """Cancels the parsing: kills the child if it is parsing the body; otherwise `run` will not start to parse."""
         with self._lock:
             self._is_given_up = True
             if self._child is not None:
@@ -209,11 +234,11 @@ class _Job:
 
 
 class Parsers:
-    """A pool of child processes, each with a thread that waits for its results.
+    """A pool of child processes. There are as many threads, each of which waits for the results of one child.
 
     Args:
       settings: the settings of the children.
-      count: number of children; 0 for one per core, but at least two and at most four.
+      count: number of children; 0 for as many as there are CPU cores, but at least two and at most four.
 
     Raises:
       RunError: the children do not start.
@@ -230,15 +255,19 @@ class Parsers:
             self.close()
             raise RunError("the processes that parse bodies do not start; the lines above say why.")
 
-    async def parse(self, kind: str, body: bytes | bytearray) -> Parsed:
-        """The content of a body of content type `kind`.
+    async def parse(self, content_type: str, body: bytes | bytearray) -> Parsed:
+        """Parses a body in a child.
 
-        If the caller is cancelled, this returns only after the child that has the body was killed.
+        If the calling task is cancelled, this kills the child that is parsing the body, and ends after that.
+
+        Args:
+          content_type: `JSON`, or one of `RECORDS`.
+          body: the bytes.
 
         Raises:
-          RefusedError: the body is refused, or the child died while parsing it.
+          RefusedError: the body is refused, or the child died while it parsed the body.
         """
-        job = _Job(kind, body)
+        job = _ParseJob(content_type, body)
         future = self._threads.submit(self._run, job)
         work = asyncio.wrap_future(future)
         try:
@@ -250,10 +279,10 @@ class Parsers:
         header, raw = work.result()
         if "status" in header:
             raise RefusedError(header["status"], header["text"])
-        return _unpacked(header, raw)
+        return _unpack_message(header, raw)
 
-    def _run(self, job: _Job) -> tuple[dict[str, Any], bytes]:
-        child = self._idle.get()  # never waits, because there are as many children as threads
+    def _run(self, job: _ParseJob) -> tuple[dict[str, Any], bytes]:
+        child = self._idle.get()  # never waits, because there are as many children as threads that run this
         try:
             return job.run(child)
         finally:
@@ -261,7 +290,7 @@ class Parsers:
 
     @property
     def replaced(self) -> int:
-        """Number of children that were replaced so far."""
+        """How many processes have died and were replaced so far."""
         return sum(child.replaced for child in self._children)
 
     def are_alive(self) -> bool:
@@ -269,7 +298,7 @@ class Parsers:
         return all(child.is_alive() for child in self._children)
 
     def close(self) -> None:
-        """Ends all children and threads at once."""
+        """Kills all children, drops the bodies that wait, and ends the threads."""
         for child in self._children:
             child.close()
         self._threads.shutdown(cancel_futures=True)
@@ -277,7 +306,8 @@ class Parsers:
             child.end()
 
 
-def _unpacked(header: dict[str, Any], raw: bytes) -> Parsed:
+def _unpack_message(header: dict[str, Any], raw: bytes) -> Parsed:
+    """The content of a body, from a child's message without a refusal (see `_parse_to_message`)."""
     if "sizes" in header:
         ends = list(itertools.accumulate(header["sizes"]))
         return Parsed([raw[end - size : end] for size, end in zip(header["sizes"], ends, strict=True)], [], [])

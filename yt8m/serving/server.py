@@ -1,8 +1,8 @@
 """`yt8m serve --model=DIR`: serves a model over HTTP. Requests have records or features; answers have named classes.
 
-`app` is the HTTP application, and `connections` the server below it. `parsing` starts child processes, which parse
-request bodies with `bodies`. `service` runs the model, and `monitoring` counts requests. `_serve` imports most of
-these modules late, because flag errors need none of them.
+`app` is the HTTP application, and `connections` the HTTP server that calls it. `parsing` starts child processes, which
+parse request bodies with `bodies`. `service` runs the model, and `monitoring` counts requests. `_serve` imports most of
+these modules late, so that a wrong flag is reported at once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from yt8m.scoring.predictions import PredictConfig
 def run(config: ServeConfig) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status.
 
+    Args:
+      config: the flags.
+
     Raises:
       UsageError: there is no such model, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
@@ -40,13 +43,13 @@ def _serve(config: ServeConfig) -> int:
     from yt8m.serving.service import Service
 
     with (
-        connections.LastResort(config.timeout) as last,
+        connections.LastResort(config.timeout) as last_resort,
         connections.listening(config.host, config.port) as (socket, address),
         scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer,
         contextlib.closing(Service(scorer, config)) as service,
     ):
         rules = connections.Rules(config.timeout, 8 * config.max_requests, service.monitor.refused)
-        connections.run(app.create(service), socket, rules, last, f"serving {scorer.weights} at {address}")
+        connections.run(app.create(service), socket, rules, last_resort, f"serving {scorer.weights} at {address}")
         return service.answered
 
 

@@ -1,6 +1,7 @@
 """Runs the model on the content of requests. Requests that arrive during a step of the model share the next step.
 
-A `Batcher` groups the items of concurrent requests into calls, which one thread makes one after another.
+A `Batcher` joins the items (the videos) of concurrent requests into one call of the model. One thread makes the calls,
+one after another.
 """
 
 from __future__ import annotations
@@ -28,16 +29,19 @@ from yt8m.serving.monitoring import Monitor
 from yt8m.serving.parsing import Parsers, ParserSettings
 from yt8m.serving.server import ServeConfig
 
-T = TypeVar("T")
-A = TypeVar("A")
+T = TypeVar("T")  # an item
+A = TypeVar("A")  # the answer for an item
 
-Then = Callable[[Any, Exception | None], None]  # called with (result, None), or with (None, error)
+OnResult = Callable[[Any, Exception | None], None]  # called with (result, None), or with (None, error)
 
 
 class CallThread:
-    """A thread that makes calls in their order and passes the results to the event loop of the caller.
+    """A thread that makes calls in the order of the requests, and passes the results to the event loop of the caller.
 
     An executor would do the same with two futures per call, which triples the time of a short call.
+
+    Args:
+      name: the name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -45,8 +49,13 @@ class CallThread:
         self._thread = threading.Thread(target=self._make_calls, name=name)
         self._thread.start()
 
-    def call(self, compute: Callable[[], Any], then: Then) -> None:
-        """Calls `compute` in the thread, then `then` in the event loop of the caller, unless the loop was closed."""
+    def call(self, compute: Callable[[], Any], on_result: OnResult) -> None:
+        """Calls `compute` in the thread, and after that `on_result` in the running event loop, unless it was closed.
+
+        Args:
+          compute: the function to call.
+          on_result: gets the result or the error of `compute`.
+        """
         loop = asyncio.get_running_loop()
 
         def make() -> None:
@@ -56,17 +65,17 @@ class CallThread:
             except Exception as raised:
                 error = raised
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(then, result, error)
+                loop.call_soon_threadsafe(on_result, result, error)
 
         self._calls.put(make)
 
     def _make_calls(self) -> None:
         while (make := self._calls.get()) is not None:
             make()
-            del make  # frees the items of the call
+            del make  # frees the items of the call, instead of keeping them until the next call
 
     def close(self) -> None:
-        """Drops the calls that wait, and waits for the current call."""
+        """Drops the calls that have not begun, waits for the current call, and ends the thread."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()
@@ -75,22 +84,26 @@ class CallThread:
 
 
 class BatchedRequest(asyncio.Future[list[A]], Generic[T, A]):
-    """The items of a request, as a future of one answer per item; cannot be cancelled while a call computes it."""
+    """A request: a future whose result is one answer for each item. Cannot be cancelled while a call computes it.
+
+    Args:
+      items: the items to compute answers for.
+    """
 
     def __init__(self, items: Sequence[T]) -> None:
         super().__init__()
         self.items, self.is_computed = items, False
 
     def cancel(self, msg: Any = None) -> bool:
-        """Cancels the request if it still waits for a call; returns whether it did."""
+        """Cancels the request if it still waits for a call; returns whether it was cancelled."""
         return not self.is_computed and super().cancel(msg)
 
 
 class Batcher(Generic[T, A]):
-    """Groups the items of concurrent requests into calls. If no call is in progress, a request starts one at once.
+    """Joins the items of concurrent requests into calls. If no call is in progress, a request starts a call at once.
 
     Args:
-      compute: returns one answer for each item; called in the thread.
+      compute: returns one answer for each item; called in `thread`.
       most: largest number of items per call; a request with more items gets a call of its own.
       thread: makes the calls, one at a time.
     """
@@ -98,7 +111,8 @@ class Batcher(Generic[T, A]):
     def __init__(self, compute: Callable[[list[T]], list[A]], most: int, thread: CallThread) -> None:
         self._compute, self._most, self._thread = compute, most, thread
         self._waiting: deque[BatchedRequest[T, A]] = deque()
-        self._retried: deque[BatchedRequest[T, A]] = deque()  # each gets a call of its own
+        # Requests of a call that failed. Each of them gets a call of its own, to find those that cause the error.
+        self._retried: deque[BatchedRequest[T, A]] = deque()
         self._in_call: Sequence[BatchedRequest[T, A]] = []
 
     @property
@@ -107,24 +121,24 @@ class Batcher(Generic[T, A]):
         return sum(len(request.items) for request in (*self._retried, *self._waiting))
 
     def ask(self, items: Sequence[T]) -> BatchedRequest[T, A]:
-        """Requests answers for `items`. The result is an error of `compute` only if these items cause it."""
+        """Requests answers for `items`. The future gets an error of `compute` only if these items cause the error."""
         request = BatchedRequest[T, A](items)
         self._waiting.append(request)
         if not self._in_call:
-            self._begin()
+            self._begin_call()
         return request
 
-    def _begin(self) -> None:
+    def _begin_call(self) -> None:
         """Starts the next call, if a request waits for one."""
-        self._in_call = self._next()
+        self._in_call = self._take_requests()
         for request in self._in_call:
             request.is_computed = True
         if self._in_call:
             items = [item for request in self._in_call for item in request.items]
-            self._thread.call(lambda: self._compute(items), self._end)
+            self._thread.call(lambda: self._compute(items), self._end_call)
 
-    def _next(self) -> Sequence[BatchedRequest[T, A]]:
-        """Removes and returns the requests of the next call: the oldest, and as many later ones as fit."""
+    def _take_requests(self) -> Sequence[BatchedRequest[T, A]]:
+        """Removes and returns the requests of the next call: the oldest, and as many later ones as fit into a call."""
         while self._retried:
             request = self._retried.popleft()
             if not request.done():
@@ -138,7 +152,7 @@ class Batcher(Generic[T, A]):
                 room -= len(request.items)
         return group
 
-    def _end(self, answers: Iterable[A], error: Exception | None) -> None:
+    def _end_call(self, answers: Iterable[A], error: Exception | None) -> None:
         """Distributes the answers of a call to its requests, then starts the next call."""
         if error is None:
             remaining_answers = iter(answers)
@@ -146,11 +160,11 @@ class Batcher(Generic[T, A]):
                 request.set_result(list(itertools.islice(remaining_answers, len(request.items))))
         elif len(self._in_call) == 1:
             self._in_call[0].set_exception(error)
-        else:  # one of the requests caused the error: each is computed again by a call of its own
+        else:  # at least one of the requests caused the error: each gets a call of its own
             for request in self._in_call:
                 request.is_computed = False
             self._retried.extend(self._in_call)
-        self._begin()
+        self._begin_call()
 
 
 # The answer for one video: its id, and the scores of all classes.
@@ -158,15 +172,18 @@ Answer = tuple[str, NDArray[np.float32]]
 
 
 class Service:
-    """Answers the bodies of requests.
+    """Parses the bodies of requests, and computes the predictions for their videos.
+
+    Args:
+      scorer: the model.
+      config: the flags.
 
     Attributes:
-      config: the flags.
+      config, scorer: the arguments.
       limits: the limits of a body.
-      scorer: the model.
       monitor: the metrics of the service.
       at_work: number of requests in progress, including timed-out requests whose work has not ended.
-      answered: number of requests answered so far, without refused ones.
+      answered: number of requests that have got predictions so far; refused requests do not count.
     """
 
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
@@ -176,8 +193,8 @@ class Service:
         self.limits = BodyLimits(config.max_videos, config.max_frames)
         self._parsers = Parsers(ParserSettings(self.limits, scorer.takes.width, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores
-        self._records = Batcher(self._of_records, config.max_videos, self._thread)
-        self._features = Batcher(self._of_features, config.max_videos, self._thread)
+        self._records = Batcher(self._score_records, config.max_videos, self._thread)
+        self._features = Batcher(self._score_features, config.max_videos, self._thread)
         self.monitor = Monitor(
             at_work=lambda: self.at_work,
             videos_waiting=lambda: self._records.waiting + self._features.waiting,
@@ -185,12 +202,12 @@ class Service:
         )
 
     def close(self) -> None:
-        """Kills the parsers, waits for the current step of the model, and ends the model's thread."""
+        """Kills the children that parse, waits for the current step of the model, and ends the model's thread."""
         self._parsers.close()
         self._thread.close()
 
     def why_not_ready(self) -> str:
-        """The reason why a new request would wait long or be refused; empty if it would be answered."""
+        """The reason why a new request would wait long or be refused; empty if it would be answered soon."""
         if self.at_work >= self.config.max_requests:
             return f"{self.at_work} requests are in progress (--max_requests)."
         if not self._parsers.are_alive():
@@ -199,21 +216,29 @@ class Service:
             return f"a step of the model has taken {self.monitor.step_seconds():.0f} seconds (--timeout)."
         return ""
 
-    def begin(self, kind: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
-        """Begins the work on a body of content type `kind`; the result is an answer for each video.
+    def begin(self, content_type: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
+        """Begins the work on a body.
 
-        A future that is cancelled ends only when no thread or child works on the body any more. A light body is parsed
-        here, because a child would need half a millisecond more, as long as a small model takes.
+        A light body is parsed here, because a child would need half a millisecond more, as long as a small model takes.
+
+        Args:
+          content_type: `JSON`, or one of `RECORDS`.
+          body: the bytes.
+
+        Returns:
+          A future of one answer for each video. If it is cancelled, it ends only when no thread or child works on the
+          body any more.
 
         Raises:
-          RefusedError: the body is refused; if it is not light, the future ends with this error instead.
+          RefusedError: the body is refused; if the body is not light, the future ends with this error instead.
         """
-        if not bodies.is_light(kind, body):
-            return asyncio.create_task(self._parsed_apart(kind, body))
-        return self._ask(bodies.parse_body(kind, bytes(body), self.scorer.takes.width, self.limits))
+        if not bodies.is_light(content_type, body):
+            return asyncio.create_task(self._parse_in_child(content_type, body))
+        return self._begin_scoring(bodies.parse_body(content_type, bytes(body), self.scorer.takes.width, self.limits))
 
-    async def _parsed_apart(self, kind: str, body: bytes | bytearray) -> list[Answer]:
-        request = self._ask(await self._parsers.parse(kind, body))
+    async def _parse_in_child(self, content_type: str, body: bytes | bytearray) -> list[Answer]:
+        """Lets a child parse the body, then scores the videos. If cancelled, it waits for a step that has begun."""
+        request = self._begin_scoring(await self._parsers.parse(content_type, body))
         try:
             await asyncio.wait({request})
         except asyncio.CancelledError:
@@ -223,33 +248,39 @@ class Service:
             raise
         return request.result()
 
-    def _ask(self, parsed: Parsed) -> BatchedRequest[Any, Answer]:
+    def _begin_scoring(self, parsed: Parsed) -> BatchedRequest[Any, Answer]:
         if parsed.records:
             return self._records.ask(parsed.records)
         return self._features.ask(list(zip(parsed.ids, parsed.features, strict=True)))
 
     def content_of(self, answers: Sequence[Answer], top_k: int) -> dict[str, Any]:
-        """The content of an answer of /predict; counts the answer."""
+        """Counts an answer of /predict, and returns its content, to be sent as JSON.
+
+        Args:
+          answers: the answer for each video.
+          top_k: number of classes to list for each video.
+        """
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 
     def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
         video_id, scores = answer
-        shown = {"id": video_id, "classes": self._with_names(best_classes(scores, top_k))}
-        return shown if self._tagger is None else {**shown, "tags": self._with_names(tags(scores, self._tagger))}
+        fields = {"id": video_id, "classes": self._with_names(best_classes(scores, top_k))}
+        return fields if self._tagger is None else {**fields, "tags": self._with_names(tags(scores, self._tagger))}
 
     def _with_names(self, classes: ScoredClasses) -> list[dict[str, Any]]:
         return [{"index": index, "name": self._names.name(index), "score": score} for index, score in classes]
 
-    def _of_records(self, records: list[bytes]) -> list[Answer]:
-        return self._scored([(record, "the body", number) for number, record in enumerate(records)])
+    def _score_records(self, records: list[bytes]) -> list[Answer]:
+        return self._score([(record, "the body", number) for number, record in enumerate(records)])
 
-    def _of_features(self, videos: list[tuple[str, NDArray[np.float32]]]) -> list[Answer]:
+    def _score_features(self, videos: list[tuple[str, NDArray[np.float32]]]) -> list[Answer]:
         ids, features = zip(*videos, strict=True)
-        scored = self._scored(self.scorer.takes.of_joined_frames(features))
+        scored = self._score(self.scorer.takes.of_joined_frames(features))
         return [(video_id, scores) for video_id, (_, scores) in zip(ids, scored, strict=True)]
 
-    def _scored(self, videos: Videos) -> list[Answer]:
+    def _score(self, videos: Videos) -> list[Answer]:
+        """Runs one step of the model; an error of the model on these videos becomes a refusal with status 400."""
         try:
             with self.monitor.step(len(videos)):
                 ids, scores = self.scorer.scores(videos)
