@@ -4,6 +4,11 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from typing import Any
 
 import made_videos
@@ -69,7 +74,7 @@ def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
     assert isinstance(found[0], list)
     assert isinstance(found[2], list)
     # it may have answered already before it was killed
-    assert isinstance(found[1], list) or "it ends the decoder (signal 9)" in found[1]
+    assert isinstance(found[1], list) or "it ends the decoder process (signal 9)" in found[1]
 
 
 @pytest.mark.promise("X7")
@@ -103,3 +108,34 @@ def test_an_answer_of_another_form_is_no_message() -> None:
 
     with pytest.raises(KeyError):
         decoder_pool._receive_message(Answers())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def living_child() -> Iterator[tuple[Any, Connection]]:
+    """A child that never ends by itself, and the pipe from which its answers are read."""
+    child = decoder_pool._Child(GENEROUS)
+    answers, from_child = os.pipe()
+    child._process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child._answers = Connection(answers, writable=False)
+    sending = Connection(from_child, readable=False)
+    yield child, sending
+    sending.close()
+    child.end()
+
+
+@pytest.mark.parametrize("answer", [b"no JSON", b"[]", b'{"kind": "picture"}'])
+def test_a_living_child_that_sends_no_message_is_given_up(living_child: tuple[Any, Connection], answer: bytes) -> None:
+    child, sending = living_child
+    sending.send_bytes(answer)
+    with pytest.raises(DecodeError, match="bytes that are no message"):
+        child._receive(time.monotonic() + 60, lambda: False)
+
+
+def test_a_living_child_that_closes_its_pipe_is_given_up(
+    living_child: tuple[Any, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, sending = living_child
+    monkeypatch.setattr(decoder_pool, "_EXIT_SECONDS", 0.1)
+    sending.close()
+    with pytest.raises(DecodeError, match="stop sending messages"):
+        child._receive(time.monotonic() + 60, lambda: False)

@@ -232,7 +232,7 @@ def test_a_part_of_the_weights_that_is_missing_is_named(
     problem = r"half lacks model-2-of-2.safetensors, which model.safetensors.index.json names. Fetch it again"
     with pytest.raises(UsageError, match=problem):
         yt8m.extract(video, extractors=[f"hf:{folder}"])
-    monkeypatch.setattr(hub_networks, "_snapshot", lambda *_: str(folder))
+    monkeypatch.setattr(hub_networks, "_fetch_snapshot", lambda *_: str(folder))
     with pytest.raises(UsageError, match=r"lacks .* fetch the rest: yt8m extract .*hf:owner/half --fetch_weights"):
         yt8m.extract(video, extractors=["hf:owner/half"])
 

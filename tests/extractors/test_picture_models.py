@@ -104,6 +104,8 @@ def test_pooling_of_patches() -> None:
     np.testing.assert_array_equal(first.pool(values[..., None, None][:, 0]), values[:, 0])  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"output is \[2, 3, 2, 2\]"):
         first.pool(np.zeros((2, 3, 2, 2)))  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"output is \[2\]"):
+        first.pool(np.zeros(2))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

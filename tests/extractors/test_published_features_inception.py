@@ -9,7 +9,7 @@ from golden_data import real_data
 
 from yt8m import extractors
 from yt8m.errors import UsageError
-from yt8m.extractors.published_features import projected, read_arrays, whitening
+from yt8m.extractors.published_features import project, read_arrays, whitening
 from yt8m.lazy import tf
 from yt8m.records import data_format
 
@@ -91,7 +91,7 @@ def test_the_whitening_agrees_with_a_real_frame_in_length(tmp_path: pathlib.Path
     whole = ((frame["original"] - mean) ** 2).sum()
     assert 0.9 * whole < kept < 1.001 * whole
     np.savez(tmp_path / "pca.npz", mean=mean, eigenvals=values, eigenvecs=np.eye(2048))
-    compute = projected(lambda values: values, *whitening(str(tmp_path / "pca.npz"), 1024), "pca.npz")
+    compute = project(lambda values: values, *whitening(str(tmp_path / "pca.npz"), 1024), "pca.npz")
     found = compute(frame["original"][np.newaxis].astype(np.float32))[0]
     expected = (frame["original"] - mean)[:1024] / np.sqrt(values[:1024] + 1e-4)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -11,10 +11,10 @@ from yt8m.extractors.base import (
     create,
     get,
     hyper_parameters,
-    kind_of,
     names,
+    split_name,
     weights,
 )
 
 __all__ = ["Clips", "Extractor", "OpenedExtractor", "Pictures", "PublishedFile", "Scaling", "Sound"]
-__all__ += ["create", "get", "hyper_parameters", "kind_of", "names", "weights"]
+__all__ += ["create", "get", "hyper_parameters", "names", "split_name", "weights"]

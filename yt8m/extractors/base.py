@@ -1,6 +1,7 @@
 """The base class of extractors, the forms of their inputs, their registry, and the files of their weights.
 
-An extractor turns the pictures, the motion or the sound of a video into one feature: a row of numbers for each frame.
+An extractor turns the pictures, the clips of pictures, or the sound of a video into one feature. A feature has one row
+of numbers for each frame of the video, a frame being a moment at which the video is sampled, usually once per second.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from yt8m.options import option
 from yt8m.records.data_format import Range
 from yt8m.registry import Catalogue
 
+# The function of an extractor, from N inputs to float32 [N, size]; see `Extractor.open`.
 Compute = Callable[[NDArray[Any]], NDArray[np.float32]]
 
 INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos", "spline")
@@ -30,9 +32,10 @@ class Scaling(NamedTuple):
     """How a picture is scaled before an extractor gets it.
 
     Attributes:
-      size: height and width in pixels of the square that the extractor takes; 0 keeps the picture's proportions.
-      shorter_side: the picture is scaled until its shorter side has this length, and the square is cut out of its
-        middle; 0 scales the whole picture to the square, which changes its proportions.
+      size: height and width in pixels of the square that the extractor takes; 0 cuts no square, so that the picture
+        keeps its proportions.
+      shorter_side: the picture is scaled until its shorter side has this length in pixels, and the square is cut out of
+        the middle of the picture; 0 scales the whole picture to the square, which changes its proportions.
       interpolation: one of `INTERPOLATIONS`; FFmpeg's swscale computes it.
     """
 
@@ -42,18 +45,23 @@ class Scaling(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """One picture for each row, uint8 [N, H, W, 3]; `scaling` is None for pictures of the video's own size."""
+    """The form of inputs with one picture for each row of the feature, uint8 [N, H, W, 3] in RGB.
+
+    Attributes:
+      scaling: how pictures are scaled; None for pictures of the video's own size.
+    """
 
     scaling: Scaling | None = None
 
 
 class Clips(NamedTuple):
-    """Clips of successive pictures, uint8 [N, frames, H, W, 3].
+    """The form of inputs that are clips of successive pictures, uint8 [N, frames, H, W, 3] in RGB.
 
     Attributes:
       frames: number of pictures of a clip.
       rate: pictures per second.
-      hop: seconds from the middle of a clip to the middle of the next; the middle of clip 0 is at the start.
+      hop: seconds from the middle of a clip to the middle of the next one; the middle of clip 0 is at the start of the
+        video.
       scaling: see `Pictures`.
     """
 
@@ -63,7 +71,7 @@ class Clips(NamedTuple):
     scaling: Scaling | None = None
 
     def check(self) -> None:
-        """Raises UsageError if such clips are impossible."""
+        """Raises `UsageError` if clips of this form cannot be made."""
         if self.frames < 1 or not 0 < self.rate <= 1000 or self.hop < 0.001:
             raise UsageError(
                 f"clips of {self.frames} pictures at {self.rate:g} a second, every {self.hop:g} seconds: expected at "
@@ -73,7 +81,7 @@ class Clips(NamedTuple):
 
 
 class Sound(NamedTuple):
-    """Windows of sound, float32 [N, window].
+    """The form of inputs that are windows of sound, float32 [N, window], one channel from -1 to 1.
 
     Attributes:
       rate: samples per second.
@@ -90,7 +98,10 @@ Form = Pictures | Clips | Sound
 
 
 def blank(form: Form) -> NDArray[Any]:
-    """One black picture or clip, or one silent window, to find out how many values the feature has."""
+    """One input of this form: a black picture or clip, or a silent window.
+
+    An extractor that computes this input shows how many values its feature has.
+    """
     if isinstance(form, Sound):
         return np.zeros((1, form.window), np.float32)
     side = (form.scaling.size or form.scaling.shorter_side) if form.scaling else 64
@@ -102,8 +113,8 @@ class PublishedFile(NamedTuple):
     """Where a file of weights is published.
 
     Attributes:
-      file: its name in the cache.
-      address: its URL.
+      file: the name of the file in the cache of weights.
+      address: the URL of the file.
       md5: the published md5 in hexadecimal; empty if none is published.
       sha256: the sha256 of the published file in hexadecimal; empty if it is not known.
     """
@@ -116,7 +127,9 @@ class PublishedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenedExtractor:
-    """The function of an extractor whose weights determine the form of its inputs; call it like the function.
+    """What `Extractor.open` may yield in place of the function: the function with the form of its inputs.
+
+    Extractors yield it if their weights determine the form of the inputs. Call it like the function.
 
     Attributes:
       compute: the function, see `Extractor.open`.
@@ -136,15 +149,22 @@ def weights(help: str, source: PublishedFile | None = None) -> Any:
 
     Args:
       help: one line for `--help`.
-      source: where the file is published; None if only the user can give its path.
+      source: where the file is published; None if only the user can give the path.
     """
     source_text = f" [fetched from {source.address}]" if source else ""
     declared = option("", help + source_text)
     return dataclasses.field(default="", metadata={**declared.metadata, "weights": True, "source": source})
 
 
-def option_of(form: type[Form], default: Any, help: str, **bounds: Any) -> Any:
-    """Declares a field that has an effect only if the extractor takes this form; see `options.option`."""
+def form_option(form: type[Form], default: Any, help: str, **bounds: Any) -> Any:
+    """Declares a field of an extractor that has an effect only if the extractor takes one form of inputs.
+
+    Args:
+      form: the form.
+      default: the default value of the field.
+      help: one line for `--help`.
+      bounds: the limits of the value, such as `minimum`; see `options.option`.
+    """
     declared = option(default, help, **bounds)
     return dataclasses.field(default=default, metadata={**declared.metadata, "form": form})
 
@@ -154,15 +174,16 @@ class Extractor(options.Checked, abc.ABC):
     """Computes one feature. The fields of a subclass, declared by `options.option` and `weights`, are its flags.
 
     Attributes:
-      feature: name of the feature in frame records; video records have the mean of the frames as `mean_<feature>`.
+      feature: name of the feature in frame-level records; video-level records have its mean over the frames, under the
+        name `mean_<feature>`.
       takes: `frames` (pictures), `clips` (several pictures for each row, to see motion) or `waveform` (sound).
       size: number of values of the feature; 0 if the weights determine it.
-      bytes_range: the range of values if frame records store them as bytes; None to store floats.
+      bytes_range: the range (lowest, highest value) if frame-level records store values as bytes; None to store floats.
       frames: number of pictures of a clip.
-      rate: samples per second of the waveform that the extractor takes; pictures per second of a clip.
+      rate: for sound, samples per second; for clips, pictures per second.
       window: length of a window of sound, in samples.
-      hop: distance of the starts of successive windows, in samples; or distance of the middles of successive clips, in
-        seconds, by default 1.
+      hop: for sound, distance of the starts of successive windows, in samples; for clips, distance of the middles of
+        successive clips, in seconds, by default 1.
       free_settings: fields that do not change the feature, such as the device that computes it.
     """
 
@@ -183,12 +204,15 @@ class Extractor(options.Checked, abc.ABC):
 
     @property
     def scaling(self) -> Scaling | None:
-        """How to scale the pictures; None for any size. All pictures of one call to the function have the same size."""
+        """How to scale the pictures; None to get pictures of the video's own size.
+
+        Either way, all pictures in one call of the extractor's function have the same size.
+        """
         return None
 
     @property
     def form(self) -> Form:
-        """The form of the inputs. If the weights determine it, `open` yields an `OpenedExtractor` with its own form."""
+        """The form of the inputs, unless `open` yields an `OpenedExtractor`: then the form of that one counts."""
         if self.takes == "waveform":
             return Sound(int(self.rate), self.window, int(self.hop))
         if self.takes == "frames":
@@ -200,18 +224,25 @@ class Extractor(options.Checked, abc.ABC):
         """Loads the weights, and yields the function that computes the feature.
 
         Args:
-          weights: {field that `weights` declares: local path of the file}.
+          weights: {field that the function `weights` declares: local path of the file}.
 
         Returns:
-          A context manager. Its function maps uint8 [N, H, W, 3] (RGB), uint8 [N, frames, H, W, 3] or float32
-          [N, window] (one channel, from -1 to 1) to float32 [N, size]; N is at least 1. It may be an `OpenedExtractor`.
+          A context manager that yields the function. The function maps uint8 [N, H, W, 3] (RGB), uint8
+          [N, frames, H, W, 3] or float32 [N, window] (one channel, from -1 to 1) to float32 [N, size]; N is at least 1.
+          If the weights determine the form of the inputs, an `OpenedExtractor` is yielded in place of the function.
 
         Raises:
           UsageError: a file does not have the expected content.
         """
 
     def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
-        """The local path of the weights at `path`, and the settings that it fixes; may fetch missing files.
+        """Finds the weights that the user named; a subclass may fetch missing files.
+
+        Args:
+          path: the path or the name that the user gave.
+
+        Returns:
+          (local path of the weights, {field: value} of the settings that this choice of weights fixes).
 
         Raises:
           UsageError: there are no such weights.
@@ -226,7 +257,7 @@ class Extractor(options.Checked, abc.ABC):
         return
 
     def files_of(self, path: str) -> list[str]:
-        """The files that hold the weights at `path`; several if that file refers to other files."""
+        """The paths of the files that hold the weights: `path`, and other files to which that file refers."""
         return [path]
 
     def settings(self) -> dict[str, Any]:
@@ -235,21 +266,21 @@ class Extractor(options.Checked, abc.ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others}
 
     def form_settings(self) -> dict[str, type[Form]]:
-        """{field that `option_of` declares: the form for which it has an effect}."""
+        """{field that `form_option` declares: the form for which the field has an effect}."""
         forms = {field.name: field.metadata.get("form") for field in dataclasses.fields(self)}
         return {name: form for name, form in forms.items() if form}
 
     def weight_files(self) -> dict[str, PublishedFile | None]:
-        """{field that `weights` declares: where its file is published}."""
+        """{field that the function `weights` declares: where its file is published, or None}."""
         fields = [field for field in dataclasses.fields(self) if field.metadata.get("weights")]
         return {field.name: field.metadata["source"] for field in fields}
 
 
 def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
-    """Refuses a setting of a form, such as clips, if no extractor with that setting takes that form.
+    """Refuses a setting that `form_option` declares, if no extractor with that setting takes the setting's form.
 
     Args:
-      extractors: the extractors, which share their flags.
+      extractors: the extractors of one command; a flag sets the fields of the same name in all of them.
       forms: the form that each extractor takes.
 
     Raises:
@@ -268,54 +299,61 @@ def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Seque
                 )
 
 
-_extractors = Catalogue(
+_catalogue = Catalogue(
     "extractor",
     "extraction",
     modules=[f"yt8m.extractors.{name}" for name in ("hugging_face", "picture_models", "published_features")],
 )
 
-named = _extractors.register_as
-names = _extractors.names
-hyper_parameters = _extractors.hyper_parameters
+named = _catalogue.register_as
+names = _catalogue.names
+hyper_parameters = _catalogue.hyper_parameters
 
 
 def get(name: str) -> type[Extractor]:
-    """The class of an extractor. Unlike `kind_of`, it accepts a name such as `onnx` without a file."""
-    return _extractors.get(name) if name in _extractors.names() else kind_of(name)[0]
+    """The class of the extractor `name`. Unlike `split_name`, it accepts `onnx` without a file after it."""
+    return _catalogue.get(name) if name in _catalogue.names() else split_name(name)[0]
 
 
-def kind_of(name: str) -> tuple[type[Extractor], str]:
-    """The class of the extractor `name`, and the file in the name, such as `clip.onnx` in `onnx:clip.onnx`.
+def split_name(name: str) -> tuple[type[Extractor], str]:
+    """Splits the name of an extractor, such as `onnx:clip.onnx`.
+
+    Returns:
+      (the class of the extractor, the path or name after the colon: `clip.onnx`; empty if the class takes none).
 
     Raises:
-      UsageError: there is no such class, or it is not an `Extractor`.
+      UsageError: there is no such class, it is not an `Extractor`, or it needs a path after its name.
     """
     kind, _, file = name.partition(":")
     if name.count("/") == 1 and ":" not in name:
         raise UsageError(f"unknown extractor {name!r}. A network of Hugging Face is named hf:{name}.")
-    is_of_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
-    if is_of_file and not file:
+    takes_file = kind in _catalogue.names() and bool(file_field_of(_catalogue.get(kind)))
+    if takes_file and not file:
         raise UsageError(f"extractor {name!r}: add the path of its file or folder, as in {kind}:PATH.")
-    cls = _extractors.get(kind if is_of_file else name)
+    cls = _catalogue.get(kind if takes_file else name)
     if not (isinstance(cls, type) and issubclass(cls, Extractor)):
         raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {cls!r}.")
-    return cls, file if is_of_file else ""
+    return cls, file if takes_file else ""
 
 
-def from_file(cls: type) -> str:
-    """The field that gets the file in a name such as `onnx:FILE`; empty if the class takes no file."""
+def file_field_of(cls: type) -> str:
+    """The name of the field that gets FILE from a name such as `onnx:FILE`; empty if the class has no such names."""
     return str(getattr(cls, "file_field", ""))
 
 
 def create(name: str, settings: Mapping[str, Any] | None = None) -> Extractor:
-    """Creates the extractor `name` (such as `inception`, `onnx:FILE` or `package.module:Class`) with these settings.
+    """Creates an extractor.
+
+    Args:
+      name: the name, such as `inception`, `onnx:FILE` or `package.module:Class`.
+      settings: {field: value}; other fields have their defaults.
 
     Raises:
       UsageError: there is no such extractor or setting, or a value is not allowed.
     """
-    cls, file = kind_of(name)
+    cls, file = split_name(name)
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in (settings or {}).items()}
     field_names = [field.name for field in dataclasses.fields(cls)]
     for unknown in sorted(values.keys() - set(field_names)):
         raise UsageError(f"extractor {name} has no setting {unknown!r}. It has: {', '.join(field_names) or 'none'}.")
-    return cls(**{**({from_file(cls): file} if file else {}), **values})
+    return cls(**{**({file_field_of(cls): file} if file else {}), **values})

@@ -1,8 +1,8 @@
 """Detects video files that were cut, from the lengths that their containers state.
 
 A decoder reads a cut file up to the cut without an error. Most containers state sizes, or mark their end, so a cut can
-be detected. Transport streams, raw streams, and many program streams and live recordings state nothing, so for these it
-cannot be known whether they were cut.
+be detected. Transport streams, raw streams, and many program streams and live recordings state no length, so a cut
+cannot be detected in them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import struct
 from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
-# The endings of the names of video and sound files.
+# The endings of the names of video and sound files. In a folder that the user names, files with these endings are used.
 ENDINGS = (
     *(".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".3gp"),
     *(".mp3", ".m4a", ".wav", ".flac", ".ogg", ".opus"),
 )
 
-# Endings of other videos and sounds. Such files in a folder are used only if a pattern or a table names them.
+# Endings of other video and sound files. In a folder, such files are used only if a pattern or a table names them.
 OTHER_ENDINGS = (
     *(".gif", ".m2ts", ".mts", ".y4m", ".vob", ".m2v", ".m1v", ".asf", ".rm", ".rmvb", ".mxf", ".dv", ".ogm", ".divx"),
     *(".f4v", ".3g2", ".qt", ".wma", ".aac", ".ac3", ".aiff", ".au", ".amr", ".mka", ".oga"),
 )
 
-# FFmpeg's names of the formats with a duration in the file; for other formats FFmpeg guesses it from the size.
+# FFmpeg's names of the formats that store a duration. For other formats, FFmpeg guesses it from the size of the file.
 FORMATS_WITH_DURATION = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "wav", "asf", "mp4", "mov", "flac", "flv")
 
 _SEGMENT, _EBML = b"\x18\x53\x80\x67", b"\x1a\x45\xdf\xa3"
@@ -34,7 +34,7 @@ _MP4_FIRST = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"s
 _ASF_HEADER = bytes.fromhex("3026b2758e66cf11")
 _ASF_FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 _PACK, _PROGRAM_END = b"\x00\x00\x01\xba", b"\x00\x00\x01\xb9"
-_TRANSPORT = ((188, 0), (192, 4), (204, 0))  # (size of a packet, offset of its byte 0x47)
+_TRANSPORT = ((188, 0), (192, 4), (204, 0))  # (size of a packet in bytes, offset of the byte 0x47 in each packet)
 _HEAD = 1 << 16  # number of bytes at the start that are searched for lengths and durations
 _TAIL = 1 << 18  # number of bytes at the end that contain the last packs of a program stream
 
@@ -43,8 +43,9 @@ class Length(NamedTuple):
     """The length that a container states.
 
     Attributes:
-      end: the offset at which its last part ends; 0 if no part states its size.
-      is_stated: whether the container states its end, or its duration, which the decoder compares.
+      end: the offset in bytes at which the container's last part ends; 0 if no part states its size.
+      is_stated: whether the container states where it ends, or its duration, with which the decoder compares the end of
+        the streams.
     """
 
     end: int
@@ -52,7 +53,7 @@ class Length(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """A file, its first bytes, and its size."""
+    """An open file, its first 64 kB, and its size in bytes."""
 
     file: BinaryIO
     head: bytes
@@ -63,7 +64,15 @@ _UNKNOWN = Length(0, False)
 
 
 def states_length(file: BinaryIO, error: type[Exception]) -> bool:
-    """Whether the container states its length or its duration, so that a cut is detected here or by the decoder.
+    """Refuses a file that is shorter than its container states.
+
+    Args:
+      file: the open file.
+      error: the class of the error to raise.
+
+    Returns:
+      Whether the container states its length, which is compared here, or its duration, which the decoder compares. If
+      not, it is not known whether the file was cut.
 
     Raises:
       error: the file is empty, or shorter than its container states.
@@ -73,8 +82,8 @@ def states_length(file: BinaryIO, error: type[Exception]) -> bool:
         raise error("it is empty")
     file.seek(0)
     head = file.read(_HEAD)
-    kinds = (length for kind, length in _LENGTHS if kind(head))
-    length = next(kinds, _mp3_length)(_Content(file, head, size))
+    measures = (measure for is_format, measure in _LENGTHS if is_format(head))
+    length = next(measures, _mp3_length)(_Content(file, head, size))
     if length.end > size:
         raise error(f"it is cut: it has {size} of {length.end} bytes")
     return length.is_stated
@@ -117,7 +126,7 @@ def _matroska_length(content: _Content) -> Length:
 
 
 def _element_size(file: BinaryIO) -> int | None:
-    """The size of an EBML element; None if it is unknown (all bits are one) or damaged."""
+    """Reads the size of an EBML element; None if it is marked as unknown (all bits are one) or damaged."""
     first_byte = file.read(1)
     if not first_byte or not first_byte[0]:
         return None
@@ -130,7 +139,7 @@ def _element_size(file: BinaryIO) -> int | None:
 
 
 def _riff_length(content: _Content) -> Length:
-    """AVI and WAVE: a large AVI file has several RIFF lists."""
+    """AVI and WAVE: each RIFF list states its size; a large AVI file has several RIFF lists."""
     offset = 0
     while offset < content.size:
         content.file.seek(offset)
@@ -168,7 +177,7 @@ def _flv_length(content: _Content) -> Length:
         offset += 11 + int.from_bytes(content.file.read(3), "big") + 4
     stated = {}
     for name in (b"filesize", b"duration"):
-        after = content.head.partition(name + b"\0")[2]  # a byte 0 means that a number of 8 bytes follows
+        after = content.head.partition(name + b"\0")[2]  # the byte 0 says that a number of 8 bytes follows
         stated[name] = struct.unpack(">d", after[:8])[0] if len(after) >= 8 else 0.0
     return Length(max(offset, int(stated[b"filesize"])), any(value > 0 for value in stated.values()))
 
@@ -203,7 +212,7 @@ def _asf_length(content: _Content) -> Length:
 
 
 def _transport_stream_length(content: _Content) -> Length:
-    """MPEG transport stream: all packets have the same size; no length is stated."""
+    """MPEG transport stream: no length is stated, but the file ends with a whole packet, and all have the same size."""
     packet = next(packet for packet, offset in _TRANSPORT if _is_transport(content.head, packet, offset))
     return Length(-(-content.size // packet) * packet, False)
 
@@ -214,12 +223,12 @@ def _is_transport(head: bytes, packet: int, offset: int) -> bool:
 
 
 def _flac_length(content: _Content) -> Length:
-    """FLAC: the number of samples, in 36 bits, is 0 if the encoder did not know it."""
+    """FLAC: states its number of samples, in 36 bits; 0 means that the encoder did not know the number."""
     return Length(0, int.from_bytes(content.head[18:26], "big") % (1 << 36) > 0)
 
 
 def _mp3_length(content: _Content) -> Length:
-    """MP3: many files state their size in the first frame, after the tag ID3. Other formats state nothing."""
+    """MP3, and files of unknown formats: many MP3 files state their size in the first frame, after the tag ID3."""
     first_frame = 0
     if content.head[:3] == b"ID3" and len(content.head) >= 10:
         first_frame = 10 + sum(byte << shift for byte, shift in zip(content.head[6:10], (21, 14, 7, 0), strict=True))
@@ -231,6 +240,7 @@ def _mp3_length(content: _Content) -> Length:
     return Length(first_frame + int.from_bytes(frame[offset + 12 : offset + 16], "big"), True)
 
 
+# For each format: (whether a file with these first bytes has the format, the function that finds the stated length).
 _LENGTHS: tuple[tuple[Callable[[bytes], bool], Callable[[_Content], Length]], ...] = (
     (lambda head: head[4:8] in _MP4_FIRST, _mp4_length),
     (lambda head: head[:4] == _EBML, _matroska_length),

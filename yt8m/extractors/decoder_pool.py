@@ -1,8 +1,9 @@
 """Child processes that decode videos, with limits on time and memory. A malicious file can end only a child.
 
 A child gets one request after another as JSON. It answers with messages (see `decoding.Message`): a JSON header and raw
-bytes, never pickles. It can only read files, and writes only its answers. A thread for each child reads ahead, up to a
-number of bytes, so that the next videos are decoded while the features of one are computed.
+bytes, never pickles. It can only read files, and writes only its answers. For each video that is being decoded, a
+thread of the parent reads the messages ahead, up to 64 MiB. So the next videos are decoded while the parent computes
+the features of the first.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ import numpy as np
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
 from yt8m.types import Closing
 
-_MOST_WAITING_BYTES = 64 << 20  # of one video: size of the decoded values that wait for the extractors
-_POLL_SECONDS = 0.5
+_MOST_WAITING_BYTES = 64 << 20  # for each video, the size of the decoded values from which on reading ahead pauses
+_POLL_SECONDS = 0.5  # time between two checks whether a child's answers are still needed
 _MOST_MESSAGE_BYTES = 1 << 30  # largest size of a message
+_EXIT_SECONDS = 5.0  # time in which a child that has closed its pipe must end
 
 
 class Limits(NamedTuple):
     """The limits of one video.
 
     Attributes:
-      seconds: time that a child may take for a video; the time until its answers are taken does not count.
-      megabytes: largest address space of a child in MB.
+      seconds: time that a child may take for a video; the time for which the parent lets the child wait does not count.
+      megabytes: largest address space of a child, in MiB.
     """
 
     seconds: float = 600.0
@@ -42,7 +44,15 @@ class Limits(NamedTuple):
 
 
 class DecoderPool(Closing):
-    """Decodes videos in `jobs` child processes. Close it, or use it in a `with` block."""
+    """Decodes videos in child processes. Close it, or use it in a `with` block.
+
+    Args:
+      jobs: number of child processes, and so of videos that are decoded at the same time.
+      limits: the limits of each video.
+
+    Raises:
+      UsageError: the libraries for decoding are not installed.
+    """
 
     def __init__(self, jobs: int, limits: Limits) -> None:
         require_av()
@@ -51,26 +61,26 @@ class DecoderPool(Closing):
     def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:
         """Yields a `Decoding` for each request, in order, while the next videos are already being decoded.
 
-        Take all messages of one `Decoding` before the next.
+        Take the messages of a `Decoding` before the next one: then it is closed, and drops messages not yet taken.
         """
-        waiting: deque[tuple[_Child, Decoding]] = deque()
+        begun: deque[tuple[_Child, Decoding]] = deque()
         idle, unsent = deque(self._children), iter(requests)
         try:
             while True:
                 for request in unsent if idle else ():
                     child = idle.popleft()
-                    waiting.append((child, child.begin(request)))
+                    begun.append((child, child.begin(request)))
                     if not idle:
                         break
-                if not waiting:
+                if not begun:
                     return
-                child, decoding = waiting[0]
+                child, decoding = begun[0]
                 yield decoding
                 decoding.close()
-                waiting.popleft()
+                begun.popleft()
                 idle.append(child)
         finally:
-            for _, decoding in waiting:
+            for _, decoding in begun:
                 decoding.close()
 
     def close(self) -> None:
@@ -80,7 +90,7 @@ class DecoderPool(Closing):
 
 
 class Decoding:
-    """The messages of one video, which arrive while it is decoded."""
+    """The messages of one video. A thread receives them while a child decodes the video."""
 
     def __init__(self) -> None:
         self._arrived: deque[Message | DecodeError] = deque()
@@ -89,11 +99,11 @@ class Decoding:
         self._thread: threading.Thread | None = None
 
     def is_closed(self) -> bool:
-        """Whether `close` was called, so that no further messages are needed."""
+        """Whether `close` was called, so that nobody needs further messages."""
         return self._is_closed
 
     def start(self, source: Generator[Message]) -> None:
-        """Starts a thread that takes the messages from `source`."""
+        """Starts a thread that takes the messages from `source`, and closes `source` at the end."""
         self._thread = threading.Thread(target=self._read_ahead, args=(source,), name="decoding", daemon=True)
         self._thread.start()
 
@@ -111,7 +121,15 @@ class Decoding:
                 self._changed.notify_all()
 
     def _put(self, item: Message | DecodeError, size: int) -> bool:
-        """Adds an item as soon as there is room; returns False if `close` was called."""
+        """Adds an item as soon as less than the largest size waits to be taken.
+
+        Args:
+          item: a message, or the error to raise from `messages`.
+          size: the size of the message's values in bytes.
+
+        Returns:
+          False if `close` was called, so that no further items are needed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._bytes < _MOST_WAITING_BYTES)
             self._arrived.append(item)
@@ -138,7 +156,7 @@ class Decoding:
             yield item
 
     def close(self) -> None:
-        """Drops further messages, and waits until the child is free again."""
+        """Drops the messages not yet taken, and waits until the child is free for the next video."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -147,7 +165,11 @@ class Decoding:
 
 
 class _Child:
-    """A child process. It is started at the first request, and again after it died."""
+    """A child process. It is started at the first request, and again at the first request after it died.
+
+    Args:
+      limits: the limits of each video.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -156,13 +178,18 @@ class _Child:
         self._answers: Connection | None = None
 
     def begin(self, request: Request) -> Decoding:
-        self._start()  # in the caller's thread: Linux ends the child together with the thread that started it
+        """Begins to decode a video; the child must have no other video in progress.
+
+        Linux kills a child when the thread that started it ends (see `_set_limits`). So the process is started here, in
+        the caller's thread, and not in the thread of the `Decoding`, which ends with its video.
+        """
+        self._start()
         decoding = Decoding()
         decoding.start(self._messages(request, decoding.is_closed))
         return decoding
 
     def _messages(self, request: Request, is_cancelled: Callable[[], bool]) -> Generator[Message]:
-        """Sends the request and yields the answers; kills the child if its answers end too early."""
+        """Sends the request, and yields the child's messages. Kills the child unless all of its messages have come."""
         is_complete = False
         try:
             self._send_request(request)
@@ -181,6 +208,7 @@ class _Child:
                 self.end()
 
     def _start(self) -> None:
+        """Starts the process, unless it runs."""
         if self._process is not None:
             return
         to_child, requests = os.pipe()
@@ -197,35 +225,52 @@ class _Child:
         self._answers = Connection(answers, writable=False)
 
     def _send_request(self, request: Request) -> None:
-        with contextlib.suppress(OSError):  # a dead child is noticed when its answer is missing
+        with contextlib.suppress(OSError):  # if the child is dead, `_receive` raises the error
             self._connection(self._requests).send_bytes(json.dumps(request).encode())
 
     def _receive(self, deadline: float, is_cancelled: Callable[[], bool]) -> Message:
+        """Waits for the child's next message.
+
+        Args:
+          deadline: the `time.monotonic()` until which the message must come.
+          is_cancelled: whether the message is no longer needed.
+
+        Raises:
+          DecodeError: no message comes.
+        """
         answers = self._connection(self._answers)
         while not answers.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
             if is_cancelled():
-                raise DecodeError("its decoding was cancelled")
+                raise DecodeError("its decoding was cancelled")  # ends `_messages`; no user sees this text
             if time.monotonic() >= deadline:
                 raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
         try:
             return _receive_message(answers)
-        except (OSError, EOFError, ValueError, TypeError) as error:
+        except (OSError, EOFError) as error:
             raise DecodeError(self._describe_exit()) from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DecodeError("it makes the decoder process send bytes that are no message") from error
 
     def _describe_exit(self) -> str:
-        """Describes why the child has ended."""
-        status = self._process.wait() if self._process is not None else 0
+        """Describes how the child ended, whose pipe was closed in the middle of a video."""
+        try:
+            status = self._process.wait(_EXIT_SECONDS) if self._process is not None else 0
+        except subprocess.TimeoutExpired:
+            return "it makes the decoder process stop sending messages"
         status_text = f"signal {-status}" if status < 0 else f"exit status {status}"
-        return f"it ends the decoder ({status_text}), perhaps because it needs more than {self._limits.megabytes} MB"
+        return (
+            f"it ends the decoder process ({status_text}), perhaps because decoding it needs more than "
+            f"{self._limits.megabytes} MB"
+        )
 
     @staticmethod
     def _connection(connection: Connection | None) -> Connection:
         if connection is None:
-            raise DecodeError("the decoder was ended")
+            raise DecodeError("it was not decoded to its end, because this program closed the decoder process")
         return connection
 
     def end(self) -> None:
-        """Kills the process."""
+        """Kills the process, waits for its end, and closes its pipes."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -236,6 +281,12 @@ class _Child:
 
 
 def _receive_message(answers: Connection) -> Message:
+    """Receives a message from a child: JSON, then the bytes of the values if the JSON gives their shape.
+
+    Raises:
+      OSError, EOFError: the child closed its pipe, or sends more bytes than a message may have.
+      ValueError, TypeError, KeyError, AttributeError: the bytes are no message.
+    """
     head = json.loads(answers.recv_bytes(1 << 20))
     values = None
     if head["shape"] is not None:
@@ -245,6 +296,7 @@ def _receive_message(answers: Connection) -> Message:
 
 
 def _send_message(answers: Connection, message: Message) -> None:
+    """Sends a message to the parent, in the form that `_receive_message` reads."""
     shape = None if message.values is None else message.values.shape
     answers.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
     if message.values is not None:
@@ -252,20 +304,27 @@ def _send_message(answers: Connection, message: Message) -> None:
 
 
 def _set_limits(megabytes: int) -> None:
-    """Sets the limits of this process, and makes the system end it when its parent ends."""
+    """Limits the memory and the files of this process, and makes Linux kill it when its parent ends.
+
+    It may write no files. Linux kills the process when the thread that started it ends, not only the parent process.
+    """
     import ctypes
     import resource
 
     size = megabytes << 20
     for kind, value in ((resource.RLIMIT_AS, size), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(kind, (value, value))
-    with contextlib.suppress(OSError, AttributeError):  # Linux only
+    with contextlib.suppress(OSError, AttributeError):  # only Linux has prctl
         pr_set_pdeathsig, sigkill = 1, 9
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, sigkill)
 
 
 def _run_child(words: list[str]) -> None:
-    """The program of a child: answers requests until there are no more."""
+    """The program of a child: answers requests until the parent closes the pipe.
+
+    Args:
+      words: the file descriptors of the requests and of the answers, and the limit on the address space in MiB.
+    """
     requests, answers = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
     _set_limits(int(words[2]))
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -21,13 +21,16 @@ from yt8m.extractors import containers
 from yt8m.extractors.base import Clips, Scaling, Sound
 from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
-_TOLERANCE = 0.5  # seconds that may be missing at the end, because containers round their durations
-_SEEK_LEADS = (2.0, 15.0)  # seconds before the start to seek to; the second value is used if the first fails
-_SEEK_FROM = 5.0  # seconds; for an earlier start, decoding begins at the start of the video
+_TOLERANCE = 0.5  # seconds that may be missing at the end of a stream, because containers round their durations
+# To decode a part of a video, the decoder first seeks to this many seconds before the start of the part, because
+# decoding can begin only at a keyframe. The second value is tried if the first fails.
+_SEEK_LEADS = (2.0, 15.0)
+_SEEK_FROM = 5.0  # seconds; if the part starts earlier, decoding begins at the start of the video
 _PERHAPS_CUT = "perhaps cut: its container does not say how long it is"
-_USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
-_WINDOWS_AT_ONCE = 16
-# FFmpeg's names of the formats that may be opened: containers of videos and sound, but not playlists, for example.
+_USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")  # FFmpeg's pixel formats that are not noted as unusual
+_WINDOWS_AT_ONCE = 16  # largest number of windows of sound in a message
+# FFmpeg's names of the formats that may be opened: containers of videos and sound. Playlists, for example, may not be
+# opened, because they can name other files.
 _FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,asf,flv,live_flv,mpeg,mpegts,mpegvideo,m4v,h264,hevc,ogg,rm,mxf,dv,nut,"
     "gif,apng,wav,mp3,aac,flac,ac3,aiff,au,amr,caf,w64,ape,wv,ivf,obu,swf,wtv,vob,y4m,yuv4mpegpipe,gxf,nsv,roq,smk,bink"
@@ -35,7 +38,7 @@ _FORMATS = (
 
 
 class DecodeError(Exception):
-    """A video cannot be decoded; the text says why."""
+    """A video cannot be decoded. The text says why, and follows the path of the video, as in "it is cut"."""
 
 
 class Request(NamedTuple):
@@ -43,10 +46,11 @@ class Request(NamedTuple):
 
     Attributes:
       path: local path of the video.
-      per_second: frames per second; frame k is the frame of the video nearest to second `start + k / per_second`.
+      per_second: frames to take per second; frame k is the frame of the video nearest to second
+        `start + k / per_second`.
       most: the largest number of frames.
       start, end: the part of the video in seconds; `end` is None for the end of the video.
-      pictures: the scaling of each form of pictures; None for the original size.
+      pictures: for each form of pictures, how to scale them; None for the video's own size.
       sounds: the forms of sound.
       threads: number of threads of the decoder.
       clips: the forms of clips.
@@ -64,7 +68,7 @@ class Request(NamedTuple):
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Request:
-        """The request from its JSON."""
+        """Restores a request from JSON, in which each NamedTuple is the list of its fields."""
         request = cls(*fields)
         clips = [Clips(*fields) for fields in request.clips]
         return request._replace(
@@ -75,7 +79,7 @@ class Request(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The longest time that is decoded, in seconds."""
+        """The length in seconds of the part to decode, unless the video ends earlier."""
         longest = self.most / self.per_second
         return longest if self.end is None else min(longest, self.end - self.start)
 
@@ -89,11 +93,11 @@ class Message(NamedTuple):
 
     Attributes:
       kind: `picture`, `clip`, `sound`, `end`, or `error`.
-      form_index: index into `Request.pictures`, `Request.clips` or `Request.sounds`.
-      row: number of the frame, of the clip, or of the first window.
-      values: uint8 [H, W, 3] (RGB), uint8 [frames, H, W, 3], or float32 [n, window].
-      details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}; for
-        `error`, {"reason": text}.
+      form_index: for a picture, clip or sound, the index of its form in `Request.pictures`, `clips` or `sounds`.
+      row: number of the frame, of the clip, or of the first of the n windows.
+      values: picture uint8 [H, W, 3] (RGB), clip uint8 [frames, H, W, 3], or sound float32 [n, window].
+      details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": texts that say what was
+        unusual}; for `error`, {"reason": text}.
     """
 
     kind: str
@@ -142,20 +146,23 @@ def decode(request: Request) -> Iterator[Message]:
         with _open_container(av, request.path) as container:
             yield from _Decoder(container, request, states_length).messages()
     except (av.error.FFmpegError, ValueError, UnicodeError) as error:
-        raise DecodeError(f"it is damaged, or not a video ({_reason(error)})") from error
+        raise DecodeError(f"it is damaged, or not a video ({_reason_of(error)})") from error
     except RunError as error:
         raise DecodeError(str(error)) from error
     except MemoryError as error:
         raise DecodeError("it needs more memory than a decoder may have") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).split("\n")[0][:200]
 
 
 @contextlib.contextmanager
 def _open_container(av: Any, path: str) -> Iterator[Any]:
-    """Opens the container as a Python file and without protocols, so that a playlist cannot make FFmpeg open files."""
+    """Opens a container with PyAV.
+
+    FFmpeg gets an open Python file, and may use no protocols. So a malicious file cannot make FFmpeg open other files.
+    """
     options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
     with (
         storage.open_read(path) as file,
@@ -167,7 +174,16 @@ def _open_container(av: Any, path: str) -> Iterator[Any]:
 
 
 class _Decoder:
-    """One pass over an open container."""
+    """Decodes a part of a video, in one pass over an open container.
+
+    Args:
+      container: the open container.
+      request: what to decode.
+      states_length: see `containers.states_length`; if False, the message `end` notes that the file is perhaps cut.
+
+    Raises:
+      DecodeError: the container has neither pictures nor sound.
+    """
 
     def __init__(self, container: Any, request: Request, states_length: bool) -> None:
         self._container, self._request, self._states_length = container, request, states_length
@@ -182,22 +198,28 @@ class _Decoder:
         starts = [
             float(stream.start_time * stream.time_base) for stream in self._streams if stream.start_time is not None
         ]
-        self._origin = max(0.0, min(starts, default=0.0))
-        self._ends: dict[int, float] = {}
+        self._origin = max(0.0, min(starts, default=0.0))  # the container's time, in seconds, of the start of the video
+        self._ends: dict[int, float] = {}  # {index of a stream: second of the video at which its last packet ends}
         part = request.per_second, request.start, request.end, request.most
         self._sampler: NearestFrames[_Picture] = nearest_rows(*part)
-        self._rows = 0  # rows that have a picture
+        self._rows = 0  # number of rows of the feature that have a picture so far
         self._reformatters = _reformatters()
         self._clips = [
             NearestClips[_Picture, NDArray[np.uint8]](form, *part, methodcaller("scaled", form.scaling))
             for form in request.clips
         ]
         self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]
-        self._intervals = [float("inf"), 0.0]
-        self._last_time: float | None = None
-        self._blocked: set[int] = set()  # after a seek, the streams without a packet that could be decoded
+        self._intervals = [float("inf"), 0.0]  # the shortest and the longest time between two successive pictures
+        self._last_time: float | None = None  # of the last picture
+        self._blocked: set[int] = set()  # after a seek, the indices of the streams of which no packet was decoded yet
 
     def _choose_stream(self, kind: str, streams: list[Any]) -> Any:
+        """The stream to decode, FFmpeg's choice if it is among `streams`; None if no stream has a known codec.
+
+        Args:
+          kind: `video` or `audio`.
+          streams: the streams of this kind.
+        """
         usable = [stream for stream in streams if stream.codec_context is not None]
         if not usable:
             self._notes.append("no pictures" if kind == "video" else "no sound")
@@ -205,15 +227,18 @@ class _Decoder:
         if len(usable) > 1:
             self._notes.append(f"several {kind} streams")
         best = self._container.streams.best(kind)
-        chosen = best if best in usable else usable[0]
-        chosen.codec_context.thread_count = self._request.threads
-        return chosen
+        stream = best if best in usable else usable[0]
+        stream.codec_context.thread_count = self._request.threads
+        return stream
 
     def seek(self) -> bool:
-        """Seeks to a time shortly before the start from which all streams can be decoded; False if there is none.
+        """Seeks to a time before the requested part, from which all streams can be decoded by the start of the part.
 
         Some containers, such as transport streams, seek to any packet. Then the pictures before the next keyframe
         cannot be decoded.
+
+        Returns:
+          False if there is no such time; then decode from the start of the video.
         """
         for lead in _SEEK_LEADS:
             if lead <= self._request.start and self._seek_to(lead) and self._first_time() <= self._request.start:
@@ -221,6 +246,7 @@ class _Decoder:
         return False
 
     def _seek_to(self, lead: float) -> bool:
+        """Seeks to `lead` seconds before the start of the requested part; False if the container cannot seek."""
         target = self._origin + self._request.start - lead
         self._blocked = {stream.index for stream in self._streams}
         try:
@@ -230,7 +256,7 @@ class _Decoder:
         return True
 
     def _first_time(self) -> float:
-        """The time in seconds from which all streams can be decoded after a seek; infinity if it is not known."""
+        """After a seek, decodes to find the second from which on all streams have frames; infinity if it is unknown."""
         times: dict[int, float] = {}
         for packet in self._container.demux(self._streams):
             for frame in self._decode_packet(packet):
@@ -241,7 +267,10 @@ class _Decoder:
         return np.inf
 
     def _decode_packet(self, packet: Any) -> list[Any]:
-        """The frames of a packet. After a seek there are none before a keyframe and a packet that can be decoded."""
+        """Decodes a packet; returns its frames.
+
+        After a seek, a stream has no frames up to its first keyframe that can be decoded.
+        """
         if packet.stream.index not in self._blocked:
             return list(packet.decode())
         if packet.stream is self._video and not packet.is_keyframe:
@@ -254,7 +283,11 @@ class _Decoder:
         return frames
 
     def messages(self) -> Iterator[Message]:
-        """Decodes to the end of the requested part."""
+        """Decodes the requested part; yields its messages, the last of which is `end`.
+
+        Raises:
+          DecodeError: the file is cut, or nothing could be decoded in the part.
+        """
         is_at_end = True
         # All streams are read, because the length of the container is that of the longest stream.
         for packet in self._container.demux():
@@ -288,7 +321,7 @@ class _Decoder:
         return self._audio is not None and not all(window.is_done for window in self._windows)
 
     def _presentation_time(self, frame: Any, stream: Any) -> float:
-        """The time of the frame in seconds from the start of the video; also records when the frame ends."""
+        """The time of a frame, in seconds from the start of the video; also records the end of the frame."""
         last = self._ends.get(stream.index, 0.0)
         time = last if frame.pts is None else _to_seconds(frame.pts, frame.time_base) - self._origin
         duration = _to_seconds(frame.duration, frame.time_base) if getattr(frame, "duration", 0) else 0.0
@@ -303,23 +336,23 @@ class _Decoder:
             interval = time - self._last_time
             self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
         self._last_time, picture = time, _Picture(frame, self._reformatters)
-        for row, chosen in self._sampler.add(time, picture):
-            yield from self._picture_messages(row, chosen)
+        for row, nearest in self._sampler.add(time, picture):
+            yield from self._picture_messages(row, nearest)
         for form_index, sampler in enumerate(self._clips):
             yield from self._clip_messages(form_index, sampler.add(time, picture))
 
-    def _picture_messages(self, row: int, chosen: _Picture) -> Iterator[Message]:
+    def _picture_messages(self, row: int, picture: _Picture) -> Iterator[Message]:
         self._rows = row + 1
-        self._note_picture(chosen.frame)
+        self._note_unusual(picture.frame)
         for form_index, scaling in enumerate(self._request.pictures):
-            yield Message("picture", form_index, row, chosen.scaled(scaling))
+            yield Message("picture", form_index, row, picture.scaled(scaling))
 
     @staticmethod
     def _clip_messages(form_index: int, clips: Iterable[tuple[int, list[NDArray[np.uint8]]]]) -> Iterator[Message]:
         for number, pictures in clips:
             yield Message("clip", form_index, number, np.stack(pictures))
 
-    def _note_picture(self, frame: Any) -> None:
+    def _note_unusual(self, frame: Any) -> None:
         if frame.rotation and "rotated" not in self._notes:
             self._notes.append("rotated")
         if frame.format.name not in _USUAL_PIXELS and not any("pixel" in note for note in self._notes):
@@ -340,15 +373,19 @@ class _Decoder:
                 yield Message("sound", form_index, first + start, values[start : start + _WINDOWS_AT_ONCE])
 
     def _remaining_messages(self) -> Iterator[Message]:
-        for row, chosen in self._sampler.finish():
-            yield from self._picture_messages(row, chosen)
+        """Yields the messages of rows, clips and windows that are known only after the last frame."""
+        for row, picture in self._sampler.finish():
+            yield from self._picture_messages(row, picture)
         for form_index, sampler in enumerate(self._clips):
             yield from self._clip_messages(form_index, sampler.finish(self._rows))
         for form_index, windows in enumerate(self._windows):
             yield from self._sound_messages(form_index, windows.finish())
 
     def _refuse_cut(self) -> None:
-        """Refuses a file whose streams end long before the time that the container states."""
+        """Refuses a file whose streams end more than `_TOLERANCE` before the time that the container states.
+
+        If the container states no length, a note says that the file is perhaps cut.
+        """
         if not self._states_length:
             self._notes.append(_PERHAPS_CUT)
         if self._container.format.name not in containers.FORMATS_WITH_DURATION:
@@ -386,15 +423,15 @@ class _Decoder:
         return Message("end", details={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
 
     def _continues_after(self, second: float) -> bool:
-        """Whether the requested part of the video has frames after this second."""
+        """Whether the requested part of the video goes on after this second, so that frames were left out."""
         ends = [self._request.end] if self._request.end is not None else []
-        whole = self._container.duration
-        ends += [whole / 1e6] if whole else [max(self._ends.values(), default=0.0)]
+        duration = self._container.duration  # in microseconds; None if it is not known
+        ends += [duration / 1e6] if duration else [max(self._ends.values(), default=0.0)]
         return min(ends) > second
 
 
 def _to_seconds(count: int, time_base: Any) -> float:
-    """`count` times a fraction of a second."""
+    """Converts a time in units of `time_base`, a fraction of a second, to seconds."""
     # Two operations on floats are much faster than a product of fractions, and give the same value.
     return float(count * time_base.numerator / time_base.denominator)
 
@@ -404,18 +441,24 @@ def _is_cover(stream: Any) -> bool:
     return bool(stream.disposition & type(stream.disposition).attached_pic)
 
 
+# PyAV's object that converts and scales pictures with FFmpeg's swscale, for each scaling.
 Reformatters = Mapping[Scaling | None, Any]
 
 
 def _reformatters() -> Reformatters:
-    """swscale's state for each scaling. It is kept, because making it takes longer than scaling a picture."""
+    """A dictionary that makes the object for a scaling once: making it takes longer than scaling a picture."""
     from av.video.reformatter import VideoReformatter
 
     return defaultdict(VideoReformatter)
 
 
 class _Picture:
-    """A decoded frame. Its picture is computed once for each scaling that is requested."""
+    """A decoded frame as a picture, which is computed once for each scaling that is requested.
+
+    Args:
+      frame: PyAV's frame.
+      reformatters: see `_reformatters`.
+    """
 
     def __init__(self, frame: Any, reformatters: Reformatters) -> None:
         self.frame, self._reformatters = frame, reformatters
@@ -442,6 +485,7 @@ class _Picture:
 
 
 def _scaled_size(width: int, height: int, scaling: Scaling) -> tuple[int, int]:
+    """The width and the height, in pixels, to which a picture is scaled before the square is cut out of it."""
     if not scaling.shorter_side:
         return scaling.size, scaling.size
     factor = scaling.shorter_side / min(width, height)

@@ -1,4 +1,4 @@
-"""Finds the files of a network of Hugging Face, the form of its inputs, and the processor that prepares them.
+"""Finds the files of a network from huggingface.co, the form of its inputs, and the processor that prepares the inputs.
 
 The files are in a folder, or in the local cache of a repository on huggingface.co. Pictures are prepared by Pillow and
 NumPy, not by torchvision, so that a network computes the same features on every machine.
@@ -19,13 +19,16 @@ from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.extractors.base import Clips, Form, Pictures, Scaling, Sound
 from yt8m.storage import copies
 
-WEIGHTS = ".safetensors"
-_INDEX = f"model{WEIGHTS}.index.json"
+WEIGHTS = ".safetensors"  # the ending of the files of weights
+_INDEX = f"model{WEIGHTS}.index.json"  # lists the files of weights, if there are several
 _FETCHED_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
 def import_transformers(name: str) -> Any:
     """Imports the library transformers, and makes it log only errors.
+
+    Args:
+      name: the name of the extractor, for the message.
 
     Raises:
       UsageError: transformers or torch is not installed.
@@ -40,13 +43,16 @@ def import_transformers(name: str) -> Any:
     return transformers
 
 
-def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
-    """The local folder of a network, and the commit of its revision (empty for a folder); fetches missing files.
+def locate_network(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
+    """Finds the files of a network; fetches missing files into the local cache.
 
     Args:
       network: a folder, local or in a bucket, or the name of a repository on huggingface.co.
       revision: a branch, a tag or a commit of the repository; empty for its main branch.
       with_code: whether Python files are fetched too.
+
+    Returns:
+      (the local folder of the network, the commit of its revision; empty if the user named a folder).
 
     Raises:
       UsageError: there is no such repository or revision, or safetensors files are missing.
@@ -55,7 +61,7 @@ def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
     if storage.is_dir(network):
         folder, commit, hint = copies.folder_copy(network), "", ""
     else:
-        folder = _snapshot(network, revision, with_code)
+        folder = _fetch_snapshot(network, revision, with_code)
         commit = os.path.basename(folder)
         hint = f" If its download was cut, fetch the rest: {_fetch_command(network, revision)}."
     _refuse_incomplete(folder, hint)
@@ -63,13 +69,18 @@ def locate(network: str, revision: str, *, with_code: bool) -> tuple[str, str]:
 
 
 def _fetch_command(network: str, revision: str) -> str:
-    """The command that fetches a network."""
+    """The command by which a user fetches a network."""
     revision_flag = f" --hf_revision={revision}" if revision else ""
     return f"yt8m extract --extractors=hf:{network}{revision_flag} --fetch_weights"
 
 
 def _refuse_incomplete(folder: str, hint: str) -> None:
-    """Refuses a folder without safetensors files, or without a file that the index of the weights lists."""
+    """Raises `UsageError` if a folder lacks safetensors files, or a file that its index of weights lists.
+
+    Args:
+      folder: the folder.
+      hint: a sentence for the end of the message, which says how to get the files; empty for none.
+    """
     names = set(storage.names_in(folder))
     if not any(name.endswith(WEIGHTS) for name in names):
         raise UsageError(
@@ -82,7 +93,8 @@ def _refuse_incomplete(folder: str, hint: str) -> None:
         raise UsageError(f"{folder} lacks {missing}, which {_INDEX} names.{hint or ' Fetch it again.'}")
 
 
-def _snapshot(name: str, revision: str, with_code: bool) -> str:
+def _fetch_snapshot(name: str, revision: str, with_code: bool) -> str:
+    """Fetches the missing files of a repository on huggingface.co; returns their folder in the local cache."""
     import_transformers(f"hf:{name}")
     import huggingface_hub
     from huggingface_hub import errors
@@ -108,13 +120,22 @@ def _snapshot(name: str, revision: str, with_code: bool) -> str:
 
 
 def files_of(folder: str, *, with_code: bool) -> list[str]:
-    """The files that determine the features: configurations, weights and, if they are executed, Python files."""
+    """The files in a network's folder that determine the features.
+
+    Args:
+      folder: the folder.
+      with_code: whether the network's Python files are executed, and so count as well.
+    """
     endings = (".json", WEIGHTS, *([".py"] if with_code else []))
     return [storage.join(folder, name) for name in storage.names_in(folder) if name.endswith(endings)]
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """The settings in a JSON file of a network; raises UsageError if there is no such file, or no settings in it."""
+    """Reads the settings in a JSON file of a network.
+
+    Raises:
+      UsageError: there is no such file, or it holds no JSON object.
+    """
     if not storage.exists(path):
         raise UsageError(f"there is no {path}, which describes the network. Fetch it from the source of the weights.")
     try:
@@ -126,13 +147,14 @@ def read_settings(path: str) -> dict[str, Any]:
     return settings
 
 
-# The files that may describe a processor; the last one describes processors of videos.
-_DESCRIPTIONS = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
+# The files that may describe the processor of a network; the last one describes processors of videos.
+_DESCRIPTION_FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 _INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # {Pillow's number: FFmpeg's name}
-DEFAULT_RATE = 8.0  # pictures per second of clips, for families of networks whose training is not known here
+DEFAULT_RATE = 8.0  # pictures per second of clips, for families of networks that `training_rate` does not know
+# {number of pictures of a clip: every how many pictures of the video one is taken}
 _TIMESFORMER_STRIDES = {8: 32, 16: 16, 96: 4}
 _LEAST_SECONDS = 0.1  # least length of a window of sound; a row of a spectrogram needs at least 0.025 s
-# The settings of a processor of videos that apply to each picture.
+# The settings of a processor of videos that say how to prepare each picture.
 _PICTURE_SETTINGS = (
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor"),
     *("do_normalize", "image_mean", "image_std"),
@@ -143,9 +165,9 @@ class Processor(NamedTuple):
     """Prepares the inputs of a network and computes its output.
 
     Attributes:
-      form: the form of the values that the network takes.
-      prepare: converts values of this form to the network's inputs, {name: tensor}.
-      call: the network's function from the inputs to the output.
+      form: the form of the pictures, clips or sound that the network takes.
+      prepare: converts an array of this form to the network's inputs, {name: tensor}.
+      call: computes the network's output; takes the inputs as keyword arguments.
     """
 
     form: Form
@@ -154,13 +176,13 @@ class Processor(NamedTuple):
 
 
 def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping[str, Any]) -> Processor:
-    """The processor of a network.
+    """Creates the processor that a network's files describe.
 
     Args:
-      transformers: the library.
+      transformers: the library transformers.
       network: the network.
-      folder: the folder of its configurations.
-      settings: the settings of a `HuggingFaceNetwork`.
+      folder: the folder of the network's files.
+      settings: {field: value} of the extractor, a `HuggingFaceNetwork`.
 
     Raises:
       UsageError: the network takes neither pictures nor clips nor sound, or has no processor.
@@ -169,26 +191,26 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
     frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
     if not frames and not any(kind in modalities for kind in ("video", "audio", "image")):
         raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
-    descriptions = [path for name in _DESCRIPTIONS if storage.exists(path := storage.join(folder, name))]
+    descriptions = [path for name in _DESCRIPTION_FILES if storage.exists(path := storage.join(folder, name))]
     for path in descriptions:
-        read_settings(path)
+        read_settings(path)  # refuses a damaged file with a clearer message than that of transformers
     if not descriptions:
         raise UsageError(
             f"{folder} does not say how its network takes pictures or sound: expected preprocessor_config.json there. "
             "Get that file from the source of the network, or store its processor there by save_pretrained(FOLDER)."
         )
-    loading = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
+    load_options = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
     with _explain_processor_errors(folder):
         if frames or "video" in modalities:
-            return _clip_processor(transformers, network, folder, frames, settings, loading)
+            return _clip_processor(transformers, network, folder, frames, settings, load_options)
         if "audio" in modalities:
-            return _sound_processor(transformers, network, folder, settings["sound_seconds"], loading)
-        return _picture_processor(transformers, network, folder, loading)
+            return _sound_processor(transformers, network, folder, settings["sound_seconds"], load_options)
+        return _picture_processor(transformers, network, folder, load_options)
 
 
 @contextlib.contextmanager
 def _explain_processor_errors(folder: str) -> Iterator[None]:
-    """Turns errors from a processor's settings into a `UsageError` that names the file."""
+    """Turns errors that transformers raises for a processor's settings into a `UsageError` that names the folder."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -199,8 +221,8 @@ def _explain_processor_errors(folder: str) -> Iterator[None]:
         ) from error
 
 
-def _picture_processor(transformers: Any, network: Any, folder: str, loading: Mapping[str, Any]) -> Processor:
-    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
+def _picture_processor(transformers: Any, network: Any, folder: str, load_options: Mapping[str, Any]) -> Processor:
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **load_options)
 
     def prepare(pictures: NDArray[Any]) -> Mapping[str, Any]:
         return dict(processor(list(pictures), return_tensors="pt", input_data_format="channels_last"))
@@ -209,9 +231,14 @@ def _picture_processor(transformers: Any, network: Any, folder: str, loading: Ma
 
 
 def _clip_processor(
-    transformers: Any, network: Any, folder: str, frames: int, settings: Mapping[str, Any], loading: Mapping[str, Any]
+    transformers: Any,
+    network: Any,
+    folder: str,
+    frames: int,
+    settings: Mapping[str, Any],
+    load_options: Mapping[str, Any],
 ) -> Processor:
-    processor = _processor_of_clip_pictures(transformers, folder, loading)
+    processor = _processor_of_clip_pictures(transformers, folder, load_options)
     rate = settings["clip_rate"] or training_rate(network.config.model_type, frames)
     forward_settings = {"skip_predictor": True} if network.config.model_type == "vjepa2" else {}
 
@@ -224,18 +251,25 @@ def _clip_processor(
     return Processor(form, prepare, lambda **inputs: network(**inputs, **forward_settings))
 
 
-def _processor_of_clip_pictures(transformers: Any, folder: str, loading: Mapping[str, Any]) -> Any:
-    """The processor of pictures of clips. A processor of videos needs torchvision, so only its settings are used."""
+def _processor_of_clip_pictures(transformers: Any, folder: str, load_options: Mapping[str, Any]) -> Any:
+    """The processor that prepares the pictures of clips.
+
+    transformers' processors of videos need torchvision. So if the network has one, a processor of pictures gets its
+    settings.
+    """
     path = storage.join(folder, "video_preprocessor_config.json")
     if not storage.exists(path):
-        return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **loading)
+        return transformers.AutoImageProcessor.from_pretrained(folder, backend="pil", **load_options)
     settings = read_settings(path)
     picture_settings = {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
     return transformers.VideoMAEImageProcessorPil(**picture_settings)
 
 
 def _scaling(processor: Any) -> Scaling | None:
-    """How the processor scales pictures. The decoder already does it, so that clips take less memory."""
+    """How the processor scales pictures; None if it does not scale them to a square or by their shorter side.
+
+    The decoder scales the pictures in the same way before the processor gets them, so that clips take less memory.
+    """
     size = {key: value for key, value in dict(processor.size).items() if value} if processor.do_resize else {}
     interpolation = _INTERPOLATIONS.get(int(processor.resample), "bicubic")
     if set(size) == {"shortest_edge"}:
@@ -246,16 +280,17 @@ def _scaling(processor: Any) -> Scaling | None:
 
 
 def _sound_processor(
-    transformers: Any, network: Any, folder: str, seconds: float, loading: Mapping[str, Any]
+    transformers: Any, network: Any, folder: str, seconds: float, load_options: Mapping[str, Any]
 ) -> Processor:
     if network.config.is_encoder_decoder:
         raise UsageError(
             f"{folder} has a {type(network).__name__}, which turns sound into text, and has no output for a window of "
             "sound. Use a network that computes features of sound, such as AST or CLAP."
         )
-    processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **loading)
+    processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **load_options)
     rate = int(processor.sampling_rate)
-    # The length in samples: of CLAP, of Whisper, and of spectrograms with a row every 10 ms.
+    # The network's own length in samples. It has another name for CLAP, for Whisper, and for networks of spectrograms,
+    # which give it as a number of rows of 10 ms.
     samples = getattr(processor, "nb_max_samples", 0) or getattr(processor, "n_samples", 0)
     samples = samples or getattr(processor, "max_length", 0) * rate // 100 or 10 * rate
     window = round(seconds * rate) or samples
@@ -264,7 +299,7 @@ def _sound_processor(
 
     def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
         inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))
-        if "is_longer" in inputs:  # if no sound is too long, CLAP marks a random one as too long
+        if "is_longer" in inputs:  # CLAP's processor marks a random sound as too long if none is
             inputs["is_longer"] = inputs["is_longer"] & False
         return inputs
 
@@ -273,9 +308,9 @@ def _sound_processor(
 
 
 def training_rate(family: str, frames: int) -> float:
-    """The pictures per second of the clips that a family of networks was trained on, or else `DEFAULT_RATE`.
+    """The pictures per second of the clips on which a family of networks was trained; else `DEFAULT_RATE`.
 
-    The configurations of the networks do not contain it. The sources are the authors' training configurations:
+    The files of a network do not contain this rate. The sources are the authors' training configurations:
       vjepa2: facebookresearch/vjepa2, configs/train/*: fps 4, before and after the cooldown.
       videomae: MCG-NJU/VideoMAE, scripts/kinetics/*/pretrain.sh: every fourth picture of a file; most videos of
         Kinetics have 30 pictures per second. (For Something-Something, with 12 per second, it is every second picture.)

@@ -1,7 +1,8 @@
-"""Extractors that are networks of Hugging Face's library transformers, for pictures, clips or sound.
+"""Extractors that are networks for Hugging Face's library transformers. They take pictures, clips or sound.
 
-A network of pictures and text, such as SigLIP or CLIP, also gives a classifier of its features without training: it
-computes a vector for each text that describes a class, and these vectors are the weights of the classifier.
+From a network that takes pictures and texts, such as SigLIP or CLIP, `text_classifier` makes a classifier of the
+network's features without training. The network computes a vector for each text that describes a class, and these
+vectors are the weights of the classifier.
 """
 
 from __future__ import annotations
@@ -24,26 +25,29 @@ from yt8m.extractors.base import (
     Extractor,
     OpenedExtractor,
     Sound,
+    form_option,
     named,
-    option_of,
     refuse_settings_of_other_forms,
     weights,
 )
 from yt8m.extractors.hub_networks import Processor, processor_of
 from yt8m.options import option
 
-_TEXTS_AT_ONCE = 256
+_TEXTS_AT_ONCE = 256  # number of texts in a batch
 
-# For a network without a bias, the cosine at which the score is 0.5. With CLIP, the cosines of pictures and their texts
-# lie between 0 and 0.4 (Hessel et al. 2021, CLIPScore), and the scale is 100. Without this offset, the sigmoid of most
-# logits would be 1.0 in float32, and classes could not be ranked.
+# For a network without a bias, the cosine of picture and text at which the score is 0.5. With CLIP, the cosines of
+# pictures and their texts lie between 0 and 0.4 (Hessel et al. 2021, CLIPScore), and the scale is 100. Without this
+# offset, the sigmoid of most logits would be 1.0 in float32, and classes could not be ranked.
 EVEN_COSINE = 0.25
 
 
 @named("hf")
 @dataclass(frozen=True)
 class HuggingFaceNetwork(Extractor):
-    """A network of transformers with its own processor; its configuration determines the form of its inputs."""
+    """A network that Hugging Face's library transformers loads.
+
+    The network's files say whether it takes pictures, clips or sound, and how to prepare these inputs.
+    """
 
     file_field: ClassVar[str] = "hf_model"
     free_settings: ClassVar[tuple[str, ...]] = ("hf_device",)
@@ -60,15 +64,15 @@ class HuggingFaceNetwork(Extractor):
     pooling: str = option(
         "output", "the feature is the network's pooled output, or the mean of its tokens", choices=("output", "mean")
     )
-    clip_rate: float = option_of(
+    clip_rate: float = form_option(
         Clips,
         0.0,
         "pictures per second of a clip [as in the training of known families, such as 4 for V-JEPA 2, else 8]",
         minimum=0,
         maximum=1000,
     )
-    clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
-    sound_seconds: float = option_of(
+    clip_hop: float = form_option(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
+    sound_seconds: float = form_option(
         Sound, 0.0, "length of a window of sound in seconds [the network's own, or 10]", minimum=0, maximum=600
     )
     trust_code: bool = option(False, "execute Python code from the network's folder or repository")
@@ -79,8 +83,8 @@ class HuggingFaceNetwork(Extractor):
         return self.feature_name or os.path.basename(self.hf_model.rstrip("/"))
 
     def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
-        """See `Extractor`; the setting that is fixed is the commit of a repository."""
-        folder, commit = hub_networks.locate(path, self.hf_revision, with_code=self.trust_code)
+        """See `Extractor`; the setting `hf_revision` becomes the commit that is found."""
+        folder, commit = hub_networks.locate_network(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
 
     def refuse_unused(self) -> None:
@@ -119,12 +123,16 @@ class HuggingFaceNetwork(Extractor):
         yield OpenedExtractor(compute, processor.form)
 
     def processor(self, transformers: Any, network: Any, folder: str) -> Processor:
-        """The processor of the network in a folder; raises like `processor_of`."""
+        """The processor of a network with this extractor's settings; for arguments and errors see `processor_of`."""
         return processor_of(transformers, network, folder, self.settings())
 
 
 def _usable_device(torch: Any, device: str) -> str:
-    """The device that computes a network.
+    """Checks the device that is to compute a network; returns its name.
+
+    Args:
+      torch: the library torch.
+      device: the user's choice; empty for a GPU if there is one, else the CPU.
 
     Raises:
       UsageError: there is no such device here.
@@ -138,7 +146,16 @@ def _usable_device(torch: Any, device: str) -> str:
 
 
 def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:
-    """Loads the network in a folder; also returns whether the weights of its pooler were stored.
+    """Loads the network in a folder.
+
+    Args:
+      transformers: the library transformers.
+      folder: the folder of the network's files.
+      dtype: torch's type of the numbers that the network computes with.
+      trust_code: whether to execute Python code from the folder.
+
+    Returns:
+      (the network, whether the files have all of its weights). Only weights of a pooler may be missing.
 
     Raises:
       UsageError: weights are missing, damaged, or belong to another network.
@@ -154,7 +171,7 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
             local_files_only=True,
             trust_remote_code=trust_code,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # refused below, by name
+            ignore_mismatched_sizes=True,  # the code below refuses them, and names the weights
         )
     except safetensors.SafetensorError as error:
         raise UsageError(f"weights in {folder} are damaged or cut: {first_line(error)}. Fetch them again.") from error
@@ -174,18 +191,24 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
 
 
 def _pool_output(output: Any, pooling: str, has_pooler: bool) -> Any:
-    """Reduces the output of a network to one row for each input, [N, size]."""
+    """Reduces the output of a network to one row for each input, [N, size].
+
+    Args:
+      output: the network's output.
+      pooling: `output` for the output of its pooler, or `mean` for the mean of its tokens.
+      has_pooler: whether the network's files have the weights of the pooler.
+    """
     pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
     if pooling == "output" and pooled is not None:
-        # If the file has no weights for the pooler, transformers initialises it randomly. Then we use the first token,
-        # which is the input of the pooler.
+        # If the files have no weights for the pooler, transformers initialises it randomly. Then the first token is the
+        # feature, because it is the input of the pooler.
         return pooled.flatten(1) if has_pooler else tokens[:, 0]
     return tokens.flatten(2).mean(2) if tokens.ndim == 4 else tokens.mean(1)
 
 
 @contextlib.contextmanager
 def explain_errors(name: str) -> Iterator[None]:
-    """Turns errors of transformers and torch into a message of one line."""
+    """Turns errors of transformers and torch into a `UsageError` or `RunError` that names the extractor `name`."""
     try:
         yield
     except UsageError:
@@ -200,7 +223,7 @@ def explain_errors(name: str) -> Iterator[None]:
 
 
 class TextClassifier(NamedTuple):
-    """A linear classifier. The logits of features x of unit length are x @ weights + biases.
+    """A linear classifier. The logits of features x [N, D] of unit length are x @ weights + biases.
 
     Attributes:
       weights: float32 [D, C], the unit vectors of the classes times the network's scale.
@@ -218,13 +241,13 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
 
     The logit of a picture and a text is scale * cos(picture, text) + bias (Zhai et al. 2023, Sigmoid Loss for Language
     Image Pre-Training). CLIP (Radford et al. 2021) has no bias, because it compares the texts of a picture with each
-    other; then EVEN_COSINE * scale is subtracted from the network's logits. The unit vectors of several texts of a
-    class are averaged.
+    other. For such a network, the bias is -EVEN_COSINE * scale. If a class has several texts, their unit vectors are
+    averaged.
 
     Args:
       extractor: the extractor.
-      folder: the folder of its network.
-      prompts: the texts of each class.
+      folder: the folder of the network's files.
+      prompts: for each class, the texts that describe it.
 
     Raises:
       UsageError: the network takes no texts, or lacks a part.
@@ -239,9 +262,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
             raise UsageError(
                 f"{type(network).__name__} does not compare pictures with texts. Use a network such as SigLIP or CLIP."
             )
-        form = extractor.processor(
-            transformers, network, folder
-        ).form  # raises if the run could not be used with videos
+        # Raises an error now if the extractor could not compute features of videos later.
+        form = extractor.processor(transformers, network, folder).form
         refuse_settings_of_other_forms([extractor], [form])
         tokenizer = _tokenizer(transformers, folder, trust_code=extractor.trust_code)
         texts = [text for prompts_of_class in prompts for text in prompts_of_class]
@@ -272,10 +294,11 @@ def _tokenizer(transformers: Any, folder: str, *, trust_code: bool) -> Any:
 
 
 def _text_vectors(network: Any, tokenizer: Any, texts: Sequence[str]) -> Any:
-    """The unit vectors [N, D] of texts.
+    """The unit vectors [N, D] that the network computes for texts.
 
-    SigLIP and SigLIP 2 were trained on texts in lower case, padded to the full length, without a mask (google-
-    research/big_vision, configs of siglip). Not all of their tokenizers convert texts to lower case.
+    SigLIP and SigLIP 2 were trained on texts in lower case, padded to the full length, without an attention mask
+    (google-research/big_vision, configs of siglip). This function converts the texts to lower case, because not all
+    tokenizers of these networks do so.
     """
     is_siglip = "siglip" in network.config.model_type
     texts, padding = ([text.lower() for text in texts], "max_length") if is_siglip else (list(texts), True)

@@ -1,6 +1,7 @@
 """Extractors that are the user's files: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels.
 
-A model whose input has five dimensions takes clips: several pictures for each row.
+If a model's input has four dimensions, the model takes pictures. If it has five, it takes clips: several pictures for
+each row of the feature.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from yt8m.extractors.base import (
     OpenedExtractor,
     Pictures,
     Scaling,
+    form_option,
     named,
-    option_of,
     weights,
 )
 from yt8m.lazy import quiet_native_stderr, tf
@@ -34,7 +35,7 @@ from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
 from yt8m.storage import copies
 
-# The start of an entry ("location", name of a file) of TensorProto.external_data: field 1 is the key, 2 the value.
+# The start of an entry of TensorProto.external_data with the key "location"; the value, the name of a file, follows.
 _LOCATION = re.compile(rb"\n\x08location\x12")
 
 
@@ -65,9 +66,9 @@ class PictureModel(Extractor):
         "how an output with a vector for each patch is reduced: to the first vector, or to the mean",
         choices=("first", "mean"),
     )
-    clip_frames: int = option_of(Clips, 0, "number of pictures of a clip, if the model takes any number", minimum=0)
-    clip_rate: float = option_of(Clips, 8.0, "pictures per second of a clip", minimum=0.01, maximum=1000)
-    clip_hop: float = option_of(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
+    clip_frames: int = form_option(Clips, 0, "number of pictures of a clip, if the model takes any number", minimum=0)
+    clip_rate: float = form_option(Clips, 8.0, "pictures per second of a clip", minimum=0.01, maximum=1000)
+    clip_hop: float = form_option(Clips, 1.0, "seconds from one clip to the next", minimum=0.001)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,22 +90,31 @@ class PictureModel(Extractor):
         return Scaling(self.picture_size, self.shorter_side, self.interpolation) if self.picture_size else None
 
     def clip_form(self, frames: Any) -> Clips:
-        """The form of a model that takes clips of `frames` pictures, or of any number if `frames` is not an integer.
+        """The form of the clips that a model takes.
+
+        Args:
+          frames: the number of pictures that the model's input declares; no positive integer if it takes any number.
 
         Raises:
-          UsageError: the number is not known, or is not --clip_frames.
+          UsageError: neither the input nor --clip_frames gives the number, or the two numbers differ.
         """
         fixed_frames = frames if isinstance(frames, int) and frames > 0 else 0
-        if not (fixed_frames or self.clip_frames) or (fixed_frames and self.clip_frames not in (0, fixed_frames)):
-            path, number = getattr(self, self.file_field), fixed_frames or "any number of"
-            raise UsageError(f"--clip_frames={self.clip_frames}: {path} takes clips of {number} pictures.")
+        message_start = f"--clip_frames={self.clip_frames}: {getattr(self, self.file_field)} takes clips of"
+        if not (fixed_frames or self.clip_frames):
+            raise UsageError(f"{message_start} any number of pictures; give their number.")
+        if fixed_frames and self.clip_frames not in (0, fixed_frames):
+            raise UsageError(f"{message_start} {fixed_frames} pictures; leave the flag out.")
         return Clips(fixed_frames or self.clip_frames, self.clip_rate, self.clip_hop, self.scaling)
 
     def pool(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Reduces an output [N, size], [N, patches, size] or [N, size, 1, 1] to float32 [N, size]."""
+        """Reduces an output [N, size], [N, patches, size] or [N, size, 1, 1] to float32 [N, size].
+
+        Raises:
+          UsageError: the output has another shape.
+        """
         if values.ndim == 3:
             values = values[:, 0] if self.pooling == "first" else values.mean(axis=1, dtype=np.float32)
-        if values.ndim != 2 and values.size != values.shape[0] * values.shape[1]:
+        if values.ndim < 2 or values.size != values.shape[0] * values.shape[1]:
             raise UsageError(
                 f"the model's output is {list(values.shape)}; expected [N, size] or [N, patches, size]. "
                 "Name another output by --output."
@@ -134,20 +144,25 @@ class OnnxModel(PictureModel):
             raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
 
     def files_of(self, path: str) -> list[str]:
-        """See `Extractor`. With ONNX's "external data", a tensor names its file, relative to the model's folder."""
+        """See `Extractor`.
+
+        An ONNX file may keep tensors in other files ("external data"). Then each tensor names its file, relative to the
+        folder of the ONNX file.
+        """
         folder, content = os.path.dirname(path), storage.read_bytes(path)
-        names = {_text_at(content, match.end()) for match in _LOCATION.finditer(content)}
+        names = {_read_text(content, match.end()) for match in _LOCATION.finditer(content)}
         return [path, *(storage.join(folder, name) for name in sorted(names))]
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
-        """See `Extractor`. The first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8.
+        """See `Extractor`. The model's first input gets the pictures; float and uint8 are possible.
 
-        For clips it may be [N, 3, frames, H, W], [N, frames, 3, H, W] or [N, frames, H, W, 3].
+        For pictures, its shape may be [N, 3, H, W] or [N, H, W, 3]; for clips [N, 3, frames, H, W],
+        [N, frames, 3, H, W] or [N, frames, H, W, 3].
         """
         path = weights[self.file_field]
         session = open_session(copies.file_copy(path), path, f"the extractor onnx:{path}")
-        model_input, output = session.get_inputs()[0], self._output(session, path)
+        model_input, output = session.get_inputs()[0], self._output_name(session, path)
         shape = model_input.shape
         batch = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else 0
         order = axes_of(shape, path)
@@ -164,22 +179,28 @@ class OnnxModel(PictureModel):
 
         yield OpenedExtractor(_in_fixed_batches(run, batch) if batch else run, form)
 
-    def _output(self, session: Any, path: str) -> str:
+    def _output_name(self, session: Any, path: str) -> str:
+        """The name of the model's output that is the feature; raises `UsageError` if there is no such output."""
         names = [output.name for output in session.get_outputs()]
         if self.output and self.output not in names:
             raise UsageError(f"--output={self.output}: {path} has the outputs {', '.join(names)}.")
         return self.output or str(names[0])
 
-    def _normalise(self, pictures: NDArray[Any], kind: str) -> NDArray[Any]:
-        if kind == "tensor(uint8)":
+    def _normalise(self, pictures: NDArray[Any], input_type: str) -> NDArray[Any]:
+        """Converts uint8 pictures to what an input of onnxruntime's type `input_type` takes."""
+        if input_type == "tensor(uint8)":
             return pictures
         scale = np.float32(255) * np.asarray(self.deviation, np.float32)
         shift = np.asarray(self.mean, np.float32) / np.asarray(self.deviation, np.float32)
-        return (pictures / scale - shift).astype(np.float16 if kind == "tensor(float16)" else np.float32)
+        return (pictures / scale - shift).astype(np.float16 if input_type == "tensor(float16)" else np.float32)
 
 
 def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
-    """The transposition from uint8 [N, H, W, 3] or [N, frames, H, W, 3] to an input of this shape.
+    """The order of axes by which `transpose` turns [N, H, W, 3] or [N, frames, H, W, 3] into a model's input.
+
+    Args:
+      shape: the shape that the input declares; a dimension of any size is no integer.
+      path: path of the model, for the message.
 
     Raises:
       UsageError: the input takes neither pictures nor clips.
@@ -191,8 +212,8 @@ def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
     return colour_orders[0] if colour_orders else orders[-1]
 
 
-def _text_at(content: bytes, offset: int) -> str:
-    """The text of a protobuf field; the varint of its length begins at `offset`."""
+def _read_text(content: bytes, offset: int) -> str:
+    """Reads the text of a protobuf field from `content`; the varint with the text's length begins at `offset`."""
     length = shift = 0
     for byte in content[offset : offset + 5]:
         length, shift, offset = length | (byte & 0x7F) << shift, shift + 7, offset + 1
@@ -202,12 +223,15 @@ def _text_at(content: bytes, offset: int) -> str:
 
 
 def _in_fixed_batches(run: Compute, batch: int) -> Compute:
-    """`run` for any number of pictures, if the model takes exactly `batch` at a time: the last batch is padded."""
+    """A function for any number of pictures or clips, from a function that takes exactly `batch` of them at a time.
+
+    The last batch is padded with copies of the first picture, whose results are dropped.
+    """
 
     def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
         missing = -len(pictures) % batch
-        filled = np.concatenate([pictures, np.repeat(pictures[:1], missing, axis=0)])
-        results = [run(filled[start : start + batch]) for start in range(0, len(filled), batch)]
+        padded = np.concatenate([pictures, np.repeat(pictures[:1], missing, axis=0)])
+        results = [run(padded[start : start + batch]) for start in range(0, len(padded), batch)]
         return np.concatenate(results)[: len(pictures)]
 
     return compute
@@ -245,7 +269,11 @@ class SavedModelOfPictures(PictureModel):
             yield OpenedExtractor(_in_fixed_batches(run, shape[0]) if shape[0] else run, form)
 
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loads the model; returns its input and its output."""
+        """Loads the model into the session; returns its input and the output that is the feature.
+
+        Raises:
+          UsageError: this is no SavedModel of pictures or clips, or it lacks the output that --output names.
+        """
         key = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         try:
             with session.graph.as_default():

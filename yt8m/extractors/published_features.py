@@ -1,9 +1,9 @@
 """The extractors of `rgb` (pictures) and `audio` (sound), which approximate the features of YouTube-8M.
 
-`rgb` is Inception-v3 of 2015-12-05, then the PCA and the whitening of YouTube-8M. `audio` is VGGish without its last
-ReLU, then AudioSet's PCA. VGGish takes logarithmic mel spectrograms, which `log_mel` computes in NumPy with the
-parameters of AudioSet: windows of 25 ms every 10 ms, a periodic Hann window, an FFT of 512 values, magnitudes, 64 mel
-bands from 125 to 7500 Hz, log(mel + 0.01).
+`rgb` is the output of Inception-v3 of 2015-12-05, after the PCA and the whitening of YouTube-8M. `audio` is the output
+of VGGish without its last ReLU, after AudioSet's PCA. VGGish takes logarithmic mel spectrograms, which `log_mel`
+computes in NumPy with the parameters of AudioSet: windows of 25 ms every 10 ms, a periodic Hann window, an FFT of 512
+values, magnitudes, 64 mel bands from 125 to 7500 Hz, log(mel + 0.01).
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ _GRAPH = PublishedFile(
 )
 _PICTURE_PCA = PublishedFile("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
 _GRAPH_IN_ARCHIVE = "classify_image_graph_def.pb"
-# The published graph decodes one JPEG into DecodeJpeg:0. After that, it can compute batches. PICTURES takes pictures of
-# any size as floats from 0 to 255, which the graph scales to 299 x 299; POOLED has 2048 values for each picture.
+# The published graph begins with the decoder of one JPEG, which this extractor does not use. It feeds the decoder's
+# output, PICTURES, with a batch of pictures of any size: floats from 0 to 255, [N, H, W, 3]. The graph scales them to
+# 299 x 299. The tensor POOLED has 2048 values for each picture.
 PICTURES, POOLED = "ExpandDims:0", "pool_3:0"
-_STABILIZER = 1e-4  # added to the eigenvalues, as the published feature extractor does
+_STABILIZER = 1e-4  # is added to the eigenvalues, as in the feature extractor that YouTube-8M's authors published
 
 
 @named("inception")
 @dataclass(frozen=True)
 class Inception(Extractor):
-    """Approximately the features of pictures in YouTube-8M: 1024 values."""
+    """Computes approximately the features of pictures in YouTube-8M: 1024 values for each picture."""
 
     feature: ClassVar[str] = "rgb"
     size: ClassVar[int] = 1024
@@ -60,21 +61,25 @@ class Inception(Extractor):
         content, shape = archive_member(path, _GRAPH_IN_ARCHIVE), [None, None, None, 3]
         with open_frozen(content, path, PICTURES, POOLED, shape) as pooled:
 
-            def values_of(pictures: NDArray[Any]) -> NDArray[np.float32]:
+            def compute_pooled(pictures: NDArray[Any]) -> NDArray[np.float32]:
                 return pooled(pictures.astype(np.float32)).reshape(len(pictures), -1)
 
-            yield projected(values_of, mean, matrix, pca)
+            yield project(compute_pooled, mean, matrix, pca)
 
 
 def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean [D] and the matrix [D, size] of a whitening: the first components over the roots of their eigenvalues.
+    """Reads a PCA with whitening.
 
-    The feature of x is (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4). Source: the feature
-    extractor of google/youtube-8m.
+    The feature of the values x [D] is (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4). Source: the
+    feature extractor of google/youtube-8m.
 
     Args:
-      path: the arrays mean [D], eigenvals [D] and eigenvecs [D, D], with a component in each row.
-      size: number of components.
+      path: path of the arrays mean [D], eigenvals [D] and eigenvecs [D, D], with a component in each row; see
+        `read_arrays`.
+      size: number of components to keep.
+
+    Returns:
+      (mean [D], matrix [D, size] such that the feature is (x - mean) @ matrix).
 
     Raises:
       UsageError: the arrays cannot be read, or have other shapes.
@@ -83,7 +88,9 @@ def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.flo
     width = mean.size
     if values.size != width or vectors.shape != (width, width) or width < size:
         shapes = ", ".join(str(list(array.shape)) for array in (mean, values, vectors))
-        raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
+        raise UsageError(
+            f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D] with D at least {size}."
+        )
     return mean.reshape(-1), vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)
 
 
@@ -99,16 +106,18 @@ SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
 _CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
 _DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")
 
-RATE, ROWS, BANDS = 16000, 96, 64
+RATE, ROWS, BANDS = 16000, 96, 64  # samples per second; rows and mel bands of a spectrogram
+# Of a row of a spectrogram, in samples: the length of its window, the distance to the next window, the size of the FFT.
 _WINDOW, _STEP, _FFT = 400, 160, 512
-_LOWEST, _HIGHEST, _OFFSET = 125.0, 7500.0, 0.01
-SAMPLES = (ROWS - 1) * _STEP + _WINDOW  # number of samples of the waveform for ROWS rows
+_LOWEST, _HIGHEST = 125.0, 7500.0  # limits of the mel bands in Hz
+_OFFSET = 0.01  # is added to the mel values before the logarithm
+SAMPLES = (ROWS - 1) * _STEP + _WINDOW  # number of samples of sound in a spectrogram of ROWS rows
 
 
 @named("vggish")
 @dataclass(frozen=True)
 class Vggish(Extractor):
-    """Approximately the features of sound in YouTube-8M: 128 values for each second."""
+    """Computes approximately the features of sound in YouTube-8M: 128 values for each second."""
 
     feature: ClassVar[str] = "audio"
     takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
@@ -132,10 +141,11 @@ class Vggish(Extractor):
             )
         with _open_vggish(weights["vggish_model"]) as embeddings:
             pca = weights["vggish_pca"]
-            yield projected(lambda sound: embeddings(log_mel(sound)), means.reshape(-1), vectors.T, pca)
+            yield project(lambda sound: embeddings(log_mel(sound)), means.reshape(-1), vectors.T, pca)
 
 
 def _open_vggish(path: str) -> contextlib.AbstractContextManager[Compute]:
+    """Loads VGGish from a frozen graph or a checkpoint; the function maps spectrograms [N, 96, 64] to [N, 128]."""
     if path.lower().endswith(".pb"):
         return open_frozen(storage.read_bytes(path), path, SPECTROGRAM, EMBEDDING, [None, ROWS, BANDS])
     local = copies.file_copy(path)
@@ -144,10 +154,13 @@ def _open_vggish(path: str) -> contextlib.AbstractContextManager[Compute]:
 
 
 def _build_from_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds VGGish with the weights of a checkpoint as constants; their shapes give the sizes of the layers.
+    """Builds VGGish with the weights of a checkpoint as constants; the shapes of the weights give the layers' sizes.
 
     Source: vggish_slim.py of AudioSet (tensorflow/models). The embedding is the input of the last ReLU, as in
     MediaPipe's graph of YouTube-8M.
+
+    Returns:
+      (the placeholder of the spectrograms, float32 [N, 96, 64]; the embedding, float32 [N, 128]).
     """
     checkpoint = tf.train.load_checkpoint(path)
 
@@ -169,7 +182,10 @@ def _build_from_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def log_mel(waveforms: NDArray[Any]) -> NDArray[np.float32]:
-    """The spectrograms, float32 [N, rows, 64], of waveforms [N, samples] at 16 kHz; rows = 1 + (samples - 400) // 160.
+    """Computes logarithmic mel spectrograms, float32 [N, rows, 64]; rows = 1 + (samples - 400) // 160.
+
+    Args:
+      waveforms: sound at 16 kHz, [N, samples], one channel from -1 to 1.
 
     Source: mel_features.log_mel_spectrogram of AudioSet (tensorflow/models).
     """
@@ -211,14 +227,14 @@ ARCHIVES = (".tgz", ".tar.gz")
 
 @contextlib.contextmanager
 def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequence[int | None]) -> Iterator[Compute]:
-    """Loads a frozen graph; yields the function from values of `feed` to the values of `fetch`.
+    """Loads a frozen graph; yields the function from values of the tensor `feed` to the values of the tensor `fetch`.
 
     Args:
       content: the serialized GraphDef.
       path: path of the graph, for messages.
       feed, fetch: names of tensors in the graph, such as `pool_3:0`.
-      shape: shape of the values; None for a dimension of any size. A placeholder of this shape replaces `feed`, because
-        the published graph declares a batch of 1.
+      shape: shape of the values of `feed`; None for a dimension of any size. A placeholder of this shape replaces
+        `feed`, because the published graph declares a batch of 1.
 
     Raises:
       UsageError: `content` is not a frozen graph, or it lacks one of the tensors.
@@ -237,12 +253,16 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
 
 @contextlib.contextmanager
 def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -> Iterator[Compute]:
-    """Builds a new graph; yields the function from the first to the second tensor that `build` returns.
+    """Builds a graph; yields the function from values of its input to the values of its output.
 
     The session uses a GPU if there is one, and allocates GPU memory as needed.
 
+    Args:
+      build: builds the graph; returns (input, output).
+      problem: the start of the message if `build` fails: what is wrong with the file.
+
     Raises:
-      UsageError: `build` fails; the message begins with `problem`.
+      UsageError: `build` fails.
     """
     graph = tf.Graph()
     with graph.as_default():
@@ -268,27 +288,34 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
         yield compute
 
 
-def projected(values_of: Compute, mean: NDArray[np.float64], matrix: NDArray[np.float64], path: str) -> Compute:
-    """The function from inputs [N, ...] to (`values_of` - mean) @ matrix, float32 [N, size].
+def project(network: Compute, mean: NDArray[np.float64], matrix: NDArray[np.float64], path: str) -> Compute:
+    """A function that computes a network's values, subtracts the mean, and multiplies by a matrix.
 
     Args:
-      values_of: maps inputs to values [N, D].
+      network: maps N inputs to values [N, D].
       mean: [D].
       matrix: [D, size].
-      path: path of the PCA, for messages.
+      path: path of the file with mean and matrix, for messages.
+
+    Returns:
+      The function, from N inputs to float32 [N, size]. It raises `UsageError` if D is not that of the network.
     """
 
     def compute(inputs: NDArray[Any]) -> NDArray[np.float32]:
-        values = values_of(inputs)
+        values = network(inputs)
         if values.shape[1] != len(mean):
-            raise UsageError(f"{path}: this PCA takes {len(mean)} values, but the graph gives {values.shape[1]}")
+            raise UsageError(f"{path}: this PCA takes {len(mean)} values, but the network gives {values.shape[1]}")
         return np.asarray((values - mean) @ matrix, np.float32)
 
     return compute
 
 
 def archive_member(path: str, name: str) -> bytes:
-    """The content of the file `name` in the archive `path`; if `path` is not an archive, the content of `path`.
+    """Reads a file of weights, which may be in an archive.
+
+    Args:
+      path: path of an archive (.tgz, .tar.gz), or of the file itself.
+      name: the name of the file in the archive.
 
     Raises:
       UsageError: there is no such file, or the archive is damaged.
@@ -307,7 +334,11 @@ def archive_member(path: str, name: str) -> bytes:
 
 
 def read_arrays(path: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Reads the arrays `names`, in this order, from an archive or a folder of .npy files, or from an .npz file.
+    """Reads arrays as float64.
+
+    Args:
+      path: path of an .npz file, or of an archive (.tgz, .tar.gz) or a folder of .npy files.
+      names: the names of the arrays; they are returned in this order.
 
     Raises:
       UsageError: an array is missing or cannot be read.

@@ -1,4 +1,4 @@
-"""Chooses frames of a video by time, and cuts its sound into windows."""
+"""Chooses frames of a video by their times, and cuts the sound of a video into windows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from yt8m.extractors.base import Clips, Sound
 
 F = TypeVar("F")  # a frame
 P = TypeVar("P")  # the picture that is made from a frame
-_GAP = 0.05  # seconds that the time of a frame of sound may differ from the number of samples so far
+# The time of a frame of sound may differ by this many seconds from the time that the samples before it take. If it
+# differs by more, there is a gap or an overlap.
+_GAP = 0.05
 
 
 class NearestFrames(Generic[F]):
-    """Chooses the nearest frame for each of the given times; if two frames are equally near, the earlier one.
+    """Chooses the nearest frame of a video for each of the given times; if two are equally near, the earlier one.
 
     Args:
       seconds: the times in seconds, ascending.
-      after: times later than this many seconds after the last frame get no frame.
+      after: a time that is more than this many seconds after the last frame gets no frame.
     """
 
     def __init__(self, seconds: Iterable[float], after: float = math.inf) -> None:
@@ -32,11 +34,19 @@ class NearestFrames(Generic[F]):
 
     @property
     def is_done(self) -> bool:
-        """Whether all frames have been chosen."""
+        """Whether a frame has been chosen for every time."""
         return self._next is None
 
     def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
-        """Takes the next frame; yields (k, frame) for each k whose nearest frame is now known."""
+        """Takes the next frame of the video; yields what can now be chosen.
+
+        Args:
+          time: the time of the frame in seconds.
+          frame: the frame.
+
+        Yields:
+          (k, the frame nearest to the k-th time).
+        """
         last = self._last
         while self._next is not None and (second := self._next[1]) <= time:
             new_is_nearer = last is None or time - second < second - last[0]
@@ -45,22 +55,22 @@ class NearestFrames(Generic[F]):
         self._last = max(time, last[0]) if last else time, frame
 
     def finish(self) -> Iterator[tuple[int, F]]:
-        """Yields (k, frame) for the remaining k, after the last frame was added."""
+        """Yields (k, the nearest frame) for the remaining times. Call it after the last frame was added."""
         while self._last is not None and self._next is not None and self._next[1] - self._last[0] <= self._after:
             yield self._next[0], self._last[1]
             self._next = next(self._seconds, None)
 
 
 def nearest_rows(per_second: float, start: float, end: float | None, most: int) -> NearestFrames[Any]:
-    """Chooses the frame nearest to each second `start + k / per_second`.
+    """Chooses the frame for each row of a feature: row k gets the frame nearest to second `start + k / per_second`.
 
-    The last k is the k nearest to the time of the last frame. Source: MediaPipe's PacketResamplerCalculator with a
-    frame rate, the base timestamp 0, and the last packet flushed.
+    The last row is the one whose second is nearest to the time of the last frame. Source: MediaPipe's
+    PacketResamplerCalculator with a frame rate, the base timestamp 0, and the last packet flushed.
 
     Args:
-      per_second: frames per second.
-      start, end: only k with start <= second < end count; None for the end of the video.
-      most: the largest number of frames.
+      per_second: rows per second.
+      start, end: the part of the video in seconds, from which rows are taken; `end` is None for the end of the video.
+      most: the largest number of rows.
     """
     seconds = (start + row / per_second for row in range(most))
     last = math.inf if end is None else end - 1e-9
@@ -68,12 +78,24 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
 
 
 def clip_of_row(row: int, per_second: float, hop: float) -> int:
-    """The number of the clip whose middle is nearest to a row; if two are equally near, the earlier one."""
+    """The number of the clip whose middle is nearest to the time of a row; if two are equally near, the earlier one.
+
+    Args:
+      row: number of the row.
+      per_second: rows per second.
+      hop: seconds from the middle of a clip to the middle of the next one.
+    """
     return max(0, math.ceil(row / per_second / hop - 0.5 - 1e-9))
 
 
 class _OpenClip(Generic[F, P]):
-    """A clip of which some pictures have been chosen."""
+    """A clip whose pictures are being chosen.
+
+    Args:
+      row: the first row of the feature that gets this clip.
+      number: the number of the clip.
+      seconds: the times of its pictures.
+    """
 
     def __init__(self, row: int, number: int, seconds: Sequence[float]) -> None:
         self.row, self.number, self.first = row, number, seconds[0]
@@ -81,21 +103,22 @@ class _OpenClip(Generic[F, P]):
         self.pictures: list[P] = []
 
     def add(self, time: float, frame: F, picture_of: Callable[[F], P]) -> bool:
-        """Takes the next frame; returns whether the clip is complete now."""
-        self.pictures += [picture_of(chosen) for _, chosen in self._sampler.add(time, frame)]
+        """Takes the next frame of the video; returns whether the clip is complete now."""
+        self.pictures += [picture_of(nearest) for _, nearest in self._sampler.add(time, frame)]
         return len(self.pictures) == self._size
 
     def finish(self, picture_of: Callable[[F], P]) -> None:
-        """Fills the clip with the last picture."""
-        self.pictures += [picture_of(chosen) for _, chosen in self._sampler.finish()]
+        """Completes the clip with copies of the last frame, because the video has ended."""
+        self.pictures += [picture_of(nearest) for _, nearest in self._sampler.finish()]
 
 
 class NearestClips(Generic[F, P]):
-    """Chooses the pictures of clips: each is the frame nearest to its time. If two are equally near, the earlier one.
+    """Makes clips: each picture is the frame nearest to the picture's time; if two are equally near, the earlier one.
 
     The time of picture i of clip j is `start + j * hop + (i - (frames - 1) / 2) / rate`, so the middle of clip j is at
-    `start + j * hop`. A time outside of the part of the video becomes its start or its end, so at the ends the first
-    and the last picture are repeated. Only clips that are nearest to a row are made.
+    `start + j * hop`. A time before the start of the part counts as its start, and a time after its end as its end. So
+    the first and the last picture of the part are repeated there. Clips that are nearest to no row of the feature are
+    not made.
 
     Args:
       clips: the form of the clips.
@@ -116,6 +139,7 @@ class NearestClips(Generic[F, P]):
         self._last: tuple[float, F] | None = None
 
     def _seconds(self, number: int) -> list[float]:
+        """The times of the pictures of a clip."""
         frames, rate, hop, _ = self._clips
         seconds = [number * hop + (index - (frames - 1) / 2) / rate for index in range(frames)]
         last = math.inf if self._end is None else self._end
@@ -127,7 +151,7 @@ class NearestClips(Generic[F, P]):
         return self._next is None and not self._open
 
     def add(self, time: float, frame: F) -> Iterator[tuple[int, list[P]]]:
-        """Takes the next frame; yields (j, pictures) of the clips that are complete now."""
+        """Takes the next frame of the video; yields (j, pictures) for each clip j that is complete now."""
         while self._next is not None and self._next.first <= time:
             if self._last is not None:
                 self._next.add(*self._last, self._picture_of)
@@ -139,7 +163,11 @@ class NearestClips(Generic[F, P]):
         yield from ((clip.number, clip.pictures) for clip in complete)
 
     def finish(self, rows: int) -> Iterator[tuple[int, list[P]]]:
-        """Yields (j, pictures) of the remaining clips of a video with `rows` rows, after the last frame was added."""
+        """Yields (j, pictures) for each remaining clip j. Call it after the last frame was added.
+
+        Args:
+          rows: number of rows of the feature; clips for later rows are left out.
+        """
         while self._last is not None and self._next is not None and self._next.row < rows:
             self._next.add(*self._last, self._picture_of)
             self._open.append(self._next)
@@ -152,12 +180,14 @@ class NearestClips(Generic[F, P]):
 
 
 class Windows:
-    """Cuts sound into windows. Window j begins `j * hop` samples after the start; the last window ends with silence.
+    """Cuts sound into windows. Window j begins `j * hop` samples after the start of window 0.
+
+    Windows that go beyond the end of the sound are filled up with silence.
 
     Args:
       sound: the form of the windows.
       start: the second of the video at which window 0 begins.
-      seconds: windows that begin later than this many seconds after the start are left out.
+      seconds: windows that begin this many seconds after the start, or later, are left out.
     """
 
     def __init__(self, sound: Sound, start: float, seconds: float) -> None:
@@ -165,18 +195,16 @@ class Windows:
         self._most = int(np.ceil(seconds * sound.rate / sound.hop - 1e-9))
         self._longest = seconds + sound.window / sound.rate + 1
         self._resampler: Any = None
-        self._input_rate, self._received = (
-            0,
-            0,
-        )  # of the video's sound: samples per second, and number of samples so far
-        self._lead_seconds = 0  # seconds before the start that are resampled too, and left out afterwards
+        self._input_rate = 0  # samples per second of the video's sound; 0 until the first samples come
+        self._received = 0  # number of samples of the video's sound so far
+        self._lead_seconds = 0  # seconds before the start that are resampled too; the result for them is left out
         self._pending: NDArray[np.float32] = np.zeros(0, np.float32)  # samples from the start of window `_next` on
-        self._skip = 0  # number of samples to leave out before the next window
+        self._skip = 0  # number of resampled samples to leave out before the next window begins
         self._next, self._resampled_count = 0, 0
 
     @property
     def is_done(self) -> bool:
-        """Whether all windows have been made."""
+        """Whether the last window that may be made has been made."""
         return self._next >= self._most
 
     @property
@@ -185,17 +213,25 @@ class Windows:
         return max(0.0, self._resampled_count / self._sound.rate - self._lead_seconds)
 
     def add(self, time: float, samples: NDArray[np.float32], rate: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Takes the next samples, of one channel; yields (number of the first window, complete windows).
+        """Takes the next samples of the video's sound; yields the windows that are complete now.
 
         A gap in the times is filled with silence. Samples before the start, or that overlap earlier samples, are left
         out.
+
+        Args:
+          time: the second of the video at which the samples begin.
+          samples: float32 [samples], one channel from -1 to 1.
+          rate: samples per second.
+
+        Yields:
+          (number of the first window, windows float32 [n, window]).
 
         Raises:
           ValueError: the rate changes within the sound.
         """
         if not self._input_rate:
             self._input_rate = rate
-            # If resampling began at the start, the resampler would treat the sound before it as silence.
+            # The resampler takes the sound before its first sample for silence. So it begins a second before the start.
             self._lead_seconds = 1 if self._start > 0 and rate != self._sound.rate else 0
             self._skip = self._lead_seconds * self._sound.rate
         if rate != self._input_rate or not rate:
@@ -209,7 +245,10 @@ class Windows:
             yield from self._cut_windows(self._resample(samples))
 
     def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yields the windows that begin before the end of the sound, each filled up with silence."""
+        """Yields the remaining windows that begin before the end of the sound, each filled up with silence.
+
+        Call it after the last samples were added.
+        """
         if self._resampler is not None:
             yield from self._cut_windows(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
         while len(self._pending) and not self.is_done:
@@ -229,6 +268,7 @@ class Windows:
         return np.asarray(self._resampler.resample_chunk(samples), np.float32)
 
     def _cut_windows(self, samples: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Takes resampled samples; yields (number of the first window, windows) if windows are complete now."""
         self._resampled_count += len(samples)
         skipped = min(self._skip, len(samples))
         self._skip -= skipped
@@ -248,9 +288,9 @@ class Windows:
 
 
 def samples_of(frame: Any) -> NDArray[np.float32]:
-    """The mean of the channels of a frame of sound, float32 [samples] from -1 to 1.
+    """The mean of the channels of a frame of sound (PyAV's), float32 [samples] from -1 to 1.
 
-    The channels are averaged here, because FFmpeg's conversion to one channel multiplies by the root of their number.
+    FFmpeg could convert to one channel, but it would multiply the mean by the square root of the number of channels.
     """
     values = frame.to_ndarray()
     channels = len(frame.layout.channels)

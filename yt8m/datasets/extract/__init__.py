@@ -161,7 +161,7 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
       UsageError: there is no such extractor, no extractor has a setting, a setting would have no effect, two extractors
         compute features of the same name, or have settings of the same name with different meanings.
     """
-    kinds = {name: extractors.kind_of(name)[0] for name in names}
+    kinds = {name: extractors.split_name(name)[0] for name in names}
     refuse_two_meanings(kinds)
     fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
     for setting, value in flags.items():
