@@ -184,7 +184,7 @@ def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
 ) -> None:
     """Also if the fit finds a file worth next to nothing: its weight is the smallest that is printed, not 0."""
     paths = world(tmp_path)
-    monkeypatch.setattr(ensembles, "fit", lambda *_: np.array([0.7499, 0.25009, 0.00001]))
+    monkeypatch.setattr(ensembles, "fit_weights", lambda *_: np.array([0.7499, 0.25009, 0.00001]))
     words = ["--predictions", *paths, "--top_k=6"]
     labels = f"{tmp_path}/labels.tfrecord"
     assert run(*words, f"--fit_on={labels}", f"--output_file={tmp_path}/o.csv") == 0

@@ -135,7 +135,7 @@ with tf.Graph().as_default(), tf.Session() as session:
     tf.identity(frames @ weights, name="scores")
     session.run(weights.initializer)
     before = peak()
-    onnx_export.converted(session, ["frames"], "scores")
+    onnx_export.convert(session, ["frames"], "scores")
 print((peak() - before) / 64e6)
 """
 

@@ -27,7 +27,7 @@ def model_with_loops(name: str) -> Any:
         made = model.create_model(frames, vocab_size=20, num_frames=num_frames, is_training=False, labels=None)
         tf.identity(made.predictions, name="scores")
         session.run(tf.global_variables_initializer())
-        return onnx_export.converted(session, ("frames", "num_frames"), "scores")
+        return onnx_export.convert(session, ("frames", "num_frames"), "scores")
 
 
 def model_with_nodes(operator: str, gates: int) -> Any:

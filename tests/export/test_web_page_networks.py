@@ -59,9 +59,9 @@ def test_what_a_browser_cannot_run_is_named(tmp_path: pathlib.Path) -> None:
     whole = entry(str(path))
     assert refused() == "the records of the training are not from `yt8m extract`"
     assert refused({**whole, "feature": "other"}) == (
-        "the feature colour is computed by no extractor, and a browser runs ONNX files alone"
+        "the feature colour is computed by no extractor, but a browser can only run ONNX files"
     )
-    assert "is computed by inception, and" in refused({**whole, "name": "inception", "feature": "colour"})
+    assert "is computed by inception, but" in refused({**whole, "name": "inception", "feature": "colour"})
     assert "scales pictures by spline, which a page does not" in refused(entry(str(path), interpolation="spline"))
     for name in ("clips", "outside"):
         (tmp_path / name).mkdir()

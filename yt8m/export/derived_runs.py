@@ -3,9 +3,10 @@
 `yt8m average-checkpoints` averages checkpoints of a run with equal weights (Izmailov et al. 2018, "Averaging Weights
 Leads to Wider Optima and Better Generalization").
 
-`yt8m eval --report --calibrated_run` writes a run whose scores are the calibrated scores of another run. For a
-LogisticModel, sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and b' = slope * b +
-intercept, so the weights absorb the scaling, and every program can use the new run like any other.
+`yt8m eval --report --calibrated_run` writes a run whose scores are the calibrated scores of another run. Calibration
+multiplies the logits of the model by a slope, and adds an intercept. For a LogisticModel, the weights W and b can
+absorb this: sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and b' = slope * b +
+intercept. So every program can use the new run like any other.
 """
 
 from __future__ import annotations
@@ -39,45 +40,50 @@ from yt8m.video import workload
 
 
 def names_of_weights(run: TrainConfig) -> list[str]:
-    """The names of the variables that evaluation reads from a checkpoint of this run, without the global step."""
+    """The names of the variables that evaluation reads from a checkpoint of a run, without the global step.
+
+    If the run has moving averages of its weights, these are the names of the averages.
+    """
     modeler = workload.create_modeler(run.data, run.model, "infer")
     with tf.Graph().as_default():
         modeler.predict_placeholders(run.data.frame_features)
         return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
 
 
-def write(
+def write_run(
     out: str,
-    run: OpenedRun,
+    source: OpenedRun,
     step: int,
     names: Sequence[str],
     value_of: Callable[[str], np.ndarray],
     origin: str,
     add_files: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Writes the folder of a run with the config and the vocabulary of another one, completely or not at all.
+    """Writes the folder of a new run, completely or not at all.
 
-    The run has one checkpoint, with the variables that evaluation reads: the weights (their moving averages if the
-    other run has them) and the statistics of batch norm. The optimizer's state is left out.
+    The new run has the config and the vocabulary of its source. Its only checkpoint has the variables that evaluation
+    reads: the weights (their moving averages, if the source has them) and the statistics of batch norm. The optimizer's
+    state is left out.
 
     Args:
-      out: the folder.
-      run: the other run.
-      step: the step of the checkpoint.
+      out: path of the folder.
+      source: the run from which the new one is derived.
+      step: the global step of the checkpoint.
       names: the names of the variables, see `names_of_weights`.
-      value_of: gives the value of a variable; only one is in memory at a time.
-      origin: how the weights were computed, as text for the record of the training's end.
-      add_files: called with the folder before it is renamed; writes further files into it.
+      value_of: returns the value of the variable of a name; only one value is in memory at a time.
+      origin: how the weights were computed; this text is recorded as the reason why the training ended.
+      add_files: called with a temporary folder before it is renamed to `out`; writes further files into it.
     """
-    with replaced_folder(out.rstrip("/")) as part:
-        _save(checkpoints.path_of(part, step), step, names, value_of)
-        checkpoints.write_state(part, step, keep=1)
-        run_dir.write(part, dataclasses.replace(run.config, train_dir=out), run.names, is_own=run.is_own)
-        add_files(part)
-        run_dir.note_end(part, Ended(Status.FINISHED, step, origin))
+    with replaced_folder(out.rstrip("/")) as folder:
+        _save_checkpoint(checkpoints.path_of(folder, step), step, names, value_of)
+        checkpoints.write_state(folder, step, keep=1)
+        run_dir.write(folder, dataclasses.replace(source.config, train_dir=out), source.names, is_own=source.is_own)
+        add_files(folder)
+        run_dir.note_end(folder, Ended(Status.FINISHED, step, origin))
 
 
-def _save(path: str, step: int, names: Sequence[str], value_of: Callable[[str], np.ndarray]) -> None:
+def _save_checkpoint(path: str, step: int, names: Sequence[str], value_of: Callable[[str], np.ndarray]) -> None:
+    """Writes a checkpoint with the global step and the variables `names`; for arguments see `write_run`."""
     with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         for name in ["global_step", *names]:
             value = np.array(step, np.int64) if name == "global_step" else value_of(name)
@@ -86,13 +92,13 @@ def _save(path: str, step: int, names: Sequence[str], value_of: Callable[[str], 
         tf.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
 
 
-_USUAL_COUNT = 5
+_DEFAULT_LAST = 5  # number of checkpoints that are averaged if the user gives none
 
 
 def run(config: AverageConfig) -> int:
-    """Writes `--out`, the folder of a run (see `write`), for evaluation, inference and export; returns the exit status.
+    """Averages checkpoints: writes the folder of a run, `--out` (see `write_run`); returns the exit status.
 
-    The step of its checkpoint is that of the newest checkpoint averaged.
+    The new run has the step of the newest of the averaged checkpoints.
 
     Raises:
       UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
@@ -103,17 +109,22 @@ def run(config: AverageConfig) -> int:
     names = names_of_weights(run.config)
 
     def choose() -> list[str]:
-        return _chosen(run, config)
+        return _choose_checkpoints(run, config)
 
     checkpoints.with_newer(choose(), choose, list, lambda paths: _average(config, run, paths, names))
     return 0
 
 
-def _chosen(run: OpenedRun, config: AverageConfig) -> list[str]:
-    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last."""
+def _choose_checkpoints(run: OpenedRun, config: AverageConfig) -> list[str]:
+    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last.
+
+    Raises:
+      UsageError: there is no such checkpoint, or there are fewer than --last.
+      RunError: a checkpoint cannot be read.
+    """
     if config.checkpoints:
         return [run.checkpoint(step) for step in config.checkpoints]
-    count = config.last or _USUAL_COUNT
+    count = config.last or _DEFAULT_LAST
     while True:
         steps = checkpoints.steps_in(run.folder)
         if len(steps) < count:
@@ -126,25 +137,30 @@ def _chosen(run: OpenedRun, config: AverageConfig) -> list[str]:
         except (RunError, UsageError):
             if checkpoints.steps_in(run.folder)[:1] == steps[:1]:
                 raise
-        # Training has meanwhile saved a newer checkpoint and deleted one of these: list the checkpoints again.
+        # While this loop looked, training saved a newer checkpoint and deleted one of these: list them again.
 
 
 def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Averages the checkpoints in `paths` and writes `--out`."""
+    """Averages the variables `names` of the checkpoints in `paths`, and writes the run `--out`."""
     newest_first = sorted(paths, key=checkpoints.step_of, reverse=True)
     readers = {path: tf.train.load_checkpoint(copies.copy_of(path)) for path in newest_first}
     step, steps = checkpoints.step_of(newest_first[0]), ", ".join(str(checkpoints.step_of(path)) for path in paths)
     origin = f"the mean of steps {steps} of {run.folder}"
-    write(config.out, run, step, names, lambda name: _mean(name, readers), origin)
+    write_run(config.out, run, step, names, lambda name: _mean_of_variable(name, readers), origin)
     logging.info("the mean of steps %s is in %s", steps, config.out)
 
 
-def _mean(name: str, readers: dict[str, Any]) -> np.ndarray:
-    """The mean of a variable, computed in float64 and cast to its own type; for an integer variable the newest value.
+def _mean_of_variable(name: str, readers: dict[str, Any]) -> np.ndarray:
+    """The mean of a variable over checkpoints; of a variable of integers, the value in the newest checkpoint.
+
+    The mean is computed in float64, and cast to the type of the variable.
 
     Args:
       name: the variable's name.
       readers: {path: reader} of the checkpoints, the newest first.
+
+    Raises:
+      RunError: a checkpoint lacks the variable, or its shapes differ.
     """
     for path, reader in readers.items():
         if not reader.has_tensor(name):
@@ -169,7 +185,7 @@ def check_calibrated(out: str, run: OpenedRun) -> None:
     """Refuses a run whose weights cannot absorb a calibration, and an output folder that exists.
 
     Raises:
-      UsageError: the run is no LogisticModel, or `out` exists.
+      UsageError: the model of the run is no LogisticModel, or `out` exists.
     """
     refuse_used(out, "calibrated_run")
     if run.config.model.model != _MODEL:
@@ -187,13 +203,16 @@ def write_calibrated(
     points: OperatingPoints,
     names: Vocabulary,
 ) -> None:
-    """Writes the calibrated run, with the thresholds that give the same tags.
+    """Writes a run whose scores are the calibrated scores of the evaluated run.
+
+    The new run also gets thresholds, with which it gives videos the same tags as the evaluated run.
 
     Args:
-      out: the folder.
-      run, checkpoint: the evaluated run, a LogisticModel, and the path of its checkpoint.
+      out: path of the new run's folder.
+      run: the evaluated run; its model is a LogisticModel.
+      checkpoint: the path of the evaluated checkpoint.
       calibration: the calibration that was fitted to the evaluated videos; None if it could not be fitted.
-      points: the thresholds of the classes for the scores before scaling.
+      points: the thresholds of the classes for the scores of the evaluated run.
       names: names of the classes for the file of thresholds.
 
     Raises:
@@ -208,7 +227,7 @@ def write_calibrated(
     if scaling.slope <= 0:
         raise RunError(
             f"{out} is not written: on these videos higher scores are not right more often (slope "
-            f"{scaling.slope:.3g}), so no scaling can turn them into probabilities."
+            f"{scaling.slope:.3g}), so no scaling can turn them into probabilities. Use a model that ranks better."
         )
     if calibration.log_loss_scaled > calibration.log_loss:
         logging.warning(
@@ -220,26 +239,26 @@ def write_calibrated(
         )
     reader, step = tf.train.load_checkpoint(copies.copy_of(checkpoint)), checkpoints.step_of(checkpoint)
     origin = f"{run.folder} at step {step}, with its logits times {scaling.slope:.6g} plus {scaling.intercept:.6g}"
-    scaled = scaled_points(points, scaling)
+    new_points = scale_points(points, scaling)
 
     def value_of(name: str) -> np.ndarray:
-        return _scaled(name, reader.get_tensor(name), scaling)
+        return _scale_variable(name, reader.get_tensor(name), scaling)
 
     def add_thresholds(folder: str) -> None:
-        thresholds.write(storage.join(folder, thresholds.EVALUATION, thresholds.NAME), scaled, names, step)
+        thresholds.write(storage.join(folder, thresholds.EVALUATION, thresholds.NAME), new_points, names, step)
 
-    write(out, run, step, names_of_weights(run.config), value_of, origin, add_thresholds)
+    write_run(out, run, step, names_of_weights(run.config), value_of, origin, add_thresholds)
     logging.info("the calibrated run is %s: %s", out, origin)
 
 
-def scaled_points(points: OperatingPoints, scaling: PlattScaling) -> OperatingPoints:
-    """The thresholds that scaled scores reach if and only if the scores reach those of `points`."""
+def scale_points(points: OperatingPoints, scaling: PlattScaling) -> OperatingPoints:
+    """Scales thresholds like scores: a scaled score reaches the new threshold if the score reaches the old one."""
     scaled = np.where(np.isfinite(points.thresholds), scaling.apply(points.thresholds), points.thresholds)
     return points._replace(thresholds=scaled)
 
 
-def _scaled(name: str, value: np.ndarray, scaling: PlattScaling) -> np.ndarray:
-    """The scaled value of a variable; `name` may be that of its moving average."""
+def _scale_variable(name: str, value: np.ndarray, scaling: PlattScaling) -> np.ndarray:
+    """The value of a variable of a LogisticModel after calibration; `name` may be the name of its moving average."""
     if not name.startswith((_WEIGHTS, _BIASES)):
         return value
     scaled = value.astype(np.float64) * scaling.slope

@@ -1,7 +1,8 @@
 """`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model.
 
-All files are read at once, video by video, and the scores of a video are aligned in one array. The weights of the files
-can be fitted to maximise GAP on videos with known labels.
+This module joins files; `joined_runs` exports models. All files are read side by side, one video at a time, and the
+scores of a video in all files are put into one array. The weights of the files can be fitted to maximise GAP on videos
+with known labels.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class EnsembleConfig(options.Checked):
             raise UsageError("give either --predictions, to join files, or --model, to join the models of runs.")
         members = len(self.predictions or self.train_dir)
         if members < 2:
-            raise UsageError("an ensemble needs at least two members.")
+            raise UsageError("an ensemble needs at least two members: name two or more files or runs.")
         if self.weights and len(self.weights) != members:
             raise UsageError(f"--weights has {len(self.weights)} numbers for {members} members; give one for each.")
         if self.weights and self.fit_on:
@@ -110,42 +111,44 @@ def run(config: EnsembleConfig) -> None:
 
 
 def join_files(config: EnsembleConfig) -> None:
-    """Joins prediction files: with --data fits the weights, with --out writes the weighted means.
+    """Joins prediction files.
+
+    With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
 
     Raises:
       UsageError: there is no such file.
       RunError: a line of a file is damaged.
     """
     num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
-    weights = _fit(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
+    weights = _fit_and_print(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
     if config.out:
-        count = _write(config, weights, num_classes)
+        count = _write_joined(config, weights, num_classes)
         print(f"{count} predictions are in {config.out}", file=sys.stderr)
 
 
-def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
-    """Fits weights on one half of the videos, and prints them with their GAP on the other half."""
+def _fit_and_print(config: EnsembleConfig, num_classes: int) -> Floats64:
+    """Fits weights [N] to one half of the videos; prints the weights, and their GAP on the other half."""
     truth = ground_truth.video_labels(config.fit_on, num_classes)
     videos = side_by_side(config.predictions, num_classes)
     fit_half, held_out = halves(videos, truth, config.mean == "rank", config.top_k)
-    # The weights are rounded as they are printed, so that --weights=... gives the same file and the same GAP.
-    words = [f"{max(weight, 0.0001):.4f}" for weight in fit(fit_half, config.top_k)]
+    # The weights are rounded as they are printed. So a later command with the printed --weights gives the same file.
+    words = [f"{max(weight, 0.0001):.4f}" for weight in fit_weights(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])
-    alone = [held_out.gap(only_this, config.top_k) for only_this in np.eye(len(weights))]
-    for path, gap in zip(config.predictions, alone, strict=True):
+    single_gaps = [held_out.gap(one_hot, config.top_k) for one_hot in np.eye(len(weights))]
+    for path, gap in zip(config.predictions, single_gaps, strict=True):
         print(f"GAP of {path}: {gap:.5f}")
     equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
     fitted = held_out.gap(weights, config.top_k)
     print(f"GAP with equal weights: {equal:.5f}")
     print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+z.5f}, over the best")
-    print(f"  single file {fitted - max(alone):+z.5f}), on {len(held_out.hits)} videos that were not fitted on")
+    print(f"  single file {fitted - max(single_gaps):+z.5f}), on {len(held_out.hits)} videos that were not fitted on")
     print(f"--weights={','.join(words)}")
     return weights
 
 
-def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
-    """Writes the joined file; returns the number of its videos."""
+def _write_joined(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
+    """Writes the joined file `--out`; returns the number of its videos."""
     count = 0
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
@@ -160,11 +163,17 @@ def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
 
 
 def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[Ints32, Floats32]:
-    """The scores of one video in N files: (classes int32 [U] ascending, scores float32 [U, N]).
+    """Puts the scores of one video in N files into one array.
 
-    The U classes are those that at least one file lists. A class that a file does not list has the score 0 in that
-    file. If `by_rank`, ranks replace the scores: the best class of a file has 1, the next 1 - 1 / top_k, and so on
-    down to 0; equal scores are ranked by class.
+    Args:
+      rows: the row of the video in each file.
+      by_rank: whether ranks replace the scores: the best class of a file gets 1, the next 1 - 1 / top_k, and so on down
+        to 0; equal scores are ranked by class.
+      top_k: the rank from which on a class gets 0; used if `by_rank`.
+
+    Returns:
+      (classes int32 [U] ascending, scores float32 [U, N]). The U classes are those that at least one file lists. A
+      class that a file does not list has the score 0 in that file.
     """
     classes = np.unique(np.concatenate([row.classes for row in rows]))
     scores = np.zeros((len(classes), len(rows)), np.float32)
@@ -181,22 +190,28 @@ def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[I
 def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[PredictionRow]]:
     """Yields the rows of each video, one from each file, in the order of the first file.
 
-    A file in the same order is read once, from start to end. If a file is in another order, the offset of each skipped
-    row is kept in memory, but not the row itself.
+    A file whose videos have the same order is read once, from start to end. If a file has another order, the offset of
+    each row that is skipped is kept in memory, but not the row itself.
+
+    Args:
+      paths: paths of prediction files of the same videos.
+      num_classes: number of classes.
 
     Raises:
       RunError: a line is damaged, or the files list different videos; the message names the line or video.
     """
     with contextlib.ExitStack() as stack:
-        others = [_OtherFile(path, stack.enter_context(storage.open_read(path)), num_classes) for path in paths[1:]]
+        others = [
+            _PredictionLookup(path, stack.enter_context(storage.open_read(path)), num_classes) for path in paths[1:]
+        ]
         for row in prediction_files.read_predictions(paths[0], num_classes):
             yield [row, *(other.find(row) for other in others)]
         for other in others:
             other.refuse_rest(paths[0])
 
 
-class _OtherFile:
-    """A prediction file whose rows are looked up by video id.
+class _PredictionLookup:
+    """A prediction file in which the row of a video is looked up.
 
     Args:
       path: path of the file.
@@ -206,65 +221,81 @@ class _OtherFile:
 
     def __init__(self, path: str, file: BinaryIO, num_classes: int) -> None:
         self._path, self._file, self._num_classes = path, file, num_classes
-        self._passed: dict[str, tuple[int, int]] = {}  # {id: (line number, byte offset)} of the rows skipped so far
-        self._lines = self._read()
+        self._skipped: dict[str, tuple[int, int]] = {}  # {id: (line number, byte offset)} of the rows skipped so far
+        self._lines = self._read_lines()
 
-    def find(self, wanted: PredictionRow) -> PredictionRow:
-        """The row of the same video as `wanted`.
+    def find(self, first_row: PredictionRow) -> PredictionRow:
+        """The row of the same video as `first_row`, which is a row of the first file.
 
         Raises:
-          RunError: the file does not have this video, or has one twice.
+          RunError: the file does not have this video, or has a video twice.
         """
-        if wanted.video_id in self._passed:
-            number, place = self._passed.pop(wanted.video_id)
-            back = self._file.tell()
-            self._file.seek(place)
+        if first_row.video_id in self._skipped:
+            number, offset = self._skipped.pop(first_row.video_id)
+            position = self._file.tell()
+            self._file.seek(offset)
             line = prediction_files.checked_line(self._path, number, self._file.readline())
-            self._file.seek(back)
+            self._file.seek(position)
             return prediction_files.parse_prediction(line, self._num_classes)
-        for video_id, line, place in self._lines:
-            if video_id == wanted.video_id:
+        for video_id, line, offset in self._lines:
+            if video_id == first_row.video_id:
                 return prediction_files.parse_prediction(line, self._num_classes)
-            earlier, _ = self._passed.setdefault(video_id, (line.number, place))
+            earlier, _ = self._skipped.setdefault(video_id, (line.number, offset))
             if earlier != line.number:
                 line.refuse(f"video {video_id!r} has line {earlier} already; give each video one line.")
         raise RunError(
-            f"{self._path} has no video {wanted.video_id!r}, which {wanted.where}, has; give predictions for "
+            f"{self._path} has no video {first_row.video_id!r}, which {first_row.where}, has; give predictions for "
             "the same files."
         )
 
-    def refuse_rest(self, first: str) -> None:
-        """Raises `RunError` if a row was not returned: its video is not in the file `first`, or is repeated here."""
-        passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
+    def refuse_rest(self, first_path: str) -> None:
+        """Refuses rows that `find` has not returned.
+
+        Args:
+          first_path: path of the first file.
+
+        Raises:
+          RunError: there is such a row: its video is not in the first file, or has two rows in this file.
+        """
+        skipped = ((video_id, number) for video_id, (number, _) in self._skipped.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
-        for video_id, number in itertools.chain(passed, unread):
+        for video_id, number in itertools.chain(skipped, unread):
             self._file.seek(0)  # The line numbers of returned rows were not kept, so the file is read again.
-            earlier = next(line.number for name, line, _ in self._read() if name == video_id)
+            earlier = next(line.number for name, line, _ in self._read_lines() if name == video_id)
             if earlier < number:
-                raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")
+                raise RunError(
+                    f"{self._path}, line {number}: video {video_id!r} has line {earlier} already; give each video one "
+                    "line."
+                )
             raise RunError(
-                f"{self._path}, line {number}: {first} has no video {video_id!r}; give predictions for the same files."
+                f"{self._path}, line {number}: {first_path} has no video {video_id!r}; give predictions for the same "
+                "files."
             )
 
-    def _read(self) -> Iterator[tuple[str, TextLine, int]]:
-        """Yields (video, line, byte offset) of each row. Callers that seek between rows must restore the position."""
-        number, place = 0, 0
+    def _read_lines(self) -> Iterator[tuple[str, TextLine, int]]:
+        """Yields (video id, line, byte offset) of each row, from the present position of the file.
+
+        A caller that seeks in the file between two rows must restore the position.
+        """
+        number, offset = 0, 0
         while text := self._file.readline():
             number += 1
             line = prediction_files.checked_line(self._path, number, text)
             if line.text and not (number == 1 and line.text == prediction_files.PREDICTIONS_HEADER):
-                yield prediction_files.split_line(line)[0], line, place
-            place += len(text)
+                yield prediction_files.split_line(line)[0], line, offset
+            offset += len(text)
 
 
-MOST_VIDEOS = 100_000  # limit on the videos of both halves together, which take 40 MB per file
+MOST_VIDEOS = 100_000  # largest number of videos to fit and test weights on; they take 40 MB per prediction file
 
-# One video: the scores [U, N] of U classes in N files, the hits [U], and the number of its labels.
-_Video = tuple[Floats32, Bools, int]
+# One video: the scores [U, N] of U classes in N files, whether each class is a label [U], and its number of labels.
+_ScoredVideo = tuple[Floats32, Bools, int]
 
 
 class ScoredPairs(NamedTuple):
-    """The classes that N files list for V videos, padded to U classes per video.
+    """The scores of V videos in N files, for the classes that at least one file lists for a video.
+
+    The number of these classes is padded to U, the largest number of a video.
 
     Attributes:
       scores: float32 [V, U, N]; 0 in the padding, and for a class that a file does not list.
@@ -277,17 +308,22 @@ class ScoredPairs(NamedTuple):
     num_positives: int
 
     @classmethod
-    def stack(cls, videos: list[_Video]) -> ScoredPairs:
+    def stack(cls, videos: list[_ScoredVideo]) -> ScoredPairs:
         """Pads the videos to the largest number of classes."""
         width = max((len(hits) for _, hits, _ in videos), default=1)
         scores = np.zeros((len(videos), width, videos[0][0].shape[1] if videos else 1), np.float32)
         hits = np.zeros((len(videos), width), np.bool_)
-        for row, (values, right, _) in enumerate(videos):
-            scores[row, : len(right)], hits[row, : len(right)] = values, right
+        for row, (video_scores, video_hits, _) in enumerate(videos):
+            scores[row, : len(video_hits)], hits[row, : len(video_hits)] = video_scores, video_hits
         return cls(scores, hits, sum(count for _, _, count in videos))
 
     def gap(self, weights: Floats64, k: int) -> float:
-        """GAP of the mean of the scores, weighted by `weights` [N], over the k best classes of each video."""
+        """GAP of the weighted mean of the scores.
+
+        Args:
+          weights: [N], the weights of the files, which add up to 1.
+          k: number of best classes of each video that count.
+        """
         mean = self.scores @ weights.astype(np.float32)
         best = top_k(mean, k)
         hits = np.take_along_axis(self.hits, best.classes, axis=1)
@@ -299,33 +335,52 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """Splits the first MOST_VIDEOS videos by a checksum of their ids into one half to fit on, and one to evaluate on.
+    """Splits the first MOST_VIDEOS videos, by a checksum of their ids, into two halves.
+
+    Args:
+      videos: the rows of each video, see `side_by_side`.
+      truth: the labels of the videos.
+      by_rank, k: see `aligned`; `k` is its `top_k`.
+
+    Returns:
+      (the half to which weights are fitted, the half on which the weights are tested).
 
     Raises:
       RunError: a video is not in the records, or a half has no labels.
     """
-    videos_of_halves: tuple[list[_Video], list[_Video]] = ([], [])
-    for number, rows in enumerate(videos):  # no early exit: reading to the end checks the files
+    videos_of_halves: tuple[list[_ScoredVideo], list[_ScoredVideo]] = ([], [])
+    for number, rows in enumerate(videos):  # goes on to the end of the files, because reading them checks them
         if number >= MOST_VIDEOS:
             continue
         video_id = rows[0].video_id
         if video_id not in truth.rows:
-            raise RunError(f"{rows[0].where}: video {video_id!r} is not in the records to fit on.")
+            raise RunError(f"{rows[0].where}: video {video_id!r} is not in the records of --data.")
         row = truth.rows[video_id]
         labels = truth.labels[truth.splits[row] : truth.splits[row + 1]]
         classes, scores = aligned(rows, by_rank, k)
         videos_of_halves[zlib.crc32(video_id.encode()) & 1].append((scores, np.isin(classes, labels), len(labels)))
-    to_fit, to_judge = map(ScoredPairs.stack, videos_of_halves)
-    if not (to_fit.num_positives and to_judge.num_positives):
-        raise RunError("there are too few labelled videos to fit weights on one half and judge by the other.")
-    return to_fit, to_judge
+    fit_half, test_half = map(ScoredPairs.stack, videos_of_halves)
+    if not (fit_half.num_positives and test_half.num_positives):
+        raise RunError(
+            "there are too few labelled videos to fit weights on one half and test them on the other; give more, or "
+            "set --weights."
+        )
+    return fit_half, test_half
 
 
-def fit(pairs: ScoredPairs, k: int) -> Floats64:
-    """The weights [N] with the largest GAP, not negative, adding up to 1.
+def fit_weights(pairs: ScoredPairs, k: int) -> Floats64:
+    """Searches for the weights of the N files with the largest GAP.
 
-    GAP is piecewise constant, so it has no useful gradient, and there are few weights. So SciPy's Nelder-Mead searches
-    from equal weights. A weight is a power of 2, and the search is over the exponents, which keeps weights above 0.
+    GAP is piecewise constant, so it has no useful gradient, but there are few weights. So SciPy's Nelder-Mead searches,
+    beginning with equal weights. Each weight is a power of 2, and the search is over the exponents: so all weights stay
+    above 0.
+
+    Args:
+      pairs: the scores and the labels.
+      k: number of best classes of each video that count.
+
+    Returns:
+      float64 [N], above 0, adding up to 1.
 
     Raises:
       UsageError: SciPy is not installed.

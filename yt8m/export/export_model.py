@@ -1,4 +1,7 @@
-"""`yt8m export`: exports the model of a checkpoint, with quantised weights on request, and measures the GAP lost."""
+"""`yt8m export`: exports the model of a checkpoint.
+
+The weights are quantised on request, and the export is evaluated to measure the GAP that this loses.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,22 @@ from yt8m.runs.opened_run import open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.video import workload
 
-SAVED_MODEL = "saved_model"
+SAVED_MODEL = "saved_model"  # the default of --format, and the folder of the SavedModel
 
 
 def run(config: ExportConfig) -> int:
-    """Writes `--out`: saved_model/, inference_model/, config.json and README.md; or an ONNX file; or a web page.
+    """Writes `--out` completely or not at all; returns the exit status.
 
-    Returns the exit status. The output is written completely or not at all. `yt8m inference --train_dir` and
-    `yt8m train --teacher` accept the folder in place of a run's.
+    `--format` says what is written: a folder with saved_model/, inference_model/, config.json and README.md; an ONNX
+    file; or the folder of a web page. The folder with saved_model/ can take the place of a run's folder in
+    `yt8m inference --model` and `yt8m train --teacher`.
 
     Raises:
       UsageError: there is no such run or checkpoint, or the folder exists already.
       RunError: the checkpoint cannot be read.
     """
     refuse_used(config.out)
-    write_model = {SAVED_MODEL: _export, "onnx": _export_onnx, "web": _export_page}[config.format]
+    write_model = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page}[config.format]
     run = open_run(config.train_dir, trust_code=config.trust_code)
     trained_model.with_newer(
         lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
@@ -50,57 +54,61 @@ def run(config: ExportConfig) -> int:
     return 0
 
 
-def _export(config: ExportConfig, model: TrainedModel) -> None:
+def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
+    """Writes the folder `--out` with the SavedModel and the inference model; prints their sizes, and the GAP lost."""
     run, train_dir, step = model.run.config, model.run.folder, model.step
     data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
     names = model.run.names_for(data)
     created = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
     model.log()
     figures: dict[str, float] = {}
-    with replaced_folder(config.out.rstrip("/")) as part:
+    with replaced_folder(config.out.rstrip("/")) as new_folder:
         # Read the checkpoint first, because training may delete it at any time.
-        parameters = _write(part, config, model, created)
-        for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
+        parameters = _write_models(new_folder, config, model, created)
+        # The SavedModel gets the thresholds too, because users often copy its folder alone.
+        for folder in (new_folder, os.path.join(new_folder, SAVED_MODEL)):
             thresholds.copy(train_dir, folder, step)
         if config.eval_data_pattern:
-            exported = TrainedModel(model.run, os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL), is_file=True)
-            figures = _gaps(*(_gap(config.top_k, each, data) for each in (model, exported)))
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=model.run.is_own)
+            exported_weights = os.path.join(new_folder, INFERENCE_MODEL, INFERENCE_MODEL)
+            exported = TrainedModel(model.run, exported_weights, is_file=True)
+            figures = _gap_figures(*(_measure_gap(config.top_k, measured, data) for measured in (model, exported)))
+        run_dir.write(new_folder, dataclasses.replace(run, train_dir=config.out), names, is_own=model.run.is_own)
         card_figures = model_card.report_of(train_dir, step) | figures
-        model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
-        sizes = model_card.sizes_in(part)
-    _report(config, sizes, figures)
+        model_card.write(new_folder, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
+        sizes = model_card.sizes_in(new_folder)
+    _print_summary(config, sizes, figures)
 
 
 def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
+    """Writes the ONNX file `--out`; prints its size, and the GAP lost."""
     size = _write_onnx(config.out, config, model)
     print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
     logging.info("the model is in %s", config.out)
 
 
 def _export_page(config: ExportConfig, model: TrainedModel) -> None:
+    """Writes the folder of the web page, `--out`; prints its size, the GAP lost, and whether it accepts videos."""
     runtime = web_page.runtime_files(config.onnxruntime_web)
-    with replaced_folder(config.out.rstrip("/")) as part:
-        _write_onnx(os.path.join(part, web_page.MODEL), config, model)
-        no_videos = web_page.write(part, runtime)
-        size = sum(model_card.sizes_in(part).values())
+    with replaced_folder(config.out.rstrip("/")) as new_folder:
+        _write_onnx(os.path.join(new_folder, web_page.MODEL), config, model)
+        why_no_videos = web_page.write(new_folder, runtime)
+        size = sum(model_card.sizes_in(new_folder).values())
     print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
-    print(f"the page takes features alone: {no_videos}" if no_videos else "the page takes videos and features")
+    print(f"the page takes features alone: {why_no_videos}" if why_no_videos else "the page takes videos and features")
     logging.info("the page is in %s; serve it by any web server, such as python -m http.server", config.out)
 
 
 def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
-    """Writes the ONNX file; returns its size in bytes."""
+    """Writes the ONNX file, and prints the GAP lost; returns the size of the file in bytes."""
     run, data = model.run.config, model.run.data_for(config, config.eval_data_pattern, False)
     names = model.run.names_for(data)
     model.log()
 
     def describe(exported: OnnxFile, parameters: int) -> dict[str, str]:
-        gaps = (
-            _gaps(_gap(config.top_k, model, data), _gap_of_file(config.top_k, exported, data))
-            if data.data_pattern
-            else {}
-        )
+        gaps: dict[str, float] = {}
+        if data.data_pattern:
+            before = _measure_gap(config.top_k, model, data)
+            gaps = _gap_figures(before, _measure_gap_of_file(config.top_k, exported, data))
         report = model_card.report_of(model.run.folder, model.step) | gaps
         card = model_card.text(run, model.step, parameters, {}, figures=report, weights=config.weights, names=names)
         _print_gaps(gaps)
@@ -119,7 +127,7 @@ def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
     )
 
 
-def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
+def _measure_gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
     """GAP of an ONNX file on the data of `--eval_data_pattern`."""
     metrics = EvaluationMetrics(data.num_classes, top_k)
     records = read_records(
@@ -135,8 +143,8 @@ def _gap_of_file(top_k: int, exported: OnnxFile, data: DataConfig) -> float:
     return float(metrics.get()["gap"])
 
 
-def _write(folder: str, config: ExportConfig, model: TrainedModel, created: workload.Workload) -> int:
-    """Writes the inference model and the SavedModel; returns the number of parameters."""
+def _write_models(folder: str, config: ExportConfig, model: TrainedModel, created: workload.Workload) -> int:
+    """Writes the inference model and the SavedModel into `folder`; returns the model's number of parameters."""
     counts, facts = list[int](), ModelFacts.of_run(model.run, created.names, config.weights)
     inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
     write_inference_model(
@@ -151,7 +159,7 @@ def _write(folder: str, config: ExportConfig, model: TrainedModel, created: work
     return counts[0]
 
 
-def _gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
+def _measure_gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
     """GAP of a checkpoint or an inference model on the data of `--eval_data_pattern`."""
     inputter = readers.BatchQueue.for_config(data, "eval")
     modeler = model.modeler(data, "eval", top_k)
@@ -161,7 +169,8 @@ def _gap(top_k: int, model: TrainedModel, data: DataConfig) -> float:
     return float(outcome.results["figures"]["gap"])
 
 
-def _gaps(before: float, after: float) -> dict[str, float]:
+def _gap_figures(before: float, after: float) -> dict[str, float]:
+    """The figures for the model card, from the GAP of the checkpoint and of its export."""
     return {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
 
 
@@ -170,7 +179,7 @@ def _print_gaps(figures: Mapping[str, float]) -> None:
         print("GAP: {:.6f} before, {:.6f} as exported, {:z.6f} lost".format(*figures.values()))
 
 
-def _report(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:
+def _print_summary(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:
     print(f"weights: {config.weights}")
     for name in (INFERENCE_MODEL, SAVED_MODEL):
         print(f"{name}: {model_card.size(sizes[name])}")

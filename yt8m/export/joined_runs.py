@@ -1,4 +1,4 @@
-"""Exports several runs as one model, which predicts the weighted mean of their predictions."""
+"""Exports the models of several runs as one model, which predicts the weighted mean of their predictions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
 # Data options that must be equal in all runs, so that one reader can feed all models.
-_SHARED = (
+_SHARED_OPTIONS = (
     *options.paths_where(DataConfig, shapes="variables"),
     *options.paths_where(DataConfig, shapes="graph"),
     "reader",
@@ -40,7 +40,9 @@ _SHARED = (
 
 
 def export(config: EnsembleConfig) -> None:
-    """Writes the ensemble of `config.train_dir` as a SavedModel, an ONNX file, a packed inference model, or several.
+    """Writes one model for the runs `config.train_dir`, in each of the forms that `config` names.
+
+    These are a SavedModel (`out`), an ONNX file (`output_onnx`) and a packed inference model (`output_model_tgz`).
 
     Raises:
       UsageError: there is no such run, or the runs have different features or classes.
@@ -62,6 +64,7 @@ def export(config: EnsembleConfig) -> None:
 
 
 def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Vocabulary) -> None:
+    """Writes one model for the checkpoints `members`, whose vocabulary is `names`; see `export`."""
     first, reader = members[0].run, readers.reader_for(members[0].run.config.data)
     modelers = [member.modeler(member.run.config.data, "infer", config.top_k) for member in members]
     modeler = EnsembleModeler(modelers, config.normalised_weights())
@@ -69,8 +72,8 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
     for member in members:
         member.log()
     with tempfile.TemporaryDirectory() as folder:
-        chosen = [member.weights for member in members]
-        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
+        checkpoint_paths = [member.weights for member in members]
+        path = gather_checkpoint(os.path.join(folder, "members"), modeler, checkpoint_paths, has_frames)
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
         is_own = all(member.run.is_own for member in members)
         facts = ModelFacts(names=names, extractors=extractors, is_own=is_own)
@@ -82,27 +85,34 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
             export_onnx(config.output_onnx, path, data, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.output_onnx)
         if config.output_model_tgz:
-            inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
-            write_inference_model(inner, path, modeler, facts, frame_features=has_frames)
-            run_dir.write(inner, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
-            archive.make_tgz(inner, config.output_model_tgz)
+            model_folder = os.path.join(
+                folder, "inference_model"
+            )  # the name that `inference --input_model_tgz` expects
+            write_inference_model(model_folder, path, modeler, facts, frame_features=has_frames)
+            run_dir.write(model_folder, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
+            archive.make_tgz(model_folder, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
 
 
 def _refuse_different(runs: Sequence[OpenedRun]) -> None:
+    """Raises `UsageError` if the runs differ in an option in `_SHARED_OPTIONS`."""
     first = runs[0]
     for run in runs:
-        for name in _SHARED:
-            mine, theirs = getattr(first.config.data, name), getattr(run.config.data, name)
-            if mine != theirs:
+        for name in _SHARED_OPTIONS:
+            value, first_value = getattr(run.config.data, name), getattr(first.config.data, name)
+            if value != first_value:
                 raise UsageError(
-                    f"{run.folder} has {name}={theirs}, but {first.folder} has {name}={mine}; the models of an "
+                    f"{run.folder} has {name}={value}, but {first.folder} has {name}={first_value}; the models of an "
                     "exported ensemble share one reader. Join the prediction files of such runs instead: --predictions."
                 )
 
 
 def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
-    """The vocabulary that all runs share; empty if they have none. Refuses runs whose vocabularies differ."""
+    """The vocabulary that all runs share; empty if they have none.
+
+    Raises:
+      UsageError: the vocabularies of two runs differ.
+    """
     with_names = [run for run in runs if run.names]
     for run in runs if with_names else ():
         if run.shown_names:
@@ -112,13 +122,13 @@ def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
 
 
 class EnsembleModeler(VideoModeler):
-    """The weighted mean of the predictions of several modelers for the same features; only for inference.
+    """Builds several models on the same features, and the weighted mean of their predictions; only for inference.
 
-    The variables of the i-th member are under `member_<i>/`.
+    The variables of the i-th member are in the scope `member_<i>/`.
 
     Args:
-      members: modelers with the same class count and features.
-      weights: one for each member; their sum is 1.
+      members: the modelers of the models, which have the same classes and features.
+      weights: the weight of each member; their sum is 1.
     """
 
     def __init__(self, members: Sequence[VideoModeler], weights: Sequence[float]) -> None:
@@ -127,17 +137,22 @@ class EnsembleModeler(VideoModeler):
         self._members, self._weights = list(members), list(weights)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """The mean of the members' predictions.
+        """Builds the weighted mean of the members' predictions.
 
         Raises:
-          ValueError: the mode is training.
+          ValueError: `is_training` is True.
         """
         if is_training:
             raise ValueError("an ensemble is for inference; train its members one by one")
         return ModelOutput(predictions=self.predict_raw(join_features(batch), batch.num_frames).predictions)
 
     def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
-        """The mean of the members' predictions of dequantised features."""
+        """Builds the weighted mean of the members' predictions.
+
+        Args:
+          raw: the dequantised features side by side, float32 [B, D], or [B, T, D] with frames.
+          num_frames: number of frames of each video, int32 [B].
+        """
         raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
         weighted = []
         for index, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
@@ -148,13 +163,15 @@ class EnsembleModeler(VideoModeler):
         return dataclasses.replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
 
 
-def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
-    """Writes one checkpoint with the weights of all members, or their moving averages if a checkpoint has them.
+def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoint_paths: Sequence[str], has_frames: bool) -> str:
+    """Writes one checkpoint with the weights of all members.
+
+    If a member's checkpoint has moving averages of the weights, these are written in place of the weights.
 
     Args:
       path: prefix of the files to write.
-      modeler: the members.
-      chosen: a checkpoint for each member.
+      modeler: the modeler of the ensemble.
+      checkpoint_paths: for each member, the path of its checkpoint.
       has_frames: whether the members take frames.
 
     Returns:
@@ -165,7 +182,7 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
         step = tf.train.get_or_create_global_step()
         session.run(step.initializer)
         variables = [variable for variable in tf.global_variables() if variable is not step]
-        for index, checkpoint in enumerate(chosen):
+        for index, checkpoint in enumerate(checkpoint_paths):
             reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{index}/"
             saved_names = reader.get_variable_to_shape_map()
             for variable in variables:

@@ -18,10 +18,19 @@ NAME = "README.md"
 LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
-def describing(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
-    """Returns the argument `describe` of an export: a function of the export's folder and the number of parameters.
+def card_writer(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
+    """Returns a function that writes the card of an export, and the thresholds if the run was evaluated with --report.
 
-    The function writes the card, and the thresholds if the checkpoint was evaluated with --report.
+    Give it as the argument `describe` to `export_saved_model` or `write_inference_model`.
+
+    Args:
+      run: the config of the run.
+      names: the model's own vocabulary.
+      train_dir: the folder with the results of the run's evaluation.
+      step: the global step of the checkpoint; results of other steps are left out.
+
+    Returns:
+      A function of the export's folder and the number of the model's parameters.
     """
 
     def describe(folder: str, parameters: int) -> None:
@@ -41,7 +50,12 @@ def write(
     weights: str = "float32",
     names: Vocabulary | None = None,
 ) -> None:
-    """Writes `folder`/README.md; the same input gives the same bytes."""
+    """Writes the card of an export, `folder`/README.md; the same input gives the same bytes.
+
+    Args:
+      folder: local folder of the export; the card has the sizes of the files in it.
+      run, step, parameters, figures, weights, names: see `text`.
+    """
     with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
         sizes = sizes_in(folder)
         file.write(text(run, step, parameters, sizes, figures=figures, weights=weights, names=names))
@@ -60,7 +74,7 @@ def text(
     """The text of the card, in Markdown.
 
     Args:
-      run: how the model was trained.
+      run: the config of the training.
       step: the global step of the checkpoint.
       parameters: number of trainable parameters.
       sizes: {part of the export: size in bytes}.
@@ -76,7 +90,7 @@ def text(
         "",
         f"Scores {data.num_classes} classes from {level}-level features: {features}.",
         "",
-        *(_classes(names) if names else []),
+        *(_class_section(names) if names else []),
         "## Data",
         "",
         f"- trained on: `{data.data_pattern or 'sample data'}`",
@@ -89,7 +103,7 @@ def text(
         "",
         *("```", *flags(run), "```"),
         "",
-        *("## Figures", "", *_figures(figures), ""),
+        *("## Figures", "", *_figure_lines(figures), ""),
         *("## Size", "", f"- parameters: {parameters:,}", f"- stored as: {weights}"),
         *(f"- {name}: {size(count)}" for name, count in sizes.items()),
         "",
@@ -99,7 +113,11 @@ def text(
 
 
 def flags(run: TrainConfig) -> list[str]:
-    """The flags of a run that differ from their defaults, and all published flags, sorted; no paths of folders."""
+    """The flags of a run as texts --NAME=VALUE, sorted.
+
+    These are the flags that differ from their defaults, and the flags in `run_dir.PUBLISHED`. Flags of a start of the
+    training, such as the paths of folders, are left out.
+    """
     shown_paths = options.changed(run).keys() | run_dir.PUBLISHED
     values = {
         options.flag_of(field): options.value_at(run, path)
@@ -111,7 +129,7 @@ def flags(run: TrainConfig) -> list[str]:
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
-    """The metrics in the run's eval/report.json; empty if they are of another step."""
+    """The metrics in the file eval/report.json of a run; empty if there is none, or it is of another step."""
     try:
         report = storage.read_json(storage.join(train_dir, "eval", "report.json"))
     except (RunError, ValueError):
@@ -126,38 +144,42 @@ def report_of(train_dir: str, step: int) -> dict[str, Any]:
 
 
 def sizes_in(folder: str) -> dict[str, int]:
-    """{part of an exported model: bytes}, without the card itself.
+    """The sizes of the parts of an exported model, {part: bytes}, without the card itself.
 
-    `files` stands for the files of the folder itself and those in `variables` and `assets`; each other folder is a
-    part of its own.
+    The part `files` is the files in the folder itself, in `variables` and in `assets`. Each other folder is a part of
+    that name.
     """
     sizes: dict[str, int] = {}
-    for here, _, names in sorted(os.walk(folder)):
-        part = os.path.relpath(here, folder).split(os.sep)[0]
-        count = sum(os.path.getsize(os.path.join(here, name)) for name in names if name != NAME)
+    for inner, _, names in sorted(os.walk(folder)):
+        part = os.path.relpath(inner, folder).split(os.sep)[0]
+        count = sum(os.path.getsize(os.path.join(inner, name)) for name in names if name != NAME)
         name = "files" if part in (".", "variables", "assets") else part
         sizes[name] = sizes.get(name, 0) + count
     return sizes
 
 
 def size(count: int) -> str:
-    """`count` bytes as text, with their share of the 2018 size limit."""
+    """A size of `count` bytes as text, with its share of the size limit of the 2018 challenge."""
     over = "over the" if count > LIMIT_BYTES else f"{100 * count / LIMIT_BYTES:.2f} % of the"
     return f"{count:,} bytes ({over} 1 GB allowed in the 2018 challenge)"
 
 
-_SHOWN = 20
+_LISTED_CLASSES = 20  # number of classes that the card lists
 
 
-def _classes(names: Vocabulary) -> list[str]:
-    """The section with the first class names. They are formatted as code, so that no character of a name is markup."""
-    first = [f"{index}: {name}" for index, name in enumerate(names.names[:_SHOWN])]
-    rest_text = f"and {len(names) - _SHOWN:,} more in {vocabulary.NAME}"
-    listed = [*first, rest_text] if len(names) > _SHOWN else first
-    return ["## Classes", "", "```", *listed, "```", ""]
+def _class_section(names: Vocabulary) -> list[str]:
+    """The lines of the section with the names of the first classes.
+
+    The names are formatted as code, so that Markdown does not interpret their characters.
+    """
+    lines = [f"{index}: {name}" for index, name in enumerate(names.names[:_LISTED_CLASSES])]
+    if len(names) > _LISTED_CLASSES:
+        lines.append(f"and {len(names) - _LISTED_CLASSES:,} more in {vocabulary.NAME}")
+    return ["## Classes", "", "```", *lines, "```", ""]
 
 
-def _figures(figures: Mapping[str, Any]) -> list[str]:
+def _figure_lines(figures: Mapping[str, Any]) -> list[str]:
+    """The table of the metrics, or a line that says that there are none."""
     if not figures:
         return ["This checkpoint was not evaluated when the model was exported."]
     rows = [
@@ -168,6 +190,9 @@ def _figures(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _hyper_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """{name: value}. Hyper-parameters of a part, such as the classifier, are not nested: each has its own flag."""
+    """{name of the flag: value} of hyper-parameters, without empty ones.
+
+    In `values`, the hyper-parameters of a part of the model, such as its classifier, are nested.
+    """
     flat = {name.rpartition(".")[2]: value for name, value in options.flat(values).items()}
     return {name: value for name, value in flat.items() if value not in ((), None)}

@@ -1,6 +1,6 @@
 """Exports a checkpoint as one ONNX file. tf2onnx converts the graph.
 
-The file is written only if its scores equal those of TensorFlow's graph.
+The file is written only if its scores on random videos equal those of TensorFlow's graph, up to `TOLERANCE`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from yt8m.runner import checkpoints
 from yt8m.video.modeler import VideoModeler
 
 TOLERANCE = 1e-5  # largest difference allowed between a score of the ONNX file and of TensorFlow's graph
-_BATCHES = ((1,), (300, 1, 0))  # batches on which they are compared: numbers of frames of the videos
-# The newest operators that onnxruntime's reduced package for phones has.
-OPSET = 13
-# This pass of tf2onnx 1.17 gives a wrong shape if a shape is computed from that of another tensor (TransformerModel).
+_BATCHES = ((1,), (300, 1, 0))  # the batches of random videos: for each video, its number of frames
+OPSET = 13  # the newest version of ONNX's operators that onnxruntime's reduced package for phones has
+# This pass of tf2onnx 1.17 is left out. It gives a wrong shape if a shape is computed from the shape of another tensor,
+# as in TransformerModel.
 _WRONG_OPTIMIZER = "reshape_optimizer"
-_LARGEST_FILE = 2**31 - 1  # bytes of a protobuf message
+_LARGEST_FILE = 2**31 - 1  # largest number of bytes of a protobuf message, which an ONNX file is
 
+# A function of the exported model and the number of its parameters. It returns {name: text} for the file's metadata.
 Describe = Callable[[OnnxFile, int], Mapping[str, str]]
 
 
@@ -55,26 +56,26 @@ def export_onnx(
     Args:
       path: the file, local or gs://.
       checkpoint: path of a checkpoint of the model.
-      data: the data config of the training.
+      data: the data config of the training; its extractors are written into the file.
       modeler: the model.
-      facts: what the file keeps of the run; weights are stored as float32 or int8, and the extractors are those of
-        `data`.
-      input_type: type of the input `frames`: float32, or uint8 if all features are bytes in the records.
-      describe: called with the model and the number of its parameters; returns further texts for the metadata, by name.
+      facts: what the file keeps of the run, besides the extractors; `weights` may be float32 or int8.
+      input_type: type of the input `frames`: float32, or uint8 if the records store all features as bytes.
+      describe: returns further texts for the metadata of the file.
 
     Returns:
       The size of the file in bytes.
 
     Raises:
-      UsageError: tf2onnx is not installed, a custom reader reads the records, or uint8 features are floats in records.
-      RunError: the model cannot be converted, or the converted one gives other scores.
+      UsageError: tf2onnx is not installed; a custom reader reads the records; or `input_type` is uint8, but the records
+        store features as floats.
+      RunError: the model cannot be converted, or the converted model gives other scores.
     """
-    takes = data_fit.format_of(data)
-    _check(takes, data.reader, input_type)
+    input_format = data_fit.format_of(data)
+    _check_input(input_format, data.reader, input_type)
     about = {
         "version": formats.ONNX,
         "model": "" if modeler.model is None else type(modeler.model).__name__,
-        "format": takes.as_json(),
+        "format": input_format.as_json(),
         "extractors": data.extractors,
         "step": max(checkpoints.step_of(checkpoint), 0),
         "is_averaged": facts.moving_average_decay > 0,
@@ -82,9 +83,9 @@ def export_onnx(
     }
 
     def build() -> None:
-        frames = tf.placeholder(input_type, [None, None, sum(takes.sizes().values())], name=FRAMES)
+        frames = tf.placeholder(input_type, [None, None, sum(input_format.sizes().values())], name=FRAMES)
         num_frames = tf.placeholder(tf.int32, [None], name=NUM_FRAMES)
-        floats = _dequantized(frames, takes) if input_type == "uint8" else frames
+        floats = _dequantize_frames(frames, input_format) if input_type == "uint8" else frames
         predictions = modeler.predict_raw(*masked_input(floats, num_frames, data.frame_features)).predictions
         tf.identity(tf.cast(predictions, tf.float32), name=SCORES)
 
@@ -92,67 +93,78 @@ def export_onnx(
         {vocabulary.NAME: vocabulary.content_of(facts.names).decode()} if facts.names else {}
     )
     with plain_loops(), restored(build, checkpoint, facts.moving_average_decay) as model:
-        content = converted(model.session, (FRAMES, NUM_FRAMES), SCORES)
-        exact = OnnxFile(path, _with_texts(content, texts))
-        _refuse_other_scores(model.session, exact, takes, input_type)
+        onnx_model = convert(model.session, (FRAMES, NUM_FRAMES), SCORES)
+        exact_file = OnnxFile(path, _serialize_with_texts(onnx_model, texts))
+        _refuse_other_scores(model.session, exact_file, input_format, input_type)
     if facts.weights == "int8":
-        store_as_bytes(content)
+        store_as_bytes(onnx_model)
     if describe is not None:
-        texts |= describe(OnnxFile(path, _with_texts(content, texts)), model.parameters)
-    content = _with_texts(content, texts)
+        texts |= describe(OnnxFile(path, _serialize_with_texts(onnx_model, texts)), model.parameters)
+    content = _serialize_with_texts(onnx_model, texts)
     storage.write(path, content)
     if facts.is_own:
         run_dir.note_own(path, content)
     return len(content)
 
 
-def _with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
-    """The content of the ONNX file of `model` with the metadata `texts`."""
+def _serialize_with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
+    """Replaces the metadata of an ONNX model by `texts`; returns the content of its file."""
     del model.metadata_props[:]
     for name, text in texts.items():
         model.metadata_props.add(key=name, value=text)
     return bytes(model.SerializeToString())
 
 
-def _check(takes: DataFormat, own_reader: str, input_type: str) -> None:
-    if own_reader:
+def _check_input(input_format: DataFormat, custom_reader: str, input_type: str) -> None:
+    """Raises `UsageError` if an ONNX file cannot take the data of the run, or cannot take them as `input_type`."""
+    if custom_reader:
         raise UsageError(
-            f"the run reads records with {own_reader}, which an ONNX file cannot hold: export a SavedModel instead."
+            f"the run reads records with {custom_reader}, which an ONNX file cannot hold: export a SavedModel instead."
         )
-    floats = [feature.name for feature in takes.features if feature.range is None]
+    floats = [feature.name for feature in input_format.features if feature.range is None]
     if input_type == "uint8" and floats:
         raise UsageError(f"--input_type=uint8: the records hold {', '.join(floats)} as floats; leave the flag out.")
 
 
-def _dequantized(frames: tf.Tensor, takes: DataFormat) -> tf.Tensor:
-    """Dequantises the bytes of frames [B, T, D], each feature with its own range, to float32."""
-    features = tf.split(frames, list(takes.sizes().values()), axis=-1)
-    ranges = [feature.range or data_format.PUBLISHED for feature in takes.features]
+def _dequantize_frames(frames: tf.Tensor, input_format: DataFormat) -> tf.Tensor:
+    """Dequantises frames, uint8 [B, T, D], to float32; each feature has its own range."""
+    features = tf.split(frames, list(input_format.sizes().values()), axis=-1)
+    ranges = [feature.range or data_format.PUBLISHED for feature in input_format.features]
     return tf.concat(
         [dequantize(feature_values, high, low) for feature_values, (low, high) in zip(features, ranges, strict=True)],
         axis=-1,
     )
 
 
-def _refuse_other_scores(session: tf.Session, exported: OnnxFile, takes: DataFormat, input_type: str) -> None:
+def _refuse_other_scores(session: tf.Session, exported: OnnxFile, input_format: DataFormat, input_type: str) -> None:
     """Raises `RunError` if the scores of the file and of the session differ on random videos of several lengths."""
-    draw = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     for lengths in _BATCHES:
-        frames, num_frames = _drawn(draw, lengths, takes, input_type), np.array(lengths, np.int32)
+        frames = _draw_frames(generator, lengths, input_format, input_type)
+        num_frames = np.array(lengths, np.int32)
         expected = session.run(f"{SCORES}:0", {f"{FRAMES}:0": frames, f"{NUM_FRAMES}:0": num_frames})
         difference = float(np.abs(exported.scores_of_frames(frames, num_frames) - expected).max())
-        if not difference <= TOLERANCE:  # also if it is NaN
+        if not difference <= TOLERANCE:  # also True if the difference is NaN
             raise RunError(
                 f"the ONNX file was not written: its scores differ from TensorFlow's by {difference:.1e}, more than "
                 f"{TOLERANCE:.0e}. Export a SavedModel instead."
             )
 
 
-def _drawn(draw: np.random.Generator, lengths: Sequence[int], takes: DataFormat, input_type: str) -> NDArray[Any]:
-    """The frames of random videos, [B, T, D]; the padding is drawn too, because the model must ignore it."""
+def _draw_frames(
+    generator: np.random.Generator, lengths: Sequence[int], input_format: DataFormat, input_type: str
+) -> NDArray[Any]:
+    """Draws the frames of random videos, [B, T, D]. Padding is random too, because the model must ignore it.
+
+    Args:
+      generator: the source of random numbers.
+      lengths: for each of the B videos, its number of frames; T is the largest.
+      input_format: the features.
+      input_type: type of the frames, float32 or uint8.
+    """
     shape, features = (len(lengths), max(lengths)), []
-    for feature in takes.features:
-        values = draw.integers(0, 256, (*shape, feature.size), np.uint8)
+    for feature in input_format.features:
+        values = generator.integers(0, 256, (*shape, feature.size), np.uint8)
         if input_type == "float32":
             values = data_format.dequantized(values, feature.range or data_format.PUBLISHED)
         features.append(values)
@@ -160,18 +172,18 @@ def _drawn(draw: np.random.Generator, lengths: Sequence[int], takes: DataFormat,
 
 
 def store_as_bytes(model: Any) -> None:
-    """Stores each weight matrix of the ONNX model as one byte per weight, with nodes that compute the floats.
+    """Changes an ONNX model: stores each weight matrix as one byte per weight, with nodes that compute the floats.
 
-    onnxruntime runs these nodes once, when it loads the file, so the model is as fast as with floats. The integer
-    products of onnxruntime's `quantize_dynamic` would also round the other operand of each product.
+    onnxruntime runs these nodes once, when it loads the file, so the model is as fast as with floats. onnxruntime's own
+    `quantize_dynamic` is not used: it computes products of integers, for which the activations are rounded as well.
     """
     for graph in graphs_of(model):
         _constants_to_initializers(graph)
         initializers, nodes = list[Any](), list[Any]()
         for weights in graph.initializer:
-            of_weights, computing = _packed(weights)
-            initializers += of_weights
-            nodes += computing
+            packed_weights, unpacking_nodes = _pack_weights(weights)
+            initializers += packed_weights
+            nodes += unpacking_nodes
         nodes += graph.node
         del graph.initializer[:], graph.node[:]
         graph.initializer.extend(initializers)
@@ -179,27 +191,31 @@ def store_as_bytes(model: Any) -> None:
 
 
 def _constants_to_initializers(graph: Any) -> None:
+    """Turns the Constant nodes of an ONNX graph into initializers, where `store_as_bytes` looks for weights."""
     for node in [node for node in graph.node if node.op_type == "Constant" and node.attribute[0].name == "value"]:
         node.attribute[0].t.name = node.output[0]
         graph.initializer.append(node.attribute[0].t)
         graph.node.remove(node)
 
 
-def _packed(weights: Any) -> tuple[list[Any], list[Any]]:
-    """The initializers and nodes that replace one initializer; that initializer itself if it would not get smaller."""
+def _pack_weights(weights: Any) -> tuple[list[Any], list[Any]]:
+    """(initializers, nodes that compute the floats), which replace the initializer `weights`.
+
+    If these would not be smaller, they are `weights` itself and no nodes.
+    """
     from onnx import helper, numpy_helper
 
     value = numpy_helper.to_array(weights)
     packed = pack(value, "int8")
-    stored = [array for array in packed if array is not None]
-    if packed.step is None or sum(array.nbytes for array in stored) >= value.nbytes:
+    arrays = [array for array in packed if array is not None]
+    if packed.step is None or sum(array.nbytes for array in arrays) >= value.nbytes:
         return [weights], []
     codes, minimum, step, floats, product = (
         f"{weights.name}/{name}" for name in ("codes", "minimum", "step", "floats", "product")
     )
     initializers = [
         numpy_helper.from_array(np.asarray(array), name)
-        for array, name in zip(stored, (codes, minimum, step), strict=True)
+        for array, name in zip(arrays, (codes, minimum, step), strict=True)
     ]
     return initializers, [
         helper.make_node("Cast", [codes], [floats], to=weights.data_type),
@@ -210,7 +226,7 @@ def _packed(weights: Any) -> tuple[list[Any], list[Any]]:
 
 @contextlib.contextmanager
 def plain_loops() -> Iterator[None]:
-    """A context in which loops are built of TensorFlow 1's operations, which tf2onnx converts to ONNX's Loop.
+    """Makes TensorFlow build loops of TensorFlow 1's operations inside a `with` block: tf2onnx converts them to Loop.
 
     tf2onnx cannot convert the tensor lists of TensorFlow 2's loops. ONNX's LSTM and GRU nodes would be no faster: 16
     videos of 300 frames took 1.3 s of CPU time in LstmModel's Loops, and 1.5 s in LSTM nodes of these sizes
@@ -225,8 +241,8 @@ def plain_loops() -> Iterator[None]:
             tf.enable_control_flow_v2()
 
 
-def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
-    """The part of the session's graph from `inputs` to `output` as an ONNX model, with the weights as constants.
+def convert(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
+    """Converts the part of a session's graph from `inputs` to `output` to an ONNX model, with the weights as constants.
 
     Args:
       session: a session with the weights.
@@ -246,7 +262,7 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(frozen, name="")
             del frozen  # a copy of the weights
-            made = tfonnx.process_tf_graph(
+            onnx_graph = tfonnx.process_tf_graph(
                 graph,
                 opset=OPSET,
                 input_names=[f"{name}:0" for name in inputs],
@@ -255,11 +271,12 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
             )
             passes = dict(optimizer._get_optimizers())
             passes.pop(_WRONG_OPTIMIZER, None)
-            # After each pass every node would write its attributes, weights included, into its protobuf message again.
-            # The message's arena keeps all former values: 20 copies of the weights. Only `make_model` reads messages.
-            made.update_proto = lambda: None
-            optimized = optimizer.optimize_graph(made, catch_errors=False, optimizers=passes)
-            del made.update_proto
+            # After each pass, tf2onnx would write the attributes of every node, weights included, into the node's
+            # protobuf message again. The memory of a message keeps all former values, which are 20 copies of the
+            # weights. Only `make_model` reads the messages, so until then nothing is written.
+            onnx_graph.update_proto = lambda: None
+            optimized = optimizer.optimize_graph(onnx_graph, catch_errors=False, optimizers=passes)
+            del onnx_graph.update_proto
             model = optimized.make_model("yt8m")
     except Exception as error:  # tf2onnx raises errors of many types
         raise RunError(f"the model cannot be written as ONNX: tf2onnx fails: {first_line(error)}") from error
@@ -269,6 +286,7 @@ def converted(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
 
 
 def _import_tf2onnx() -> tuple[Any, Any]:
+    """Imports tf2onnx's modules (optimizer, tfonnx); raises `UsageError` if tf2onnx is not installed."""
     try:
         from tf2onnx import optimizer, tfonnx
     except ImportError as error:
@@ -278,7 +296,7 @@ def _import_tf2onnx() -> tuple[Any, Any]:
 
 
 def graphs_of(model: Any) -> Iterator[Any]:
-    """Yields the graph of an ONNX model and the bodies of its loops."""
+    """Yields the graph of an ONNX model, and the graphs inside its nodes, such as the bodies of loops."""
     graphs = [model.graph]
     while graphs:
         graph = graphs.pop()
@@ -287,12 +305,12 @@ def graphs_of(model: Any) -> Iterator[Any]:
 
 
 def operators(model: Any) -> Mapping[tuple[str, str], int]:
-    """How often each operator is in an ONNX model and in the bodies of its loops, by (domain, name)."""
+    """Counts the nodes of an ONNX model and of the bodies of its loops: {(domain, name of the operator): count}."""
     return collections.Counter((node.domain, node.op_type) for graph in graphs_of(model) for node in graph.node)
 
 
 def _refuse_unknown(model: Any) -> None:
-    """Raises `RunError` for operations that tf2onnx could not convert: it leaves them under TensorFlow's names."""
+    """Raises `RunError` if tf2onnx left operations of TensorFlow in the model, because it cannot convert them."""
     from onnx import defs
 
     unknown = [name for domain, name in operators(model) if not defs.has(name, domain=domain)]
@@ -306,7 +324,8 @@ def _make_sigmoids_exact(graph: Any) -> None:
     """Replaces each Sigmoid node outside of loops by nodes that compute 1 / (1 + exp(-x)).
 
     onnxruntime's Sigmoid has an absolute error of 1e-7, which is large relative to small values. NeXtVLAD weights
-    frames by sigmoids and normalises their sum to length 1: where all weights are small, scores differed by up to 9e-4.
+    frames by sigmoids, and normalises the weighted sum to length 1. If all weights of a video were small, its scores
+    differed by up to 9e-4.
     """
     from onnx import helper, numpy_helper
 

@@ -1,13 +1,15 @@
 """The ONNX file of a trained model: reads its metadata, and computes scores with onnxruntime, without TensorFlow.
 
-The graph takes `frames`, float32 or uint8 [B, T, D], the features side by side, and `num_frames`, int32 [B] or [1]; it
-gives `scores`, float32 [B, C]. Frames from `num_frames` on are ignored. A video-level model gets the mean of the
-frames, so that its features can be given as one frame. The metadata of the file are:
+The graph takes `frames`, float32 or uint8 [B, T, D], which are the features side by side, and `num_frames`, int32 [B],
+or [1] for all videos. It gives `scores`, float32 [B, C]. Frames from index `num_frames` on are ignored. In the graph, a
+video-level model gets the mean of the frames, so the features of a video can be given as one frame. The metadata of the
+file are:
 
-    yt8m             JSON: format number, model, format of the data, extractors, step, type of the weights
+    yt8m             JSON: version of this format, name of the model, format of the data, extractors, step, whether the
+                     weights are moving averages, type of the weights
     vocabulary.csv   the names of the classes, if the model has its own
     thresholds.csv   the thresholds of the tags, if they were chosen at this step
-    figures.json     the figures of the last evaluation, if it was of this step
+    figures.json     the metrics of the last evaluation, if it was of this step
     README.md        the model card
 """
 
@@ -28,7 +30,7 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
 ABOUT, FIGURES = "yt8m", "figures.json"
-_FACTS = {"model", "extractors", "step", "is_averaged", "weights"}  # what `ABOUT` has besides format and version
+_OTHER_KEYS = {"model", "extractors", "step", "is_averaged", "weights"}  # of the JSON, besides format and version
 FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
 
 
@@ -36,8 +38,8 @@ class OnnxFile:
     """A model in a session of onnxruntime on the CPU. Several threads may call it at once.
 
     Args:
-      path: the file, local or gs://.
-      content: the content of the file, if the caller has read it; then `path` is only named in error messages.
+      path: path of the file, local or gs://.
+      content: the content of the file, if the caller has it; then nothing is read, and `path` is only for messages.
 
     Attributes:
       about: the JSON under `yt8m` in the metadata.
@@ -59,7 +61,7 @@ class OnnxFile:
             self.about: dict[str, Any] = storage.parse_json(self.texts[ABOUT])
             formats.refuse_newer(path, self.about["version"], formats.ONNX)
             self.format = data_format.parse(self.about["format"])
-            if not self.about.keys() >= _FACTS:
+            if not self.about.keys() >= _OTHER_KEYS:
                 raise KeyError(ABOUT)
         except (KeyError, ValueError, TypeError) as error:
             raise UsageError(
@@ -69,7 +71,11 @@ class OnnxFile:
         self._takes_bytes = self._session.get_inputs()[0].type == "tensor(uint8)"
 
     def scores(self, batch: NumpyBatch) -> NDArray[np.float32]:
-        """The scores of a batch with the model's features, float32 [B, C]; bytes are dequantised by the usual range.
+        """Computes the scores of a batch, float32 [B, C].
+
+        Args:
+          batch: videos with the model's features. Features that are bytes are dequantised with YouTube-8M's range, even
+            if the model's data have another range.
 
         Raises:
           RunError: onnxruntime cannot run the model on the batch.
@@ -83,7 +89,12 @@ class OnnxFile:
         return self.scores_of_frames(joined if joined.ndim == 3 else joined[:, np.newaxis], batch.num_frames)
 
     def scores_of_frames(self, frames: NDArray[Any], num_frames: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The scores for the inputs of the graph, float32 [B, C]; raises like `scores`."""
+        """Computes the scores for the inputs of the graph, float32 [B, C]; raises like `scores`.
+
+        Args:
+          frames: [B, T, D], of the type that the graph takes.
+          num_frames: [B], or [1] for all videos.
+        """
         try:
             return np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
         except Exception as error:  # see `open_session`
@@ -103,7 +114,7 @@ def _as_floats(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _as_bytes(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]:
-    """The nearest bytes of the feature's range; dequantised bytes give the original bytes exactly."""
+    """Quantises values with the range of a feature; values that were dequantised become the original bytes exactly."""
     if values.dtype == np.uint8 and feature.range == PUBLISHED:
         return values
     return quantized(_as_floats(values), feature.range or PUBLISHED)

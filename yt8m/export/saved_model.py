@@ -1,8 +1,8 @@
 """Exports a checkpoint as a SavedModel or as an inference model.
 
-A SavedModel has two signatures: one maps serialized records to the best classes, the other maps MediaPipe's features
-to the scores of all classes. An inference model is a meta-graph and its weights, with which inference needs no model
-code.
+A SavedModel has two signatures: `records` maps serialized records to the best classes, and `mediapipe` maps features,
+as MediaPipe gives them, to the scores of all classes. An inference model is a meta-graph and its weights. With it,
+inference needs no code of the model.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
-FILE = "saved_model.pb"
-ABOUT = "yt8m_about"  # the collection that describes the model, as JSON: see `_description`
-ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
+FILE = "saved_model.pb"  # the file of the graph; TensorFlow gives it this name
+ABOUT = "yt8m_about"  # name of the graph's collection that describes the model as JSON, see `_description`
+ASSETS = "assets"  # the folder for the assets of a SavedModel; TensorFlow gives it this name
 
 
 class ModelFacts(NamedTuple):
     """What an export keeps of its run.
 
     Attributes:
-      moving_average_decay: above 0 if the run has moving averages, which are then exported as weights.
+      moving_average_decay: above 0 if the run has moving averages of its weights; then the averages are exported.
       weights: the type in which weights are stored: float32, float16 or int8.
       names: the model's own vocabulary, which is written with the model; None or empty if it has none.
       extractors: the extractors of the features, as manifests describe them, which are written with the model.
@@ -58,7 +58,13 @@ class ModelFacts(NamedTuple):
 
     @classmethod
     def of_run(cls, run: OpenedRun, names: Vocabulary, weights: str = "float32") -> ModelFacts:
-        """The facts of a run whose vocabulary is `names`."""
+        """The facts of a run.
+
+        Args:
+          run: the run.
+          names: the model's own vocabulary.
+          weights: the type in which weights are stored.
+        """
         config = run.config
         return cls(config.optimizer.moving_average_decay, weights, names, config.data.extractors, run.is_own)
 
@@ -73,14 +79,14 @@ def export_saved_model(
     default: str = RECORDS,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
-    """Writes `folder`, a SavedModel with the weights in `checkpoint`, completely or not at all.
+    """Writes a SavedModel with the weights in a checkpoint, completely or not at all.
 
-    Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
-    to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
+    The signature `records` takes `example_bytes`, string [B] (serialized records, as in the training files). It gives
+    `video_id` string [B], `class_indexes` int32 [B, k], best first, and `predictions` float32 [B, k].
 
-    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], the dequantised features side by side, and `num_frames`
-    int32 [B, 1] or [B] (or [1] for all videos) to `predictions` float32 [B, C]. Frames from `num_frames` on are
-    ignored. A video-level model gets the mean of the frames.
+    The signature `mediapipe` takes `rgb_and_audio`, float32 [B, T, D] (the dequantised features side by side), and
+    `num_frames`, int32 [B, 1] or [B], or [1] for all videos. It gives `predictions`, float32 [B, C]. Frames from index
+    `num_frames` on are ignored. A video-level model gets the mean of the frames.
 
     Args:
       folder: path of the folder, local or gs://.
@@ -89,8 +95,8 @@ def export_saved_model(
       modeler: the model.
       facts: what the export keeps of the run; the vocabulary becomes the asset `vocabulary.csv`.
       default: the name of the signature that is also `serving_default`, which most programs use.
-      describe: called with the folder, before it is renamed, and the number of parameters; writes a description next to
-        the model.
+      describe: writes a description beside the model. It is called with the temporary folder that will be renamed to
+        `folder`, and with the number of the model's parameters.
 
     Returns:
       `folder`.
@@ -105,27 +111,33 @@ def export_saved_model(
 
     with (
         restored(build, checkpoint, facts.moving_average_decay, facts.weights) as model,
-        replaced_folder(folder) as part,
+        replaced_folder(folder) as new_folder,
     ):
-        _save(model.session, part, model.built, facts.names)
+        _save(model.session, new_folder, model.built, facts.names)
         if describe is not None:
-            describe(part, model.parameters)
+            describe(new_folder, model.parameters)
         if facts.is_own:
-            run_dir.note_own(folder, storage.read_bytes(os.path.join(part, FILE)))
+            run_dir.note_own(folder, storage.read_bytes(os.path.join(new_folder, FILE)))
     return folder
 
 
 def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Both signatures of one graph, whose features come from the records unless features are fed.
+    """Builds one graph with both signatures: {name: SignatureDef}.
 
-    The description of the model (`_description` and `about`) is added to the collection `ABOUT`.
+    The features are parsed from the records, unless the caller feeds features. The description of the model is added to
+    the collection `ABOUT` of the graph.
+
+    Args:
+      reader: parses the records.
+      modeler: the model.
+      about: what the description says besides `_description`.
     """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
     has_frames = joined.shape.rank == 3
     tf.add_to_collection(ABOUT, json.dumps({**_description(reader, modeler, has_frames), **about}).encode())
-    # MediaPipe names a stream by the name of an input in capitals: these names are MediaPipe's.
+    # MediaPipe connects its streams to the inputs by name, so the names of these inputs are those of MediaPipe's graph.
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
     )
@@ -144,19 +156,25 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
     """The name of the model, the format of its input, and whether a custom reader parses the records."""
     level = "frame" if has_frames else "video"
     ranges = getattr(reader, "feature_ranges", ())
-    described = features_of(level, reader.feature_names, reader.feature_sizes, ranges)
+    features = features_of(level, reader.feature_names, reader.feature_sizes, ranges)
     segments = bool(getattr(reader, "segment_labels", False))
     return dict(
         model="" if modeler.model is None else type(modeler.model).__name__,
-        format=DataFormat(level, described, segments, modeler.num_classes).as_json(),
+        format=DataFormat(level, features, segments, modeler.num_classes).as_json(),
         has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
     )
 
 
 def masked_input(frames: tf.Tensor, frame_counts: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """(input of the model, frame counts int32 [B]).
+    """Makes the input of the model from frames that may have any values in their padding.
 
-    The input is the frames [B, T, D] with zeros for padding or, for a video-level model, their mean [B, D].
+    Args:
+      frames: float32 [B, T, D].
+      frame_counts: number of frames of each video, int32 [B, 1] or [B], or [1] for all videos.
+      has_frames: whether the model takes frames; otherwise it takes their mean.
+
+    Returns:
+      (the frames [B, T, D] with zeros as padding, or their mean [B, D]; frame counts int32 [B], from 0 to T).
     """
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
     counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(frame_counts, [-1]), [rows]), 0, longest)
@@ -167,7 +185,7 @@ def masked_input(frames: tf.Tensor, frame_counts: tf.Tensor, has_frames: bool) -
 
 
 def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
-    """A SignatureDef, filled by hand, because TensorFlow's helpers are deprecated and log a warning."""
+    """Makes a SignatureDef field by field, because TensorFlow's helpers for it are deprecated and log a warning."""
     signature = tf.MetaGraphDef().signature_def[RECORDS]
     signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
@@ -179,10 +197,12 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 
 
 def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names: Vocabulary | None) -> None:
+    """Writes the SavedModel into `folder`, with the vocabulary `names`, if any, as an asset."""
     builder = tf.saved_model.Builder(folder)
     with session.graph.as_default():
-        # The graph keeps the text of this constant, so it is only a file name: a path would reveal folders of this
-        # machine. The builder finds no file of that name to copy; the code below writes the file.
+        # The builder would copy the file whose path this constant holds. But the graph keeps the constant, and a path
+        # would reveal folders of this machine. So it holds the name of the file alone; the builder finds no such file,
+        # and the code below writes it.
         assets = [tf.constant(vocabulary.NAME, name="vocabulary")] if names else None
     builder.add_meta_graph_and_variables(
         session, [tf.saved_model.tag_constants.SERVING], dict(signatures), assets, strip_default_attrs=True
@@ -201,11 +221,11 @@ def write_inference_model(
     frame_features: bool,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
-    """Writes `folder`/inference_model.{meta,index,data-*}, completely or not at all.
+    """Writes an inference model, `folder`/inference_model.{meta,index,data-*}, completely or not at all.
 
-    The inputs of the graph are `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
-    (int32 [B]); the output is `predictions`. Each is in the collection of its name. If the run has moving averages,
-    these are written as the weights.
+    The inputs of the graph are `input_batch_raw`, the dequantised features (float32 [B, D], or [B, T, D] with frames),
+    and `num_frames` (int32 [B]). The output is `predictions`, float32 [B, C]. Each is in the graph's collection of its
+    name. If the run has moving averages of its weights, the averages are written.
 
     Args:
       folder: path of the folder, local or gs://.
@@ -213,11 +233,10 @@ def write_inference_model(
       modeler: the model.
       facts: what the export keeps of the run; the vocabulary is written into the folder, extractors are not written.
       frame_features: whether the model takes frames.
-      describe: called with the folder, before it is renamed, and the number of parameters; writes a description next to
-        the model.
+      describe: see `export_saved_model`.
 
     Returns:
-      The prefix of the files.
+      The path of the files without their endings, `folder`/inference_model.
     """
 
     def build() -> None:
@@ -226,23 +245,23 @@ def write_inference_model(
 
     with (
         restored(build, checkpoint, facts.moving_average_decay, facts.weights) as model,
-        replaced_folder(folder) as part,
+        replaced_folder(folder) as new_folder,
     ):
-        tf.train.Saver().save(model.session, os.path.join(part, INFERENCE_MODEL))
-        _relative_state(part)
+        tf.train.Saver().save(model.session, os.path.join(new_folder, INFERENCE_MODEL))
+        _write_relative_state(new_folder)
         if facts.names:
-            vocabulary.write(os.path.join(part, vocabulary.NAME), facts.names)
+            vocabulary.write(os.path.join(new_folder, vocabulary.NAME), facts.names)
         if describe is not None:
-            describe(part, model.parameters)
+            describe(new_folder, model.parameters)
         if facts.is_own:
-            run_dir.note_own(folder, storage.read_bytes(os.path.join(part, f"{INFERENCE_MODEL}.meta")))
+            run_dir.note_own(folder, storage.read_bytes(os.path.join(new_folder, f"{INFERENCE_MODEL}.meta")))
     return storage.join(folder, INFERENCE_MODEL)
 
 
 def write_model_of_run(
     folder: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary, evaluated_in: str, step: int
 ) -> str:
-    """Writes the inference model of a run, with its model card; returns the prefix of the files.
+    """Writes the inference model of a run with its model card, and the thresholds if the run was evaluated with them.
 
     Args:
       folder: path of the folder, local or gs://.
@@ -250,7 +269,10 @@ def write_model_of_run(
       modeler: the model.
       names: the model's own vocabulary.
       evaluated_in: the folder with the results of the run's evaluation, which the card quotes.
-      step: the step of the checkpoint.
+      step: the global step of the checkpoint.
+
+    Returns:
+      The path of the files without their endings.
     """
     run = model.run
     return write_inference_model(
@@ -259,18 +281,25 @@ def write_model_of_run(
         modeler,
         ModelFacts.of_run(run, names),
         frame_features=run.config.data.frame_features,
-        describe=model_card.describing(run.config, names, evaluated_in, step),
+        describe=model_card.card_writer(run.config, names, evaluated_in, step),
     )
 
 
-def _relative_state(folder: str) -> None:
-    """Rewrites the state file with relative paths, since the folder that it names is about to be renamed."""
+def _write_relative_state(folder: str) -> None:
+    """Rewrites TensorFlow's file `checkpoint`, which names the weights, with a path relative to `folder`.
+
+    TensorFlow writes the path of a temporary folder, which is renamed afterwards.
+    """
     with open(os.path.join(folder, "checkpoint"), "w", encoding="utf-8") as state:
         state.write(f'model_checkpoint_path: "{INFERENCE_MODEL}"\nall_model_checkpoint_paths: "{INFERENCE_MODEL}"\n')
 
 
 def refuse_used(out: str, flag: str = "out") -> None:
-    """Refuses an output folder that exists already; `flag` names it.
+    """Refuses an output file or folder that exists already.
+
+    Args:
+      out: the path that the user named.
+      flag: the flag by which the user named it.
 
     Raises:
       UsageError: `out` exists.
@@ -281,22 +310,22 @@ def refuse_used(out: str, flag: str = "out") -> None:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """Yields the path of a new, empty folder to write to; if the block succeeds, it is renamed to `folder`.
+    """Yields the path of a new, empty folder; if the `with` block succeeds, that folder is renamed to `folder`.
 
-    At any time, also after a power cut, `folder` is either the old folder or the complete new one. Leftovers of an
-    earlier, killed call are removed first. For a bucket, complete files are uploaded at the end (see
-    `sending.replaced_folder`).
+    At any time, also after a power cut, `folder` is either the old folder or the complete new one. Files that an
+    earlier call left when it was killed are removed first. For a bucket, the new folder is local, and its files are
+    uploaded at the end (see `sending.replaced_folder`).
 
     Raises:
       RunError: the disk is full, or TensorFlow cannot write for another reason.
     """
-    replaced = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
-    part = folder
+    replace_folder = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
+    new_folder = folder
     try:
-        with replaced(folder) as part:
-            yield part
+        with replace_folder(folder) as new_folder:
+            yield new_folder
     except (tf.errors.OpError, OSError) as error:
-        reason = first_line(error).replace(part, folder)
+        reason = first_line(error).replace(new_folder, folder)
         raise RunError(f"cannot write {folder}: {reason}. An earlier folder of that name is unchanged.") from error
     except RunError as error:  # its message names the temporary folder, which the user does not know
-        raise RunError(str(error).replace(part, folder)) from error
+        raise RunError(str(error).replace(new_folder, folder)) from error

@@ -1,4 +1,4 @@
-"""Quantised weights: stored as float16 or as one byte each, and converted back to float32 in the graph."""
+"""Stores weights as float16 or as one byte each; the graph of the model converts them back to float32."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from yt8m.lazy import quiet_native_stderr, tf
 KINDS = ("float32", "float16", "int8")
 T = TypeVar("T")
 
-_LEAST_RANK = 2  # vectors (biases, batch norm) stay float32: they are small, and rounding them would cost accuracy
-_LEVELS = 255
+# Least rank of a variable that is converted. Vectors (biases, batch norm) stay float32: they are small, and rounding
+# them would cost accuracy.
+_LEAST_RANK = 2
+_STEPS = 255  # number of steps between the smallest and the largest weight of a column, for int8
 
 
 class Packed(NamedTuple):
-    """One variable in stored form; its value is codes * step + minimum, or only the codes.
+    """One variable in stored form. Its value is codes * step + minimum or, if these two are None, the codes.
 
     Attributes:
       codes: float32, float16, or uint8.
@@ -37,10 +39,11 @@ class Packed(NamedTuple):
 
 
 def pack(value: np.ndarray, kind: str) -> Packed:
-    """Converts `value` to the type that `kind` names.
+    """Converts a variable to its stored form.
 
-    int8 divides the range of each column, from its smallest to its largest weight, into 255 equal steps; a weight
-    changes by half a step at most. Vectors and integers are not converted, nor are variables out of float16's range.
+    For int8, the range of each column, from its smallest to its largest weight, is divided into 255 equal steps; a
+    weight changes by half a step at most. Vectors and integers are not converted. For float16, variables with values
+    outside of float16's range are not converted.
 
     Args:
       value: a variable.
@@ -53,13 +56,13 @@ def pack(value: np.ndarray, kind: str) -> Packed:
         return Packed(value.astype(np.float16) if fits else value)
     axes = tuple(range(value.ndim - 1))
     minimum = value.min(axis=axes, keepdims=True)
-    step = (value.max(axis=axes, keepdims=True) - minimum) / np.float32(_LEVELS)
-    codes = np.rint((value - minimum) / np.where(step > 0, step, 1)).clip(0, _LEVELS)
+    step = (value.max(axis=axes, keepdims=True) - minimum) / np.float32(_STEPS)
+    codes = np.rint((value - minimum) / np.where(step > 0, step, 1)).clip(0, _STEPS)
     return Packed(codes.astype(np.uint8), minimum, step)
 
 
-class _Stored:
-    """A variable getter that gives a model tensors, computed from variables with the packed values.
+class _PackedVariables:
+    """Makes `tf.get_variable` return, in place of a variable, a float32 tensor computed from variables in stored form.
 
     Args:
       values: the value of every variable of the model, by name.
@@ -68,10 +71,17 @@ class _Stored:
 
     def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
         self._values, self._kind = values, kind
-        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # {name: ...}, because a model may ask for a variable twice
+        # {name: (variable, its value)}; by name, because a model may ask for a variable several times.
+        self._initial_values: dict[str, tuple[Any, np.ndarray]] = {}
 
     def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
-        """A custom getter for `tf.variable_scope`."""
+        """The argument `custom_getter` of `tf.variable_scope`.
+
+        Args:
+          getter: TensorFlow's function that makes a variable.
+          name: the name of the variable.
+          arguments: the other arguments of `tf.get_variable`.
+        """
         packed = pack(self._values[name], self._kind)
         if packed.codes.dtype == self._values[name].dtype:
             return self._variable(getter, name, packed.codes, arguments)
@@ -83,14 +93,19 @@ class _Stored:
 
     def load(self, session: tf.Session) -> None:
         """Assigns the packed values by feeding them, so that they are not stored in the graph as constants."""
-        for variable, value in self._loads.values():
+        for variable, value in self._initial_values.values():
             assign(session, variable, value)
 
     def _variable(self, getter: Any, name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
-        fixed = {"shape": value.shape, "dtype": tf.as_dtype(value.dtype), "trainable": False}
-        plain = {"initializer": tf.zeros_initializer(), "regularizer": None}
-        variable = getter(name, **{**arguments, **fixed, **plain})
-        self._loads[variable.op.name] = (variable, value)
+        changed_arguments = {
+            "shape": value.shape,
+            "dtype": tf.as_dtype(value.dtype),
+            "trainable": False,
+            "initializer": tf.zeros_initializer(),
+            "regularizer": None,
+        }
+        variable = getter(name, **{**arguments, **changed_arguments})
+        self._initial_values[variable.op.name] = (variable, value)
         return variable
 
 
@@ -99,8 +114,8 @@ class Restored(NamedTuple, Generic[T]):
 
     Attributes:
       session: an open session on the graph.
-      built: the result of `build`.
-      parameters: number of trainable parameters.
+      built: the result of the function that built the graph.
+      parameters: number of trainable parameters of the model.
     """
 
     session: tf.Session
@@ -112,13 +127,13 @@ class Restored(NamedTuple, Generic[T]):
 def restored(
     build: Callable[[], T], checkpoint: str, moving_average_decay: float, kind: str = "float32"
 ) -> Iterator[Restored[T]]:
-    """A CPU session on a new graph that `build` makes, with the weights of a checkpoint.
+    """Builds a graph; yields a CPU session on it, with the weights of a checkpoint.
 
     Args:
-      build: builds the graph, with variables from `tf.get_variable`. For float16 and int8 it is called a second time;
-        `tf.get_variable` then returns tensors.
+      build: builds the graph, with variables from `tf.get_variable`. For float16 and int8 it is called a second time,
+        and `tf.get_variable` then returns tensors.
       checkpoint: path of a checkpoint of that model.
-      moving_average_decay: if above 0, moving averages are read in place of the weights.
+      moving_average_decay: if above 0, the moving averages of the weights are read in place of the weights.
       kind: the type in which weights are stored: float32, float16 or int8.
 
     Raises:
@@ -133,12 +148,13 @@ def restored(
                 yield Restored(session, built, parameters)
                 return
             values = {v.op.name: session.run(v) for v in tf.global_variables()}
-    stored = _Stored(values, kind)
+    packed_variables = _PackedVariables(values, kind)
     with tf.Graph().as_default() as graph:
-        with tf.variable_scope(tf.get_variable_scope(), custom_getter=stored.get, auxiliary_name_scope=False):
+        scope = tf.get_variable_scope()
+        with tf.variable_scope(scope, custom_getter=packed_variables.get, auxiliary_name_scope=False):
             built = build()
         with cpu_session(graph) as session:
-            stored.load(session)
+            packed_variables.load(session)
             yield Restored(session, built, parameters)
 
 

@@ -1,12 +1,13 @@
-"""A folder with a static web page that scores files in the browser with onnxruntime-web; any web server can serve it.
+"""Writes a folder with a static web page, which any web server can serve. It scores files in the visitor's browser.
 
     index.html, style.css, *.js   the page, copied from the package's data
-    page.json                     the facts that the page needs, from the metadata of the ONNX file
-    model.onnx                    the model (format: `onnx_file`)
-    network-N.onnx                the extractors of the model, if a browser can run them; then the page accepts videos
-    onnxruntime/                  onnxruntime-web, with its licence
+    page.json                     what the page needs to know of the model, see `page_facts`
+    model.onnx                    the model, see `onnx_file`
+    network-N.onnx                the networks that compute the model's features, if a browser can run them; then the
+                                  page accepts videos
+    onnxruntime/                  onnxruntime-web, which runs the ONNX files, with its licence
 
-The page loads nothing from other servers, and sends nothing.
+The page loads nothing from other servers, and sends nothing to any server.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from yt8m.records.data_format import PUBLISHED
 
 MODEL = "model.onnx"
 VERSION = "1.30.0"  # the version of onnxruntime-web with which the page is tested
-# {file in the npm package: (name on the page, sha256)}. Many web servers do not know that .mjs is JavaScript.
+# {file in the npm package: (file in the folder `onnxruntime`, sha256)}. The ending .mjs becomes .js, because many web
+# servers do not know that .mjs is JavaScript.
 _RUNTIME = {
     "dist/ort.wasm.bundle.min.mjs": (
         "onnxruntime-web.js",
@@ -48,7 +50,7 @@ Files = Mapping[str, bytes]
 
 
 def runtime_files(folder: str) -> Files:
-    """The files of onnxruntime-web that the page needs, by their names on the page.
+    """Reads the files of onnxruntime-web that the page needs: {name in the folder `onnxruntime`: content}.
 
     Args:
       folder: the folder of the npm package, as npm unpacks it.
@@ -57,10 +59,12 @@ def runtime_files(folder: str) -> Files:
       UsageError: there is no such package, its version is another, or a file differs from the published one.
     """
     install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
-    described = storage.join(folder, "package.json")
-    if not storage.exists(described):
-        raise UsageError(f"--format=web needs the npm package onnxruntime-web, but there is no {described}: {install}.")
-    version = storage.read_json(described).get("version")
+    package_json = storage.join(folder, "package.json")
+    if not storage.exists(package_json):
+        raise UsageError(
+            f"--format=web needs the npm package onnxruntime-web, but there is no {package_json}: {install}."
+        )
+    version = storage.read_json(package_json).get("version")
     if version != VERSION:
         raise UsageError(f"{folder} is onnxruntime-web {version}, but the page needs {VERSION}: {install}.")
     files = {}
@@ -77,41 +81,47 @@ def runtime_files(folder: str) -> Files:
 
 
 def write(folder: str, runtime: Files) -> str:
-    """Writes the page into a folder that has `MODEL`.
+    """Writes the page into a folder that has the ONNX file of the model, `MODEL`, already.
 
     Args:
       folder: the folder.
-      runtime: see `runtime_files`.
+      runtime: the result of `runtime_files`.
 
     Returns:
-      Why the page cannot accept videos; empty if it can.
+      The reason why the page cannot accept videos; empty if it can.
 
     Raises:
       UsageError: the ONNX file was not written by this project.
       RunError: a file cannot be written.
     """
-    model, networks, no_videos = OnnxFile(storage.join(folder, MODEL)), list[PageNetwork](), ""
+    model, networks, why_no_videos = OnnxFile(storage.join(folder, MODEL)), list[PageNetwork](), ""
     try:
         networks = networks_of(model)
     except (UsageError, RunError) as error:
-        no_videos = str(error).rstrip(".")
-    of_networks = {f"network-{number}.onnx": network for number, network in enumerate(networks)}
-    facts = page_facts(model) | {"networks": [{"file": name, **each.facts} for name, each in of_networks.items()]}
+        why_no_videos = str(error).rstrip(".")
+    network_files = {f"network-{number}.onnx": network for number, network in enumerate(networks)}
+    entries = [{"file": name, **network.facts} for name, network in network_files.items()]
+    facts = page_facts(model) | {"networks": entries}
     package = importlib.resources.files("yt8m") / "data"
     page = {
         file.name: file.read_bytes() for file in (package / "web").iterdir() if file.name.endswith((".html", ".js"))
     }
     page["style.css"] = b"".join((package / name).read_bytes() for name in _STYLES)
     page["page.json"] = json.dumps(facts, allow_nan=False).encode()
-    page |= {name: network.content for name, network in of_networks.items()}
-    of_runtime = {**runtime, "license.txt": (package / "web" / _LICENCE).read_bytes()}
-    for name, content in (page | {f"onnxruntime/{name}": content for name, content in of_runtime.items()}).items():
+    page |= {name: network.content for name, network in network_files.items()}
+    page |= {f"onnxruntime/{name}": content for name, content in runtime.items()}
+    page["onnxruntime/license.txt"] = (package / "web" / _LICENCE).read_bytes()
+    for name, content in page.items():
         storage.write(storage.join(folder, name), content)
-    return no_videos
+    return why_no_videos
 
 
 def page_facts(model: OnnxFile) -> dict[str, Any]:
-    """The facts that the page needs: features, names and thresholds of the classes, frames a second and per window."""
+    """What the page needs to know of the model, without the networks of its extractors.
+
+    This is its name and step, its features, the names and thresholds of its classes, the frames to take per second of a
+    video (`per_second`), and the largest number of frames that it scores at once (`window`).
+    """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
     names = vocabulary.shown_for(num_classes, vocabulary.parse(own_names.encode(), MODEL) if own_names else None)
@@ -131,15 +141,16 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
     }
 
 
-_INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos")  # those of data/web/scaling.js
+_INTERPOLATIONS = ("bicubic", "bilinear", "area", "lanczos")  # those that data/web/scaling.js can compute
 
 
 class PageNetwork(NamedTuple):
     """The network of an extractor that the page runs.
 
     Attributes:
-      content: the content of the ONNX file.
-      facts: what the page needs to run it: names of input and output, and how pictures are converted to the input.
+      content: the content of its ONNX file.
+      facts: what the page needs to run the network: names of input and output, and how to convert pictures to the
+        input.
     """
 
     content: bytes
@@ -147,7 +158,7 @@ class PageNetwork(NamedTuple):
 
 
 def networks_of(model: OnnxFile) -> list[PageNetwork]:
-    """The network of each feature of the model, in the model's order.
+    """The networks that compute the model's features, in the order of the features.
 
     Raises:
       UsageError: a browser cannot compute a feature; the message says why.
@@ -156,13 +167,22 @@ def networks_of(model: OnnxFile) -> list[PageNetwork]:
     entries = model.about["extractors"]
     if not entries:
         raise UsageError("the records of the training are not from `yt8m extract`")
-    return [_network(feature, entry_of(feature, entries)) for feature in model.format.sizes()]
+    return [_network_of_feature(feature, entry_of(feature, entries)) for feature in model.format.sizes()]
 
 
-def _network(feature: str, entry: Mapping[str, Any] | None) -> PageNetwork:
+def _network_of_feature(feature: str, entry: Mapping[str, Any] | None) -> PageNetwork:
+    """The network that computes a feature.
+
+    Args:
+      feature: the name of the feature.
+      entry: the description of its extractor in the metadata of the model; None if there is none.
+
+    Raises:
+      UsageError: a browser cannot compute the feature.
+    """
     name = str(entry["name"]) if entry else "no extractor"
     if entry is None or not name.startswith("onnx:"):
-        raise UsageError(f"the feature {feature} is computed by {name}, and a browser runs ONNX files alone")
+        raise UsageError(f"the feature {feature} is computed by {name}, but a browser can only run ONNX files")
     extractor = extractors.create(name, entry["settings"])
     assert isinstance(extractor, OnnxModel)
     files = weights.find(extractor, name)
@@ -174,14 +194,24 @@ def _network(feature: str, entry: Mapping[str, Any] | None) -> PageNetwork:
     if extractor.interpolation not in _INTERPOLATIONS:
         raise UsageError(f"{name} scales pictures by {extractor.interpolation}, which a page does not")
     content = storage.read_bytes(path)
-    declared = {**extractor.settings(), "range": entry["range"]}
-    return PageNetwork(content, declared | _facts(extractor, content, path))
+    settings = {**extractor.settings(), "range": entry["range"]}
+    return PageNetwork(content, settings | _describe_inputs(extractor, content, path))
 
 
-def _facts(extractor: OnnxModel, content: bytes, path: str) -> dict[str, Any]:
+def _describe_inputs(extractor: OnnxModel, content: bytes, path: str) -> dict[str, Any]:
+    """What the page needs to know of the input and the output of a network.
+
+    Args:
+      extractor: the extractor.
+      content: the content of its ONNX file.
+      path: path of that file, for messages.
+
+    Raises:
+      UsageError: the page cannot run the network.
+    """
     session = open_session(content, path, "--format=web", cpu_only=True)
     pictures = session.get_inputs()[0]
-    output = next(each for each in session.get_outputs() if extractor.output in ("", each.name))
+    output = next(candidate for candidate in session.get_outputs() if extractor.output in ("", candidate.name))
     if len(pictures.shape) != 4:
         raise UsageError(f"{path} takes clips, and a page takes networks of single pictures")
     if pictures.type not in ("tensor(float)", "tensor(uint8)") or output.type != "tensor(float)":
