@@ -25,7 +25,7 @@ from yt8m.labels.folds import FoldScores, join_folds, read_scores
 from yt8m.labels.label_audit import LabelAudit
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat, quantized
-from yt8m.reports.worst_videos import HARDLY, SURELY
+from yt8m.reports.worst_videos import MISSING_SCORE, WRONG_SCORE
 
 VIDEOS, CLASSES, COPIES = 20_000, 200, 500
 WRONG, MISSING = 0.05, 0.2
@@ -129,7 +129,7 @@ def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab
     ours[issues.videos, issues.classes] = np.arange(len(issues.videos), 0, -1)
     chances = 1 / (1 + np.exp(-dense.astype(np.float64)))
     parts = -np.log(np.where(labels, chances, 1 - chances) + 1e-5)
-    listed = np.where(labels, chances <= HARDLY, chances >= SURELY)
+    listed = np.where(labels, chances <= WRONG_SCORE, chances >= MISSING_SCORE)
     found = {"yt8m audit": ours, "labels_to_check": np.where(listed, parts, 0)}
     if cleanlab:
         with tempfile.TemporaryDirectory() as folder:

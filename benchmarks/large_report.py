@@ -13,7 +13,7 @@ from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.records import vocabulary
 from yt8m.reports import eval_samples, report_writer
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.reports.evaluation_results import Evaluated, report_json
+from yt8m.reports.evaluation_results import EvaluationResult, report_json
 
 TOP_K, MOST_LABELS = 20, 12
 
@@ -69,6 +69,6 @@ def _samples(videos: Videos, num_classes: int) -> EvalSamples:
     counts = np.bincount(videos.labels, minlength=num_classes)
     evaluator.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
     names, figures = vocabulary.shown_for(num_classes), evaluator.get()
-    done = Evaluated("model.ckpt-1000", 1000, figures, len(videos), evaluator.metric_classes, names)
+    result = EvaluationResult("model.ckpt-1000", 1000, figures, len(videos), evaluator.metric_classes, names)
     points = evaluator.operating_points(5)
-    return EvalSamples(report_json(done, "MoeModel"), videos, num_classes, len(videos), points)
+    return EvalSamples(report_json(result, "MoeModel"), videos, num_classes, len(videos), points)

@@ -17,7 +17,7 @@ from yt8m.datasets.ground_truth import Ratings
 from yt8m.eval_util.segment_ranking import SegmentRanking, write_lists
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
-from yt8m.reports.file_scores import evaluate
+from yt8m.reports.file_scores import evaluate_submission
 from yt8m.scoring.inference import new_segment_ranking, segment_consumer
 from yt8m.video import workload
 
@@ -112,4 +112,4 @@ def ratings(videos: int) -> Ratings:
 
 def judge(path: str, judged: Ratings) -> float:
     """MAP@100,000 of a submission."""
-    return evaluate(read_segments(path, set(judged.classes.tolist())), judged, 100_000).map
+    return evaluate_submission(read_segments(path, set(judged.classes.tolist())), judged, 100_000).map

@@ -36,10 +36,10 @@ def test_the_next_checkpoint_is_evaluated(
     )
     write, seen = evaluation_results.write, []
 
-    def write_and_delete(train_dir: str, events: object, done: evaluation.Evaluated, model: str) -> None:
-        write(train_dir, events, done, model)
-        seen.append(done.step)
-        if done.step == 6:
+    def write_and_delete(train_dir: str, events: object, result: evaluation.EvaluationResult, model: str) -> None:
+        write(train_dir, events, result, model)
+        seen.append(result.step)
+        if result.step == 6:
             for path in folder.glob("model.ckpt-6.*"):
                 shutil.move(path, tmp_path)
 

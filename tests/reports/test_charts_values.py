@@ -15,7 +15,7 @@ from yt8m.reports import charts, measures
 from yt8m.reports.charts import Picture
 from yt8m.reports.loading import Run, load
 from yt8m.reports.measures import ClassFigure
-from yt8m.reports.report_writer import _confused, _differing
+from yt8m.reports.report_writer import _confused, _most_different
 
 CLASSES = report_runs.CLASSES
 VERTICALS = ("Animals", "Plants", "Animals") * 4
@@ -93,24 +93,24 @@ def test_the_classes_that_differ_most_have_the_largest_differences(figures):
         one._replace(average_precision=one.average_precision * factor)
         for one, factor in zip(figures, np.linspace(0.2, 1.4, len(figures)), strict=True)
     ]
-    pairs = _differing(others, figures)
+    pairs = _most_different(others, figures)
     expected = sorted(
         (index for index in range(len(figures)) if figures[index].positives >= 5),
         key=lambda index: -abs(others[index].average_precision - figures[index].average_precision),
     )[:10]
     assert [(ours.number, theirs.number) for ours, theirs in pairs] == [(figures[i].number,) * 2 for i in expected]
     renamed = [one._replace(name="other") if one.number == expected[0] else one for one in others]
-    assert expected[0] not in [ours.number for ours, _ in _differing(renamed, figures)]
+    assert expected[0] not in [ours.number for ours, _ in _most_different(renamed, figures)]
 
 
 def test_confusions_are_told_with_their_share_and_their_videos(run):
     """The first confused pair: videos that have its first class, and have the second among as many best ones."""
     (first, *_) = _confused(run, NAMES)
-    missed, taken = (int(name.split()[1]) for name in (first.missed, first.taken))
+    missed, predicted = (int(name.split()[1]) for name in (first.missed, first.predicted))
     having = []
     for scores, labels in zip(SCORES, LABELS, strict=True):
         best = set(np.argsort(-scores, kind="stable")[: labels.sum()].tolist())
-        having.append(bool(labels[missed] and missed not in best and taken in best and not labels[taken]))
+        having.append(bool(labels[missed] and missed not in best and predicted in best and not labels[predicted]))
     assert first.videos == sum(having)
     assert first.share == pytest.approx(sum(having) / LABELS[:, missed].sum())
     assert len(first.ids) == min(3, sum(having))

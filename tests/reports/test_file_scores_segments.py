@@ -18,7 +18,7 @@ from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import Ratings
 from yt8m.records import prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import ClassLine
-from yt8m.reports.file_scores import evaluate
+from yt8m.reports.file_scores import evaluate_submission
 
 CLASSES = vocabulary.segment_classes()[:4].tolist()
 
@@ -100,7 +100,7 @@ def test_equals_loops(submitted: list, ratings: list, top_n: int | None, only: b
         ranks = [rank for rank, hit in enumerate(judged, 1) if hit]
         total = sum(pair[0] == number for pair in positive)
         aps.append(sum(count / rank for count, rank in enumerate(ranks, 1)) / total)
-    found = evaluate(
+    found = evaluate_submission(
         [ClassLine(number, {name.encode(): rank for rank, name in enumerate(line)}) for number, line in lines.items()],
         Ratings(
             [name.encode() for _, name, _ in ratings],

@@ -65,7 +65,7 @@ def test_with_one_label_a_video_confusions_are_the_confusion_matrix():
     matrix = metrics.confusion_matrix(truth, SCORES.argmax(1), labels=range(9))
     np.fill_diagonal(matrix, 0)
     found = measures.confusions(kept_videos(SCORES, truth[:, None] == np.arange(9), 3), 9, 100)
-    assert {(one.missed, one.taken): one.videos for one in found} == {
+    assert {(one.missed, one.predicted): one.videos for one in found} == {
         (a, b): matrix[a, b] for a, b in zip(*np.nonzero(matrix), strict=True)
     }
 
@@ -97,7 +97,7 @@ def test_best_and_worst_leave_out_rare_classes_where_enough_remain():
     rows = figures(list(range(9)), [0.1 * n for n in range(9)], [1, 50, 50, 50, 50, 2, 50, 50, 3])
     best, worst, least = measures.best_and_worst(rows, 3)
     assert ([one.number for one in best], [one.number for one in worst]) == ([7, 6, 4], [1, 2, 3])
-    assert least == measures.ENOUGH
+    assert least == measures.ENOUGH_LABELS
     best, worst, least = measures.best_and_worst(rows, 4)
     assert ([one.number for one in best], [one.number for one in worst], least) == ([8, 7, 6, 5], [0, 1, 2, 3], 1)
     assert [one.name for one in measures.best_and_worst(rows[:1], 4)[0]] == ["Game"]

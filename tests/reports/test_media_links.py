@@ -104,7 +104,7 @@ def test_the_log_counts_links_other_videos_and_what_is_left_out(tmp_path: pathli
     assert read(str(path), PAGE, {"v1", "v2", "v3", "v4", "v5"}) == {"v1": "https://a", "v3": "thumbs/3.jpg"}
     (first, second) = told()
     assert first[0] == "WARNING"
-    assert "2 addresses make no link; the first, 'javascript:x' in line 3, has another scheme than http" in first[1]
+    assert "2 addresses cannot be links; the first, 'javascript:x' in line 3, has another scheme than http" in first[1]
     assert second == ("INFO", f"--media={path}: 2 of the 5 videos on the page are links; 2 rows are of other videos")
     assert read("", PAGE, {"v1"}) == {}
     assert told() == []
@@ -119,8 +119,8 @@ def test_a_table_of_other_ids_is_told(tmp_path: pathlib.Path, told):
     assert told() == [
         (
             "WARNING",
-            f"--media={path}: 0 of the 2 videos on the page are links, because none has an id of its 2 rows; "
-            "the first is 'clips/v1.mp4', and a video on the page is 'v1'",
+            f"--media={path}: 0 of the 2 videos on the page are links; none of them is in its 2 rows: "
+            "its first id is 'clips/v1.mp4', and a video on the page is 'v1'",
         )
     ]
 
@@ -131,8 +131,8 @@ def test_a_table_of_other_ids_is_told(tmp_path: pathlib.Path, told):
         (None, UsageError, "there is no such file"),
         (b"", UsageError, "the columns are missing"),
         (b"id,url\n", UsageError, "the columns are id, url"),
-        (b'id,address\n"v1', RunError, "is no CSV file"),
-        (b"id,address\n\xff,a\n", RunError, "is no CSV file"),
+        (b'id,address\n"v1', RunError, "is not a CSV file"),
+        (b"id,address\n\xff,a\n", RunError, "is not a CSV file"),
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(tmp_path: pathlib.Path, content, error, part):

@@ -33,7 +33,7 @@ class KeepsACopy(Callback):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self.context.step == 8:
             folder = pathlib.Path(self.context.config.model_dir)
-            KeepsACopy.seen = run_list.find([str(folder)])[0]
+            KeepsACopy.seen = run_list.find_runs([str(folder)])[0]
             shutil.copytree(folder, folder.parent / "deep/er/killed")
 
 
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def found(folder: pathlib.Path) -> dict[str, run_list.ListedRun]:
-    return {os.path.relpath(one.folder, folder): one for one in run_list.find([str(folder)])}
+    return {os.path.relpath(one.folder, folder): one for one in run_list.find_runs([str(folder)])}
 
 
 @pytest.mark.heavy
@@ -103,7 +103,7 @@ def test_how_each_ended_is_known(found: dict[str, run_list.ListedRun], folder: p
     last = max(int(path.stem.rpartition("-")[2]) for path in (folder / "c").glob("model.ckpt-*.index"))
     assert states["c"] == ("stopped", last, "stopped by a signal")
     assert 3 <= last < 12
-    assert states["deep/er/killed"] == ("stopped", 7, "it noted no end: killed")
+    assert states["deep/er/killed"] == ("stopped", 7, "it recorded no end, so it was killed")
     assert states["damaged"][0] == "damaged"
     assert "config.json is cut short or damaged" in states["damaged"][2]
 
@@ -112,18 +112,18 @@ def test_a_lock_that_lives_means_running_and_one_that_was_left_does_not(folder: 
     killed = folder / "deep/er/killed"
     assert (killed / "train.lock").exists()
     with run_dir.lock(str(killed)):
-        assert run_list.find([str(killed)])[0].state == "running"
+        assert run_list.find_runs([str(killed)])[0].state == "running"
     (killed / "train.lock").touch()
-    assert run_list.find([str(killed)])[0].state == "stopped"
+    assert run_list.find_runs([str(killed)])[0].state == "stopped"
 
 
 def test_a_resumed_run_forgets_how_it_ended_before(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     run_dir.write(str(tmp_path), run_dir.read(str(folder / "a")).config)
     run_dir.note_end(str(tmp_path), run_dir.Ended("failed", None, "why"))
-    assert run_list.find([str(tmp_path)])[0].state == "failed"
+    assert run_list.find_runs([str(tmp_path)])[0].state == "failed"
     run_dir.forget_end(str(tmp_path))
     run_dir.forget_end(str(tmp_path))
-    assert run_list.find([str(tmp_path)])[0].state == "stopped"
+    assert run_list.find_runs([str(tmp_path)])[0].state == "stopped"
     assert not (folder / "deep/er/killed/ended.json").exists()
 
 
@@ -142,19 +142,19 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     found: dict[str, run_list.ListedRun], folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     report = json.loads((folder / "a/eval/report.json").read_text())
-    assert found["a"].figures.of == "evaluation"
+    assert found["a"].figures.source == "evaluation"
     assert found["a"].figures.step == 12
     assert found["a"].figures.values["GAP"] == report["gap"]
     assert found["a"].figures.values["mAP"] == report["map"]
     last = json.loads((folder / "c/metrics.jsonl").read_text().splitlines()[-1])
-    assert (found["c"].figures.of, found["c"].figures.values["GAP"]) == ("training batch", last["GAP"])
+    assert (found["c"].figures.source, found["c"].figures.values["GAP"]) == ("training batch", last["GAP"])
     validated = tmp_path / "a"
     shutil.copytree(folder / "a", validated)
     rows = [(5, report["gap"] + 0.1, 3.0), (10, report["gap"] - 0.1, 2.0)]
     with (validated / "metrics.jsonl").open("a") as file:
         for step, gap, loss in rows:
             file.write(json.dumps({"step": step, "mode": "validate", "GAP": gap, "loss": loss}) + "\n")
-    by_gap, by_loss = (run_list.find([str(validated)], by)[0] for by in ("gap", "loss"))
+    by_gap, by_loss = (run_list.find_runs([str(validated)], by)[0] for by in ("gap", "loss"))
     assert (by_gap.figures.step, by_gap.figures.values) == (5, {"GAP": rows[0][1], "loss": 3.0})
     assert by_gap.step == 12
     assert by_loss.figures.values["loss"] == min(2.0, report["loss"])
@@ -162,26 +162,26 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     told = {"begun": None, "metric": "GAP", "data": None, "first_compared": 1, "epochs": [0, 0]}
     history = told | {"validations": [{"step": step, "GAP": gap, "loss": loss} for step, gap, loss in rows]}
     (validated / "validation.json").write_text(json.dumps(history))
-    assert run_list.find([str(validated)], "gap")[0].figures.values["GAP"] == report["gap"]
+    assert run_list.find_runs([str(validated)], "gap")[0].figures.values["GAP"] == report["gap"]
     (validated / "validation.json").write_text("{")
-    assert run_list.find([str(validated)])[0].state == "damaged"
+    assert run_list.find_runs([str(validated)])[0].state == "damaged"
 
 
 def test_what_an_evaluation_wrote_elsewhere_is_no_run(tmp_path: pathlib.Path) -> None:
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval/metrics.jsonl").write_text('{"step": 12, "mode": "eval", "GAP": 0.5}\n')
-    assert [run.folder for run in run_list.find([str(tmp_path)])] == [str(tmp_path / "eval")]
+    assert [run.folder for run in run_list.find_runs([str(tmp_path)])] == [str(tmp_path / "eval")]
     (tmp_path / "eval/report.json").write_text("{}")
-    assert not run_list.find([str(tmp_path)])
+    assert not run_list.find_runs([str(tmp_path)])
 
 
 def test_the_table_is_sorted_by_any_column(folder: pathlib.Path) -> None:
     def order(by: str) -> list[str]:
-        return [os.path.relpath(one.folder, folder) for one in run_list.find([str(folder)], by)]
+        return [os.path.relpath(one.folder, folder) for one in run_list.find_runs([str(folder)], by)]
 
-    figures = {os.path.relpath(one.folder, folder): one.figures for one in run_list.find([str(folder)])}
-    steps = {os.path.relpath(one.folder, folder): one.step for one in run_list.find([str(folder)])}
-    batches = [name for name, one in figures.items() if one and one.of == "training batch"]
+    figures = {os.path.relpath(one.folder, folder): one.figures for one in run_list.find_runs([str(folder)])}
+    steps = {os.path.relpath(one.folder, folder): one.step for one in run_list.find_runs([str(folder)])}
+    batches = [name for name, one in figures.items() if one and one.source == "training batch"]
     best = sorted(batches, key=lambda name: -figures[name].values["GAP"])
     assert order("GAP") == order("gap") == order("Gap") == ["a", *best, "damaged"]
     assert order("HIT@1") == order("hit_at_one") == order("Hit@1")
@@ -237,14 +237,14 @@ def test_runs_in_a_bucket_are_listed_alike(folder: pathlib.Path, bucket: str) ->
             if inner.endswith(("/a", "/a/eval", "/b", "/killed")) and name.endswith((".json", ".jsonl", ".index")):
                 with storage.write_atomic(f"{bucket}/team/{os.path.relpath(inner, folder)}/{name}") as file:
                     file.write(storage.read_bytes(f"{inner}/{name}"))
-    there = {one.folder.removeprefix(f"{bucket}/team/"): one for one in run_list.find([f"{bucket}/team/"])}
-    here = {os.path.relpath(one.folder, folder): one for one in run_list.find([str(folder)])}
+    there = {one.folder.removeprefix(f"{bucket}/team/"): one for one in run_list.find_runs([f"{bucket}/team/"])}
+    here = {os.path.relpath(one.folder, folder): one for one in run_list.find_runs([str(folder)])}
     assert sorted(there) == ["a", "b", "deep/er/killed"]
     for name, one in there.items():
         assert (one.state, one.step, one.model) == (here[name].state, here[name].step, here[name].model)
     assert there["a"].figures == here["a"].figures
     with run_dir.lock(f"{bucket}/team/b"):
-        assert run_list.find([f"{bucket}/team/b"])[0].state == "running"
+        assert run_list.find_runs([f"{bucket}/team/b"])[0].state == "running"
 
 
 def test_a_run_from_the_config_of_another_has_its_options_but_not_its_folder(folder: pathlib.Path) -> None:
@@ -265,5 +265,5 @@ def test_data_that_differ_have_the_name_of_their_flag(tmp_path: pathlib.Path) ->
     for name in ("a", "b"):
         config = TrainConfig(train_dir=str(tmp_path / name), data=DataConfig(data_pattern=f"{name}/*"))
         run_dir.write(config.train_dir, config)
-    runs = run_list.find([str(tmp_path)], "run")
+    runs = run_list.find_runs([str(tmp_path)], "run")
     assert [run.differing for run in runs] == [{"train_data_pattern": "a/*"}, {"train_data_pattern": "b/*"}]

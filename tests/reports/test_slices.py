@@ -18,7 +18,7 @@ from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import slices
-from yt8m.reports.loading import Run, certain_enough, load
+from yt8m.reports.loading import Run, interval_if_certain, load
 from yt8m.reports.report_writer import class_counts
 from yt8m.runs.opened_run import RunFiles
 
@@ -118,9 +118,9 @@ def test_parts_of_the_videos_have_the_mean_perr_of_their_videos(run, found, titl
 
 
 def test_too_few_videos_and_equal_ones_have_no_interval():
-    assert certain_enough(Interval(0.2, 0.4), 10) == (0.2, 0.4)
-    assert certain_enough(Interval(0.2, 0.4), 9) is None
-    assert certain_enough(Interval(1.0, 1.0), 500) is None
+    assert interval_if_certain(Interval(0.2, 0.4), 10) == (0.2, 0.4)
+    assert interval_if_certain(Interval(0.2, 0.4), 9) is None
+    assert interval_if_certain(Interval(1.0, 1.0), 500) is None
 
 
 # The first video by its hash has a hostile name in the runs made by hand.
@@ -165,7 +165,7 @@ def write_training(folder: pathlib.Path, positives: list[int]) -> None:
 def test_counts_come_from_the_vocabulary_or_else_from_the_manifest_of_the_training(run):
     def counts(names: Vocabulary) -> tuple[list[int], str]:
         found = class_counts(run._replace(training=RunFiles(run.folder)), names)  # a run reads each file once
-        return found.counts.tolist(), found.words
+        return found.counts.tolist(), found.unit
 
     assert counts(NAMES) == (COUNTS.tolist(), "videos, by the vocabulary")
     unnamed = vocabulary.of_names(NAMES.names)

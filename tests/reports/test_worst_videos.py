@@ -14,7 +14,7 @@ from yt8m.records import vocabulary
 from yt8m.records.thresholds import OperatingPoints
 from yt8m.reports import eval_samples, worst_videos
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.reports.worst_videos import WorstVideo, worst, write_labels_to_check
+from yt8m.reports.worst_videos import WorstVideo, find_worst, write_labels_to_check
 
 VIDEOS, CLASSES = 60, 9
 SCORES, LABELS = drawn(21, VIDEOS, CLASSES)
@@ -44,8 +44,8 @@ def check_marks(found: list[WorstVideo], chosen: set[tuple[int, int]], most: int
 
 
 def test_the_worst_videos_come_first_with_what_adds_most_to_their_loss(monkeypatch):
-    monkeypatch.setattr(worst_videos, "_OF_CLASS", 2)
-    found = worst(kept_videos(SCORES, LABELS, CLASSES), NAMES)
+    monkeypatch.setattr(worst_videos, "_MOST_OF_CLASS", 2)
+    found = find_worst(kept_videos(SCORES, LABELS, CLASSES), NAMES)
     losses = {row: parts(row).sum() for row in range(VIDEOS)}
     assert [number(one.id) for one in found] == sorted(losses, key=lambda row: -losses[row])
     by_part = np.array([parts(row) for row in range(VIDEOS)])
@@ -56,8 +56,8 @@ def test_the_worst_videos_come_first_with_what_adds_most_to_their_loss(monkeypat
 @pytest.mark.parametrize("most", [1, 9, 12, 25])
 def test_each_class_has_its_worst_video_and_further_ones_if_there_is_room(monkeypatch, most):
     """Against a loop that adds the worst videos of all classes, then the second ones, as long as there is room."""
-    monkeypatch.setattr(worst_videos, "_OVERALL", 3)
-    monkeypatch.setattr(worst_videos, "_OF_CLASS", 4)
+    monkeypatch.setattr(worst_videos, "_MOST_OVERALL", 3)
+    monkeypatch.setattr(worst_videos, "_MOST_OF_CLASS", 4)
     by_part = np.array([parts(row) for row in range(VIDEOS)])
     kept, chosen = set(np.argsort(-by_part.sum(1))[: min(3, most)].tolist()), set()
     for rank in range(4):
@@ -66,7 +66,7 @@ def test_each_class_has_its_worst_video_and_further_ones_if_there_is_room(monkey
             if rank == 0 or len(kept | {row}) <= most:
                 kept.add(row)
                 chosen.add((row, c))
-    found = worst(kept_videos(SCORES, LABELS, CLASSES), NAMES, most)
+    found = find_worst(kept_videos(SCORES, LABELS, CLASSES), NAMES, most)
     assert {number(one.id) for one in found} == kept
     check_marks(found, chosen, 3)
     names = {mark.name for one in found for mark in (*one.labels, *one.wrong)}
@@ -74,14 +74,14 @@ def test_each_class_has_its_worst_video_and_further_ones_if_there_is_room(monkey
 
 
 def test_a_video_to_which_a_class_adds_next_to_nothing_is_no_further_example_of_it(monkeypatch):
-    monkeypatch.setattr(worst_videos, "_OVERALL", 0)
-    monkeypatch.setattr(worst_videos, "_EACH", 0)
-    monkeypatch.setattr(worst_videos, "_LEAST", 1.5)
+    monkeypatch.setattr(worst_videos, "_MOST_OVERALL", 0)
+    monkeypatch.setattr(worst_videos, "_MOST_SHOWN", 0)
+    monkeypatch.setattr(worst_videos, "_LEAST_PART", 1.5)
     by_part = np.array([parts(row) for row in range(VIDEOS)])
     expected = {(row, c) for row, c in np.argwhere(by_part >= 1.5)} | {
         (row, c) for c, row in enumerate(by_part.argmax(0))
     }
-    found = worst(kept_videos(SCORES, LABELS, CLASSES), NAMES)
+    found = find_worst(kept_videos(SCORES, LABELS, CLASSES), NAMES)
     assert {(number(one.id), mark.name) for one in found for mark in (*one.labels, *one.wrong)} == {
         (row, f"name {c}") for row, c in expected
     }
@@ -89,13 +89,13 @@ def test_a_video_to_which_a_class_adds_next_to_nothing_is_no_further_example_of_
 
 def test_a_label_outside_the_best_classes_is_found_by_its_score():
     videos = kept_videos(SCORES, LABELS, 2)
-    shown = {(number(one.id), mark.name) for one in worst(videos, NAMES) for mark in one.labels}
+    shown = {(number(one.id), mark.name) for one in find_worst(videos, NAMES) for mark in one.labels}
     assert shown == {(row, f"name {c}") for row, c in np.argwhere(LABELS).tolist()}
 
 
 def test_labels_to_check_are_those_that_contradict_the_scores(tmp_path: pathlib.Path, monkeypatch):
-    monkeypatch.setattr(worst_videos, "SURELY", 0.7)
-    monkeypatch.setattr(worst_videos, "HARDLY", 0.6)
+    monkeypatch.setattr(worst_videos, "MISSING_SCORE", 0.7)
+    monkeypatch.setattr(worst_videos, "WRONG_SCORE", 0.6)
     count = write_labels_to_check(str(tmp_path / "checked.csv"), kept_videos(SCORES, LABELS, CLASSES), NAMES)
     rows = list(csv.DictReader((tmp_path / "checked.csv").open()))
     expected = {
@@ -114,7 +114,7 @@ def test_labels_to_check_are_those_that_contradict_the_scores(tmp_path: pathlib.
 
 
 def test_a_spreadsheet_shows_ids_and_names_and_computes_none(tmp_path: pathlib.Path, monkeypatch):
-    monkeypatch.setattr(worst_videos, "SURELY", 0.0)
+    monkeypatch.setattr(worst_videos, "MISSING_SCORE", 0.0)
     names = ["=1+1", "+a", "-b", "@c", '"=d"', "e;f", "g", "=cmd|' /C calc'!A0", "h"]
     videos = kept_videos(SCORES, LABELS, CLASSES)
     videos.ids[0] = b"-Ab_12"
@@ -137,7 +137,7 @@ def test_a_spreadsheet_shows_ids_and_names_and_computes_none(tmp_path: pathlib.P
     ],
 )
 def test_the_labels_to_check_are_named_after_their_page(page, checked):
-    assert worst_videos.checked_beside(page, "report.html") == checked
+    assert worst_videos.labels_to_check_path(page, "report.html") == checked
 
 
 def test_what_is_kept_of_videos_is_read_again(tmp_path: pathlib.Path):

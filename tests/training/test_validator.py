@@ -122,10 +122,10 @@ def test_tensorboard_shows_both_in_one_chart(trained: pathlib.Path) -> None:
 
 
 def test_runs_and_the_report_read_the_rows(trained: pathlib.Path) -> None:
-    found = {one.folder.rpartition("/")[2]: one for one in run_list.find([str(trained)], "gap")}
+    found = {one.folder.rpartition("/")[2]: one for one in run_list.find_runs([str(trained)], "gap")}
     best = max(rows(trained / "run"), key=lambda row: row["GAP"])
-    assert (found["run"].figures.of, found["run"].figures.step) == ("evaluation", best["step"])
-    assert found["plain"].figures.of == "training batch"
+    assert (found["run"].figures.source, found["run"].figures.step) == ("evaluation", best["step"])
+    assert found["plain"].figures.source == "training batch"
 
 
 @pytest.mark.heavy

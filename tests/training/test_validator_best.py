@@ -118,7 +118,7 @@ def test_it_ends_three_validations_after_the_best(whole: pathlib.Path, capsys: p
     ended = json.loads((whole / "ended.json").read_text())
     message = f"no better GAP in 3 validations (--patience=3); the best is {gaps[best]:.4f}, of step {steps[best]}"
     assert ended == {"status": "finished", "step": steps[-1], "message": message}
-    (listed,) = run_list.find([str(whole)], "gap")
+    (listed,) = run_list.find_runs([str(whole)], "gap")
     assert (listed.state, listed.why, listed.figures.step) == ("finished", message, steps[best])
     assert listed.figures.values["GAP"] == gaps[best]
     # Started again, it says so, and trains no further.

@@ -249,10 +249,10 @@ def _finish_evaluation(job: FinishedJob) -> None:
     merged = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES_FILE))
     names = _class_names(config, merged["num_classes"])
     figures = pipelines.restore_arrays(merged["figures"])
-    evaluated = evaluation_results.Evaluated(
+    result = evaluation_results.EvaluationResult(
         job.weights, job.step, figures, figures["num_examples"], metrics.load(), names
     )
-    evaluation_results.write_report(_result_path("eval", config), evaluated, merged["model"])
+    evaluation_results.write_report(_result_path("eval", config), result, merged["model"])
 
 
 def _class_names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:

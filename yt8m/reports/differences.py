@@ -1,4 +1,4 @@
-"""What differs between runs: their configs, their data, the versions of the code, and their figures."""
+"""Differences between runs: in their settings (config, data, versions of the code) and in their figures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from yt8m.config import run_dir
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
 from yt8m.options import shown
-from yt8m.reports.loading import FEWEST, Run, config_of, difference_interval, figure, same_videos
+from yt8m.reports.loading import FEWEST_VIDEOS, Run, config_of, difference_interval, figure, same_videos
 
 MISSING = "—"
 
 
 class Setting(NamedTuple):
-    """A setting in which runs differ: what it belongs to, its name, and its value in each run."""
+    """A setting in which runs differ: its kind (such as `config`), its name, and its value in each run."""
 
     kind: str
     name: str
@@ -28,15 +28,15 @@ class Setting(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The difference of a figure from the first run.
+    """The difference between a figure of another run and that of the first run.
 
     Attributes:
       run: name of the other run.
       figure: name of the figure.
-      values: the figure of the first run, and of the other.
-      difference: the second minus the first.
+      values: the figure of the first run, and that of the other, as texts.
+      difference: the figure of the other run minus that of the first, as a text.
       bounds: the 95 % interval of `difference`; None if it is not known.
-      verdict: which run is better, or that it may be chance.
+      verdict: which run is better, or that the difference may be chance.
     """
 
     run: str
@@ -48,9 +48,9 @@ class Difference(NamedTuple):
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
-    """The settings that are not the same in all runs: of the evaluation and its data, the config, the versions.
+    """The settings that are not the same in all runs: of the evaluation, of the data, of the config, and versions.
 
-    A run without any setting of a kind, such as one whose config is not found, is not compared by that kind.
+    A run that has no setting of a kind (its config is missing, for example) is left out of the comparison of that kind.
     """
     settings_of_runs = [dict(_settings(run)) for run in runs]
     names = list(dict.fromkeys(name for settings_of_run in settings_of_runs for name in settings_of_run))
@@ -58,14 +58,14 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
     differing = []
     for kind, name in names:
         values = [settings_of_run.get((kind, name), MISSING) for settings_of_run in settings_of_runs]
-        if len({value for value, having in zip(values, kinds, strict=True) if kind in having}) > 1:
+        if len({value for value, kinds_of_run in zip(values, kinds, strict=True) if kind in kinds_of_run}) > 1:
             differing.append(Setting(kind, name, values))
     order = [kind for kind, _ in names]
-    return sorted(differing, key=lambda settings_of_run: order.index(settings_of_run.kind))
+    return sorted(differing, key=lambda setting: order.index(setting.kind))
 
 
 def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
-    """((kind, name), value) of everything that is known of the run."""
+    """Yields ((kind, name), value) of each setting of the run."""
     saved_figures = run.samples.figures
     yield ("model", "model"), str(saved_figures["model"])
     yield ("model", "step"), f"{saved_figures['global_step']:,}"
@@ -87,48 +87,48 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _hash_of_names(run: Run) -> str:
-    """Eight digits that are the same for the same names; those of YouTube-8M if the run has none of its own."""
+    """A hash of the run's own class names, 8 hexadecimal digits; "YouTube-8M's" if it has no names of its own."""
     names = run_dir.own_names(run.training.folder, run.samples.num_classes).names
     return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
 
 
-_ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
+_ROUNDING = 1e-9  # `interval` computes bounds with sines, whose rounding may move a bound of 0 by less than this
 
 
 def figures(first: Run, other: Run) -> list[Difference]:
-    """The differences of all figures that both runs have, GAP first."""
+    """The differences between the figures that both runs have, GAP first."""
     return [
         difference
         for metric in gap_first(other.samples.descriptions())
-        for difference in _difference(first, other, metric)
+        if (difference := _difference(first, other, metric)) is not None
     ]
 
 
-def _difference(first: Run, other: Run, metric: Description) -> Iterator[Difference]:
-    new, old = figure(other, metric.key), figure(first, metric.key)
-    if new is None or old is None:
-        return
+def _difference(first: Run, other: Run, metric: Description) -> Difference | None:
+    """The difference between the runs by one metric; None if a run does not have it."""
+    first_value, other_value = figure(first, metric.key), figure(other, metric.key)
+    if first_value is None or other_value is None:
+        return None
     bounds = _bounds(first, other, metric.key)
-    difference = new - old
-    better = other if (difference > 0) == metric.higher_is_better else first
+    difference = other_value - first_value
+    better_run = other if (difference > 0) == metric.higher_is_better else first
     if not difference:
         verdict = "the same"
     elif bounds is None:
-        verdict = f"{better.name}; whether by chance is not known"
+        verdict = f"{better_run.name} is better, perhaps by chance"
     elif bounds.low <= _ROUNDING and bounds.high >= -_ROUNDING:
         verdict = "may be chance"
     else:
-        verdict = f"{better.name} is better"
-    yield Difference(
-        other.name, metric.name, (metric.text(old, 4), metric.text(new, 4)), f"{difference:+.4f}", bounds, verdict
-    )
+        verdict = f"{better_run.name} is better"
+    values = metric.text(first_value, 4), metric.text(other_value, 4)
+    return Difference(other.name, metric.name, values, f"{difference:+.4f}", bounds, verdict)
 
 
 def _bounds(first: Run, other: Run, key: str) -> Interval | None:
-    """The interval of the difference, from the same resamples of the same videos.
+    """The 95 % interval of the difference, from the same resamples of the same videos.
 
-    None if the videos are not the same, or too few.
+    None if the runs have no resamples of this metric, if their videos are not the same, or if there are too few.
     """
     if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
         return None
-    return difference_interval(first, other, key) if len(first.samples.videos) >= FEWEST else None
+    return difference_interval(first, other, key) if len(first.samples.videos) >= FEWEST_VIDEOS else None

@@ -23,17 +23,18 @@ from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 FOLDER, NAME = "eval", "videos.npz"
-_POINTS = "class_"  # begins the names of the arrays of `OperatingPoints`
+_DESCRIPTION = "told"  # name of the array that holds JSON: the metrics and the counts, as UTF-8 bytes
+_POINTS_PREFIX = "class_"  # the names of the arrays of `OperatingPoints` begin with it
 
 
 class EvalSamples(NamedTuple):
-    """The metrics and the sampled videos of one evaluation.
+    """The metrics, the sampled videos and the thresholds of one evaluation.
 
     Attributes:
       figures: the content of eval/report.json, whose values are over all videos.
       videos: the sampled videos with their predictions.
       num_classes: number of classes.
-      seen: number of all evaluated videos.
+      seen: number of all evaluated videos, from which the sample was drawn.
       points: the thresholds of the classes.
     """
 
@@ -48,11 +49,14 @@ class EvalSamples(NamedTuple):
         return [Description(**row) for row in self.figures["metrics"]]
 
 
-_ARRAYS = [field.name for field in fields(Videos) if field.name != "ids"]
+_VIDEO_ARRAYS = [field.name for field in fields(Videos) if field.name != "ids"]
 
 
-def _ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
-    """The ids, which are stored one after another, because an array of objects would have to be unpickled."""
+def _read_ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
+    """The ids of the videos, object [N] of bytes.
+
+    The file has them joined, with their sizes, because reading an array of objects would mean unpickling it.
+    """
     ends = np.cumsum(arrays["id_sizes"]).tolist()
     text = arrays["ids"].tobytes()
     ids = np.empty(len(ends), object)
@@ -60,7 +64,7 @@ def _ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
     return ids
 
 
-def _arrays_of(points: OperatingPoints) -> dict[str, Any]:
+def _arrays_of_points(points: OperatingPoints) -> dict[str, Any]:
     """{name: array} of the thresholds and of their guarantee."""
     arrays = points._asdict()
     guarantee: Guarantee | None = arrays.pop("guarantee")
@@ -69,12 +73,12 @@ def _arrays_of(points: OperatingPoints) -> dict[str, Any]:
     return arrays | {name: np.array(values) for name, values in guarantee._asdict().items()}
 
 
-def _points(arrays: Mapping[str, Any]) -> OperatingPoints:
+def _read_points(arrays: Mapping[str, Any]) -> OperatingPoints:
     names = [name for name in OperatingPoints._fields if name != "guarantee"]
-    points = OperatingPoints(**{name: arrays[f"{_POINTS}{name}"] for name in names})
-    if f"{_POINTS}target" not in arrays:
+    points = OperatingPoints(**{name: arrays[f"{_POINTS_PREFIX}{name}"] for name in names})
+    if f"{_POINTS_PREFIX}target" not in arrays:
         return points
-    target, *others = (arrays[f"{_POINTS}{name}"] for name in Guarantee._fields)
+    target, *others = (arrays[f"{_POINTS_PREFIX}{name}"] for name in Guarantee._fields)
     return points._replace(guarantee=Guarantee(PrecisionTarget(*target.tolist()), *others))
 
 
@@ -86,16 +90,17 @@ def path_in(train_dir: str) -> str:
 def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
     description = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
-    points = {f"{_POINTS}{name}": values for name, values in _arrays_of(samples.points).items()}
-    videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
+    points = {f"{_POINTS_PREFIX}{name}": values for name, values in _arrays_of_points(samples.points).items()}
+    videos = {name: getattr(samples.videos, name) for name in _VIDEO_ARRAYS}
     ids = [bytes(video_id) for video_id in samples.videos.ids]
     videos |= {
         "ids": np.frombuffer(b"".join(ids), np.uint8),
         "id_sizes": np.array([len(video_id) for video_id in ids], np.int64),
     }
-    packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
-    np.savez_compressed(packed, told=np.frombuffer(description.encode(), np.uint8), **videos, **points)
-    storage.write(path_in(train_dir), packed.getvalue())
+    arrays = {_DESCRIPTION: np.frombuffer(description.encode(), np.uint8), **videos, **points}
+    file = io.BytesIO()  # in memory, because writing a zip file needs seeking, which an upload to a bucket lacks
+    np.savez_compressed(file, **arrays)
+    storage.write(path_in(train_dir), file.getvalue())
 
 
 def read(train_dir: str) -> EvalSamples:
@@ -105,18 +110,18 @@ def read(train_dir: str) -> EvalSamples:
       RunError: there is no such file, or it is damaged; the message says which command to run.
     """
     path = path_in(train_dir)
-    again = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
+    remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
     if not storage.exists(path):
-        raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {again}.")
+        raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {remedy}.")
     try:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
-            description = storage.parse_json(arrays["told"].tobytes())
-            videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
-            points = _points(arrays)
+            description = storage.parse_json(arrays[_DESCRIPTION].tobytes())
+            videos = Videos(**{name: arrays[name] for name in _VIDEO_ARRAYS}, ids=_read_ids(arrays))
+            points = _read_points(arrays)
         samples = EvalSamples(
             description["figures"], videos, int(description["num_classes"]), int(description["seen"]), points
         )
-        samples.descriptions()
+        samples.descriptions()  # fails here, not later, if the metrics in the file are damaged
         return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged, or is not the videos.npz of an evaluation: {again}.") from error
+        raise RunError(f"{path} is damaged, or is not the videos.npz of an evaluation: {remedy}.") from error

@@ -1,4 +1,8 @@
-"""The results of one evaluation: log, table, eval/report.json, metrics.jsonl, TensorBoard; thresholds and verdicts."""
+"""The result of evaluating one checkpoint, and where it is written.
+
+The metrics go to the log, a table, eval/report.json, eval/metrics.jsonl and TensorBoard. With --report or --require the
+result also has the thresholds of the classes and the verdicts on requirements.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,15 @@ from yt8m.records.thresholds import BELOW_TARGET, CLASS, TOO_FEW_LABELS, Operati
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
-from yt8m.reports.loading import Run, certain_enough, evaluated_run, figure, interval_of, interval_of_mean_ap, shrink_of
+from yt8m.reports.loading import (
+    Run,
+    evaluated_run,
+    figure,
+    interval_if_certain,
+    interval_of,
+    interval_of_mean_ap,
+    shrink_of,
+)
 from yt8m.reports.measures import is_below_one
 from yt8m.runner import metric_files
 from yt8m.runner.metric_files import EventFile
@@ -38,11 +50,20 @@ from yt8m.storage import sending
 from yt8m.video.modeler import VideoEvaluator
 
 
-class Evaluated(NamedTuple):
-    """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
+class EvaluationResult(NamedTuple):
+    """The result of evaluating one checkpoint.
 
-    With them: the metric objects, the names of the classes and, with --report or --require, a sample of the videos,
-    the thresholds of the classes and the calibration of the scores; then the verdicts on what --require demands.
+    Attributes:
+      checkpoint: path of the checkpoint.
+      step: its training step.
+      figures: the metric values, under the names of `EvaluationMetrics.get`.
+      num_examples: number of evaluated examples.
+      metric_classes: the metrics.
+      names: the names of the classes.
+      sample: a sample of the videos; None without --report and --require, like `chosen` and `calibration`.
+      chosen: the thresholds of the classes.
+      calibration: the calibration of the scores.
+      verdicts: for each requirement of --require, whether it is met.
     """
 
     checkpoint: str
@@ -58,8 +79,8 @@ class Evaluated(NamedTuple):
 
     def values(self) -> list[tuple[type[Metric], float]]:
         """(metric, value) of each metric that is defined on these data."""
-        shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
-        return [(metric, self.figures[metric.figure_key()]) for metric in shown]
+        defined = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
+        return [(metric, self.figures[metric.figure_key()]) for metric in defined]
 
     def samples(self, run: TrainConfig) -> EvalSamples | None:
         """The sampled videos with the results; None if no video was sampled."""
@@ -70,20 +91,30 @@ class Evaluated(NamedTuple):
         return EvalSamples(report, videos, run.data.num_classes, self.sample.seen, self.chosen.points)
 
 
-def evaluated(
+def evaluation_result(
     checkpoint: str, outcome: runner.Outcome, names: Vocabulary, config: EvalConfig | None = None
-) -> Evaluated:
-    """The metric values that an evaluation of this checkpoint saved; raises `RunError` if there was no example."""
+) -> EvaluationResult:
+    """The result of evaluating a checkpoint.
+
+    Args:
+      checkpoint: path of the checkpoint.
+      outcome: the outcome of the evaluation, which holds the metrics and the evaluator.
+      names: the names of the classes.
+      config: says which thresholds are chosen; None for those with the best F1.
+
+    Raises:
+      RunError: the data hold no example.
+    """
     results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
     evaluator = results["evaluator"]
     figures, classes = results["figures"], evaluator.metrics.metric_classes
-    chosen = choose(evaluator, config or EvalConfig())
+    chosen = choose_thresholds(evaluator, config or EvalConfig())
     step, examples = outcome.global_step, results["examples"]
     videos = evaluator.sample.videos() if evaluator.sample else None
     calibration = calibrate(videos) if videos else None
-    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen, calibration)
+    return EvaluationResult(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen, calibration)
 
 
 # Keys that report.json and the evaluator already use; no metric may have one of these names.
@@ -91,108 +122,110 @@ RESERVED_KEYS = frozenset(
     ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
     + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts", "guarantee", "calibration", "requirements")
 )
-_SHOWN = 5  # number of best classes, and of worst classes, in the table
+_NUM_LISTED = 5  # number of best classes, and of worst classes, in the table
 
 
-def write(folder: str, events: EventFile, done: Evaluated, model: str) -> None:
-    """Writes the metric values of one checkpoint of `model` into the folder of the evaluation, and to TensorBoard."""
-    write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), done, model)
-    _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), done)
-    _write_summaries(events, done)
+def write(folder: str, events: EventFile, result: EvaluationResult, model: str) -> None:
+    """Writes the result of a checkpoint of model class `model` into the evaluation's folder, and to TensorBoard."""
+    write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), result, model)
+    _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), result)
+    _write_summaries(events, result)
 
 
-def write_report(path: str, done: Evaluated, model: str) -> None:
-    """Writes the metric values of one checkpoint of `model` to the log, standard output and the JSON file `path`."""
-    logging.info("%s", summary_line(done))
-    if not len(done.figures["aps"]):
-        logging.warning("no example has a label (a test split?): these figures say nothing about the model")
-    print_table(done)
-    if done.calibration:
-        print(done.calibration.line())
-    for verdict in done.verdicts:
+def write_report(path: str, result: EvaluationResult, model: str) -> None:
+    """Writes the result of a checkpoint of model class `model` to the log, standard output and the JSON file `path`."""
+    logging.info("%s", summary_line(result))
+    if not len(result.figures["aps"]):
+        logging.warning("no example has a label (is this a test split?), so these figures say nothing about the model")
+    print_table(result)
+    if result.calibration:
+        print(result.calibration.line())
+    for verdict in result.verdicts:
         print(verdict.line())
-    storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
+    storage.write(path, json.dumps(report_json(result, model), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _add_to_history(path: str, done: Evaluated) -> None:
-    """Adds a row to eval/metrics.jsonl, which has the figures of all evaluated checkpoints."""
-    former = storage.read_text(path) if storage.exists(path) else ""
-    values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
-    storage.write(path, f"{former}{json.dumps({'step': done.step, **values})}\n")
+def _add_to_history(path: str, result: EvaluationResult) -> None:
+    """Adds a line to eval/metrics.jsonl, which has the metrics of all evaluated checkpoints."""
+    earlier_lines = storage.read_text(path) if storage.exists(path) else ""
+    values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in result.values()}
+    storage.write(path, f"{earlier_lines}{json.dumps({'step': result.step, **values})}\n")
 
 
-def summary_line(done: Evaluated) -> str:
-    """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
+def summary_line(result: EvaluationResult) -> str:
+    """The log line, in the format of the published evaluator; `num_classes` is the number of classes with a label."""
     figures = [
         f"{metric.log_name()}: {metric.description().text(value)}"
-        for metric, value in done.values()
+        for metric, value in result.values()
         if not metric.is_detail
     ]
-    return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
+    return " | ".join([f"epoch/eval number {result.step}", *figures, f"num_classes: {len(result.figures['aps'])}"])
 
 
-def report_json(done: Evaluated, model: str) -> dict[str, Any]:
+def report_json(result: EvaluationResult, model: str) -> dict[str, Any]:
     """The content of report.json; a metric that is not defined on these data is None."""
     return {
-        "checkpoint": done.checkpoint,
-        "global_step": done.step,
+        "checkpoint": result.checkpoint,
+        "global_step": result.step,
         "model": model,
-        "num_examples": done.num_examples,
-        "num_classes_with_positives": len(done.figures["aps"]),
-        **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
-        "metrics": [metric.description()._asdict() for metric, _ in done.values()],
+        "num_examples": result.num_examples,
+        "num_classes_with_positives": len(result.figures["aps"]),
+        **{metric.key: float(value) if np.isfinite(value) else None for metric, value in result.values()},
+        "metrics": [metric.description()._asdict() for metric, _ in result.values()],
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(done)
+            for index, name, ap, positives in _class_rows(result)
         ],
-        **({"guarantee": done.chosen.summary.as_json()} if done.chosen and done.chosen.summary else {}),
-        **({"calibration": done.calibration.as_json()} if done.calibration else {}),
-        **({"requirements": [verdict.as_json() for verdict in done.verdicts]} if done.verdicts else {}),
+        **({"guarantee": result.chosen.summary.as_json()} if result.chosen and result.chosen.summary else {}),
+        **({"calibration": result.calibration.as_json()} if result.calibration else {}),
+        **({"requirements": [verdict.as_json() for verdict in result.verdicts]} if result.verdicts else {}),
         "versions": run_dir.versions(),
     }
 
 
-def print_table(done: Evaluated) -> None:
+def print_table(result: EvaluationResult) -> None:
     """Prints the metrics and the classes with the best and the worst AP to standard output."""
-    table = Table(title=f"step {done.step}, {done.num_examples} examples")
+    table = Table(title=f"step {result.step}, {result.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
-    for metric, value in done.values():
+    for metric, value in result.values():
         table.add_row(metric.name, metric.description().text(value, 4))
-    ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
-    worst = [row for row in ranked[_SHOWN:] if is_below_one(row[2])][-_SHOWN:]
-    for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):
+    ranked = sorted(_class_rows(result), key=lambda row: (-row[2], row[0]))
+    worst = [row for row in ranked[_NUM_LISTED:] if is_below_one(row[2])][-_NUM_LISTED:]
+    for title, rows in (("best", ranked[:_NUM_LISTED]), ("worst", worst)):
         table.add_section()
         for index, name, ap, _ in rows:
-            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text, not markup: a name may hold brackets
+            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text: rich takes [..] in a str for markup
     Console(soft_wrap=True).print(table)
 
 
-def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
-    columns = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
-    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
+def _class_rows(result: EvaluationResult) -> list[tuple[int, str, float, int]]:
+    """[(class, its name, its AP, its number of labels), ...] of the classes with a label."""
+    columns = zip(*(result.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
+    return [(int(index), result.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
 
 
-def _write_summaries(events: EventFile, done: Evaluated) -> None:
-    """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
+def _write_summaries(events: EventFile, result: EvaluationResult) -> None:
+    """Writes the metrics to TensorBoard under the tags of the published code, and a precision-recall curve."""
     from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
 
-    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in done.values()}
-    events.add_scalars(tags, done.step)
-    events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
+    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in result.values()}
+    events.add_scalars(tags, result.step)
+    events.add(metric_files.precision_recall("Epoch/Eval_PR", result.figures["threshold_counts"]), result.step)
     sending.send_growing()
 
 
 class GuaranteeSummary(NamedTuple):
-    """What the thresholds of an evaluation guarantee, as report.json says it.
+    """What the thresholds of an evaluation guarantee; the content of `guarantee` in report.json.
 
     Attributes:
       target: the precision on new videos, and the confidence in it.
-      precision_of: `class` if it is that of each class, `all` if it is that of all tags.
-      testing_videos: number of videos that tested the thresholds.
+      precision_of: `class` if each class by itself has that precision, `all` if all tags together have it.
+      testing_videos: number of videos on which the thresholds were tested.
       classes: number of classes with a threshold of their own.
-      too_few_labels, below_target: number of classes that abstain, by the reason.
-      labels_needed: number of labels, of all evaluated videos, without which a class has to abstain.
+      too_few_labels: number of classes that abstain because they have too few labels.
+      below_target: number of classes that abstain because no threshold is sure to reach the target.
+      labels_needed: the least number of labels, in all evaluated videos, that a class needs to have a threshold.
       for_all: the threshold for all classes.
     """
 
@@ -218,10 +251,10 @@ class GuaranteeSummary(NamedTuple):
         }
 
     def log(self) -> None:
-        """Says how many classes have a threshold, and why the others abstain."""
+        """Logs how many classes have a threshold, and why the others abstain."""
         logging.info(
             "%s: %d classes have a threshold; %d abstain because they have too few labels (at least %d are needed), "
-            "and %d because no threshold is sure to reach it",
+            "and %d because no threshold is sure to reach this precision",
             self.target,
             self.classes,
             self.too_few_labels,
@@ -230,29 +263,31 @@ class GuaranteeSummary(NamedTuple):
         )
         threshold, videos, predictions = self.for_all
         if np.isfinite(threshold):
-            tested = f"{threshold:.4g}, tested by {predictions} predictions of {videos} videos"
+            text = f"{threshold:.4g}, tested on {predictions} predictions for {videos} videos"
         else:
-            tested = "none is sure to reach it"
-        logging.info("one threshold for all tags together: %s", tested)
+            text = "none is sure to reach this precision"
+        logging.info("one threshold for all tags together: %s", text)
 
 
 class ChosenThresholds(NamedTuple):
-    """The thresholds of the classes; `summary` is None for those with the best F1."""
+    """The thresholds of the classes, and what they guarantee; None if they are those with the best F1."""
 
     points: OperatingPoints
     summary: GuaranteeSummary | None = None
 
 
-def choose(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenThresholds | None:
+def choose_thresholds(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenThresholds | None:
     """The thresholds that `config` asks for; None if it asks for no report."""
     if evaluator.sample is None:
         return None
     if evaluator.calibration is None or config.target is None:
         return ChosenThresholds(evaluator.metrics.operating_points(config.min_positives))
-    return _guaranteed(evaluator.calibration, config.target, config.precision_of)
+    return _guaranteed_thresholds(evaluator.calibration, config.target, config.precision_of)
 
 
-def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, precision_of: str) -> ChosenThresholds:
+def _guaranteed_thresholds(
+    calibration: PrecisionCalibration, target: PrecisionTarget, precision_of: str
+) -> ChosenThresholds:
     points, for_all = calibration.choose_class_thresholds(target), calibration.choose_common_threshold(target)
     bases = Counter(points.bases())
     summary = GuaranteeSummary(
@@ -262,7 +297,7 @@ def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, prec
         bases[CLASS],
         bases[TOO_FEW_LABELS],
         bases[BELOW_TARGET],
-        # Of so many labels, the testing part is expected to have enough.
+        # Of so many labels, the testing part, which needs `least_labels`, is expected to get enough.
         -(-least_labels(target) * PARTS // (PARTS - 1)),
         for_all,
     )
@@ -272,41 +307,45 @@ def _guaranteed(calibration: PrecisionCalibration, target: PrecisionTarget, prec
     return ChosenThresholds(points, summary)
 
 
-RESAMPLES, SEED = 200, 0  # those of the report by default, so that both have the same intervals
+RESAMPLES, SEED = 200, 0  # the defaults of `yt8m report`, so that verdicts and the page have the same intervals
 
 
 def with_verdicts(
-    done: Evaluated, folder: str, run: TrainConfig, requirements: Sequence[Requirement], class_counts: Ints64 | None
-) -> Evaluated:
-    """The results with the verdict on each requirement, which has no value if no video was judged.
+    result: EvaluationResult,
+    folder: str,
+    run: TrainConfig,
+    requirements: Sequence[Requirement],
+    class_counts: Ints64 | None,
+) -> EvaluationResult:
+    """The result with a verdict on each requirement; a verdict has no value if no video was sampled.
 
     Args:
-      done: the results.
+      result: the result.
       folder: path of the folder with the evaluation.
       run: the config of the run.
-      requirements: name metrics by their keys.
-      class_counts: [C], number of training videos of each class; None if it is not labelled.
+      requirements: the requirements, which name metrics by their keys.
+      class_counts: [C], number of training videos of each class; None if it is not known.
     """
-    samples = done.samples(run) if requirements else None
+    samples = result.samples(run) if requirements else None
     if samples is None:
-        return done._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in requirements])
-    judged = evaluated_run(folder, samples, RESAMPLES, SEED, done.metric_classes, class_counts)
+        return result._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in requirements])
+    resampled_run = evaluated_run(folder, samples, RESAMPLES, SEED, result.metric_classes, class_counts)
     verdicts = []
     for requirement in requirements:
-        value = figure(judged, requirement.metric)
-        bounds = _interval(judged, requirement.metric, class_counts) if value is not None else None
+        value = figure(resampled_run, requirement.metric)
+        bounds = _interval_of_metric(resampled_run, requirement.metric, class_counts) if value is not None else None
         verdicts.append(Verdict(requirement, value, *(bounds or (None, None))))
-    return done._replace(verdicts=verdicts)
+    return result._replace(verdicts=verdicts)
 
 
-def _interval(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
-    """The 95 % interval of a metric; None if there is none, or if the videos say too little."""
+def _interval_of_metric(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
+    """The 95 % interval of the metric with this key; None if it was not resampled, or if the videos are too few."""
     if key not in run.resampled or np.isnan(run.resampled[key]).all():
         return None
     for third, classes in zip(THIRDS, thirds(class_counts), strict=False):
         if key == f"{Gap.key}_{third}":
             bounds = interval(figure(run, key), run.resampled[key], shrink_of(run))
-            return certain_enough(bounds, len(run.samples.videos))
+            return interval_if_certain(bounds, len(run.samples.videos))
         if key == f"{MeanAveragePrecision.key}_{third}":
             labels = {row["class"]: row["positives"] for row in run.samples.figures["classes"]}
             labelled = [number for number in classes.tolist() if number in labels]

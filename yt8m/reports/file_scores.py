@@ -1,7 +1,7 @@
-"""Metrics of files of predictions from the labels in records: `yt8m score` and `yt8m segment-eval`.
+"""Computes metrics of prediction files against the labels in records: `yt8m score` and `yt8m segment-eval`.
 
 `score` computes GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges. If the
-vocabulary by the records has the counts of the classes, it also gives GAP and mAP of head, middle and tail.
+vocabulary beside the records has the counts of the classes, it also computes GAP and mAP of head, middle and tail.
 `segment-eval` computes MAP@n of a segment submission, the metric of the 2019 challenge.
 """
 
@@ -29,7 +29,7 @@ from yt8m.records import prediction_files, vocabulary
 from yt8m.records.prediction_files import ClassLine, PredictionRow
 from yt8m.records.vocabulary import read_segment_classes
 
-_BATCH = 4096
+_BATCH_SIZE = 4096  # videos whose predictions are added to the metrics together
 
 
 @dataclass(frozen=True)
@@ -85,47 +85,48 @@ def score(
     return accumulated.get()
 
 
-_Found = tuple[int, np.ndarray, np.ndarray]
+# (row of the video in `VideoLabels`, classes int32 [P], scores float32 [P])
+_VideoPredictions = tuple[int, np.ndarray, np.ndarray]
 
 
-def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_Found]]:
-    """Yields batches of (row of `VideoLabels`, classes, scores). Videos without predictions come last."""
-    missing = np.ones(len(truth.rows), np.bool_)
-    batch: list[_Found] = []
+def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_VideoPredictions]]:
+    """Yields the predictions of all videos in batches. Videos without predictions come last."""
+    is_missing = np.ones(len(truth.rows), np.bool_)
+    batch: list[_VideoPredictions] = []
     for row in rows:
-        place = truth.rows.get(row.video_id)
-        if place is None:
-            raise RunError(f"{row.where}: video {row.video_id!r} is not in the records; name those of its split.")
-        missing[place] = False
-        batch.append((place, row.classes, row.scores))
-        if len(batch) == _BATCH:
+        video_row = truth.rows.get(row.video_id)
+        if video_row is None:
+            raise RunError(f"{row.where}: video {row.video_id!r} is not in the records; name the records of its split.")
+        is_missing[video_row] = False
+        batch.append((video_row, row.classes, row.scores))
+        if len(batch) == _BATCH_SIZE:
             yield batch
             batch = []
     yield batch
-    nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    places = np.flatnonzero(missing).tolist()
-    for start in range(0, len(places), _BATCH):
-        yield [(place, *nothing) for place in places[start : start + _BATCH]]
+    no_predictions = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    missing_rows = np.flatnonzero(is_missing).tolist()
+    for start in range(0, len(missing_rows), _BATCH_SIZE):
+        yield [(video_row, *no_predictions) for video_row in missing_rows[start : start + _BATCH_SIZE]]
 
 
-def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
+def _accumulate(accumulated: EvaluationMetrics, batch: list[_VideoPredictions], truth: VideoLabels) -> None:
     """Adds a batch to the metrics as padded arrays [B, width].
 
     PERR of a video with n labels needs its n best predictions, so `width` is at least the largest number of labels.
     """
-    labels = [truth.labels[truth.splits[place] : truth.splits[place + 1]] for place, _, _ in batch]
-    width = max([added_to.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
+    labels = [truth.labels[truth.splits[video_row] : truth.splits[video_row + 1]] for video_row, _, _ in batch]
+    width = max([accumulated.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
     scores = np.full((len(batch), width), -np.inf, np.float32)
     classes = np.zeros((len(batch), width), np.int32)
     hits = np.zeros((len(batch), width), np.bool_)
-    for at, (_, predicted, values) in enumerate(batch):
+    for index, (_, predicted, values) in enumerate(batch):
         order = np.lexsort((predicted, -values))
-        scores[at, : len(predicted)] = values[order]
-        classes[at, : len(predicted)] = predicted[order]
-        hits[at, : len(predicted)] = np.isin(predicted[order], labels[at])
-    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=added_to.num_class)
-    added_to.accumulate_top_k(
-        scores, classes, hits, np.array([len(own_labels) for own_labels in labels], np.int64), counts
+        scores[index, : len(predicted)] = values[order]
+        classes[index, : len(predicted)] = predicted[order]
+        hits[index, : len(predicted)] = np.isin(predicted[order], labels[index])
+    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=accumulated.num_class)
+    accumulated.accumulate_top_k(
+        scores, classes, hits, np.array([len(video_labels) for video_labels in labels], np.int64), counts
     )
 
 
@@ -166,12 +167,12 @@ def score_segments(config: SegmentEvalConfig) -> int:
       UsageError: there are no such files.
       RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
     """
-    judged = load_ratings(config.eval_data_pattern, config.label_cache)
-    classes = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
-    # True if a rated segment starts at a second that is not a multiple of 5.
-    any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
-    lines = prediction_files.read_segments(config.submission_file, classes, any_start)
-    figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
+    ratings = load_ratings(config.eval_data_pattern, config.label_cache)
+    classes = read_segment_classes(config.segment_label_ids_file) | set(ratings.classes.tolist())
+    # If a rated segment starts at a second that is not a multiple of 5, submitted ones may too.
+    may_start_anywhere = any(int(segment.rpartition(b":")[2]) % 5 for segment in ratings.segments)
+    lines = prediction_files.read_segments(config.submission_file, classes, may_start_anywhere)
+    figures = evaluate_submission(lines, ratings, config.top_n or None, only_submitted=config.classes == "submitted")
     if not len(figures.aps):
         which = "submitted class" if config.classes == "submitted" else "class"
         raise RunError(
@@ -183,7 +184,7 @@ def score_segments(config: SegmentEvalConfig) -> int:
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:
-    """Reads the ratings from the cache file if it exists, else from the records, and then writes the cache file."""
+    """The ratings: from the cache file if it exists, else from the records, and then the cache file is written."""
     if cache and storage.exists(cache):
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
@@ -194,35 +195,35 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
     return ratings
 
 
-def evaluate(
-    lines: Iterable[ClassLine], judged: Ratings, top_n: int | None, only_submitted: bool = False
+def evaluate_submission(
+    lines: Iterable[ClassLine], ratings: Ratings, top_n: int | None, only_submitted: bool = False
 ) -> SegmentFigures:
-    """MAP@n of a submission, which is read line by line.
+    """MAP@n of a segment submission, which is read line by line.
 
     Args:
       lines: the lines of the submission, one per class.
-      judged: the ratings.
+      ratings: the ratings of segments.
       top_n: number of segments of each line that count; None for all.
       only_submitted: average over the submitted classes only, as the published evaluator does.
     """
-    rated: dict[int, set[bytes]] = {}
-    for segment, number in zip(judged.segments, judged.classes.tolist(), strict=True):
-        rated.setdefault(number, set()).add(segment)
+    rated_segments: dict[int, set[bytes]] = {}  # by class
+    for segment, number in zip(ratings.segments, ratings.classes.tolist(), strict=True):
+        rated_segments.setdefault(number, set()).add(segment)
     classes: list[int] = []
     segments: list[bytes] = []
     submitted = set()
     for number, ranks in lines:
         submitted.add(number)
-        # Only rated segments count, and there are few, so each of them is looked up in the line, not each segment of
-        # the line among the ratings.
-        ranked = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
-        counted = [name for place, name in ranked if top_n is None or place < top_n]
+        # Only rated segments count, and a line has many more segments than that. So the rated segments are looked up
+        # in the line, not the segments of the line among the rated ones.
+        ranked = sorted((ranks[name], name) for name in rated_segments.get(number, ()) if name in ranks)
+        counted = [name for rank, name in ranked if top_n is None or rank < top_n]
         segments += counted
         classes += [number] * len(counted)
     figures = mean_average_precision_at_n(
-        classes, np.array(segments, object), judged.classes, np.array(judged.segments, object), judged.scores, None
+        classes, np.array(segments, object), ratings.classes, np.array(ratings.segments, object), ratings.scores, None
     )
     if not only_submitted:
         return figures
-    chosen = np.isin(figures.aps_class, list(submitted))
-    return SegmentFigures.of_classes(figures.aps[chosen], figures.aps_class[chosen])
+    is_submitted = np.isin(figures.aps_class, list(submitted))
+    return SegmentFigures.of_classes(figures.aps[is_submitted], figures.aps_class[is_submitted])

@@ -1,4 +1,4 @@
-"""Loads a run for the report: its evaluation, its training curves, and the confidence intervals of its metrics."""
+"""Loads a run for the report (its evaluation and its curves), and computes confidence intervals of its metrics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from yt8m.reports import eval_samples
 from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runs.opened_run import Lines, RunFiles
 
-_NO_CURVE = ("step", "examples")
-# These colours can be told apart on white and on black, and by most colour-blind readers. Each has a contrast of at
-# least 3 to 1 to both (WCAG 2.2, 1.4.11).
+_NOT_METRICS = ("step", "examples")  # keys of the lines of metrics.jsonl that get no curve
+# One colour for each run. They can be told apart on white and on black, and by most colour-blind readers. Each has a
+# contrast of at least 3 to 1 to both (WCAG 2.2, 1.4.11).
 COLOURS = ("#3b82f6", "#e26d0c", "#12a37f", "#a35cf0", "#e8476a", "#199bb4", "#b58a12", "#8b8fa3")
 
 
@@ -40,22 +40,22 @@ class Curve:
         self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
 
     def smoothed(self) -> Floats64:
-        """The running mean, float64 [P], over a window of P / 20 points, which is cut off at the ends."""
+        """The running mean, float64 [P], over a window of P / 20 points. At the ends the window has fewer points."""
         width = max(1, len(self.values) // 20)
         kernel = np.ones(2 * (width // 2) + 1)
-        sums, sizes = (np.convolve(of, kernel) for of in (self.values, np.ones(len(self.values))))
+        sums, sizes = (np.convolve(array, kernel) for array in (self.values, np.ones(len(self.values))))
         return np.asarray(sums / sizes)[width // 2 :][: len(self.values)]
 
 
 def curves_of(lines: Lines) -> dict[str, Curve]:
-    """{name: curve} from lines of metrics.jsonl: the loss, the metrics, the speed, then others.
+    """{name: curve} from lines of metrics.jsonl, in the order loss, metrics, speed, others.
 
-    If a resumed run logged a step again, the later line counts.
+    If a resumed run has logged a step twice, the later line counts.
     """
     points: dict[str, dict[int, float]] = {}
     for line in lines:
         for name, value in line.items():
-            if name not in _NO_CURVE and isinstance(value, int | float):
+            if name not in _NOT_METRICS and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
     order = ["loss", *(metric.name for metric in gap_first(metrics.all()))]
     order.append("examples_per_second")
@@ -64,21 +64,21 @@ def curves_of(lines: Lines) -> dict[str, Curve]:
 
 
 class Run(NamedTuple):
-    """One run.
+    """One run of the report.
 
     Attributes:
-      name: a name that is unique in the report.
+      name: its name, which is unique in the report.
       folder: path of the folder with the evaluation: the run's own, or that of --eval_dir.
-      training: the files of the training; those in `folder` if it is not found.
-      colour: colour of its lines in the charts.
-      samples: the metrics and the sampled videos of its evaluation.
+      training: the files of the training; those in `folder` if the training is not found.
+      colour: the colour of the run in the charts, as `#rrggbb`.
+      samples: the metrics and the sampled videos of the evaluation.
       curves: {name: training curve}; empty if the run has none.
       validations: {name: curve of the validations during training}.
       evaluations: {name: curve of the evaluated checkpoints}.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
       class_aps: float64 [resamples, C], corrected AP of each class on the resampled videos.
-      excess: float64 [C], by how much the AP of each class over the sampled videos is above the corrected one.
-      seed: seed of the resampling.
+      excess: float64 [C], AP minus corrected AP of each class over the sampled videos.
+      seed: the seed of the resampling.
     """
 
     name: str
@@ -96,29 +96,29 @@ class Run(NamedTuple):
 
 
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
-    """The runs in the folders, in order.
+    """The runs in these folders, in the same order.
 
     Raises:
       UsageError: a folder does not exist, or is named twice.
       RunError: a run has no evaluation with --report.
     """
-    whole = [folder.rstrip("/") or folder for folder in folders]
-    for folder in whole:
+    paths = [folder.rstrip("/") or folder for folder in folders]
+    for folder in paths:
         if not storage.is_dir(folder):
             raise UsageError(f"{folder}: {storage.why_no_folder(folder)}; name the folders of runs.")
-        if whole.count(folder) > 1:
+        if paths.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
-    evaluations = [eval_samples.read(folder) for folder in whole]
-    each = zip(_names(whole), whole, itertools.cycle(COLOURS), evaluations, strict=False)
-    return [_load(name, folder, colour, samples, resamples, seed) for name, folder, colour, samples in each]
+    evaluations = [eval_samples.read(folder) for folder in paths]
+    arguments = zip(_short_names(paths), paths, itertools.cycle(COLOURS), evaluations, strict=False)
+    return [_load_run(name, folder, colour, samples, resamples, seed) for name, folder, colour, samples in arguments]
 
 
-def _load(name: str, folder: str, colour: str, samples: EvalSamples, resamples: int, seed: int) -> Run:
-    training = RunFiles(_trained_in(folder, str(samples.figures.get("checkpoint", ""))))
+def _load_run(name: str, folder: str, colour: str, samples: EvalSamples, resamples: int, seed: int) -> Run:
+    training = RunFiles(_find_training_folder(folder, str(samples.figures.get("checkpoint", ""))))
     evaluation = RunFiles(storage.join(folder, eval_samples.FOLDER))
     curves, validations = curves_of(training.training_lines), curves_of(training.validation_lines)
     evaluations = curves_of(evaluation.training_lines)
-    resampled = _resampled(samples, resamples, seed)
+    resampled = _resample_sampled_videos(samples, resamples, seed)
     return Run(name, folder, training, colour, samples, curves, validations, evaluations, *resampled, seed)
 
 
@@ -129,14 +129,15 @@ def config_of(run: Run) -> TrainConfig | None:
     return None
 
 
-def _trained_in(folder: str, checkpoint: str) -> str:
-    """The folder of the training: `folder`, or else that of the checkpoint, or the one above it (of best/).
+def _find_training_folder(folder: str, checkpoint: str) -> str:
+    """The folder of the run whose evaluation is in `folder`; `folder` itself if no run is found.
 
-    An evaluation with --eval_dir has only its results in `folder`.
+    An evaluation with --eval_dir has only its results in `folder`. Then the run is in the folder of the checkpoint, or
+    in the one above it if the checkpoint is in best/.
     """
-    above = os.path.dirname(checkpoint)
-    for candidate in (folder, above, os.path.dirname(above)):
-        with contextlib.suppress(RunError, UsageError, OSError):  # perhaps a bucket that is not readable from here
+    checkpoint_folder = os.path.dirname(checkpoint)
+    for candidate in (folder, checkpoint_folder, os.path.dirname(checkpoint_folder)):
+        with contextlib.suppress(RunError, UsageError, OSError):  # it may be in a bucket that this machine cannot read
             if candidate and run_dir.is_run(candidate):
                 return candidate
     return folder
@@ -150,119 +151,124 @@ def evaluated_run(
     metric_classes: Sequence[type[Metric]],
     class_counts: Ints64 | None,
 ) -> Run:
-    """A run of which nothing but its evaluation is read: for intervals alone.
+    """A run with only its evaluation, to compute intervals; it has no name, no colour and no curves.
 
     Args:
       folder: path of the folder with the evaluation.
       samples: the metrics and the sampled videos of the evaluation.
       resamples, seed: see `resample`.
-      metric_classes: further metrics that are resampled.
+      metric_classes: further metrics to resample.
       class_counts: [C], number of training videos of each class; None if it is not known.
     """
-    resampled = _resampled(samples, resamples, seed, metric_classes, class_counts)
+    resampled = _resample_sampled_videos(samples, resamples, seed, metric_classes, class_counts)
     return Run("", folder, RunFiles(folder), "", samples, {}, {}, {}, *resampled, seed)
 
 
-def _resampled(
+def _resample_sampled_videos(
     samples: EvalSamples,
     resamples: int,
     seed: int,
     metric_classes: Sequence[type[Metric]] = (),
     class_counts: Ints64 | None = None,
 ) -> Resampled:
+    """The metrics of the resampled videos; without the loss if it is not the mean of the losses of the videos."""
+
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
         return terminal.counted(numbers, resamples, "resamples")
 
     resampled = resample(
         samples.videos, samples.num_classes, resamples, seed, with_progress, metric_classes, class_counts
     )
-    defined = {key: values for key, values in resampled.figures.items() if key != Loss.key or _is_of_videos(samples)}
-    return resampled._replace(figures=defined)
+    has_loss = _is_mean_of_videos(samples)
+    figures = {key: values for key, values in resampled.figures.items() if key != Loss.key or has_loss}
+    return resampled._replace(figures=figures)
 
 
-def _is_of_videos(samples: EvalSamples) -> bool:
+def _is_mean_of_videos(samples: EvalSamples) -> bool:
     """Whether the loss of the evaluation is the mean of the losses of the videos.
 
     The losses of the videos are cross-entropies, so this is false if the run has another loss. The mean over a
-    sample may differ by chance.
+    sample may differ from the loss by chance, so five standard errors are allowed.
     """
     loss, losses = samples.figures.get(Loss.key), samples.videos.losses
     if loss is None or not len(losses):
         return False
-    by_chance = 5 * float(losses.std()) / len(losses) ** 0.5 if samples.seen > len(losses) else 0.0
-    return bool(abs(float(losses.mean()) - loss) <= by_chance + 1e-3 * abs(loss))
+    five_errors = 5 * float(losses.std()) / len(losses) ** 0.5 if samples.seen > len(losses) else 0.0
+    return bool(abs(float(losses.mean()) - loss) <= five_errors + 1e-3 * abs(loss))
 
 
-def _names(folders: Sequence[str]) -> list[str]:
+def _short_names(folders: Sequence[str]) -> list[str]:
     """A short unique name for each path: its last part, or as many parts as are needed to make all names differ."""
     components = [storage.absolute(folder).split("/") for folder in folders]
     for depth in range(1, max(map(len, components))):
-        names = ["/".join(part[-depth:]) for part in components]
+        names = ["/".join(path[-depth:]) for path in components]
         if len(set(names)) == len(names):
             return names
     return list(folders)
 
 
-FEWEST = 10  # with fewer videos, or with equal ones, resampling says nothing about other videos
+FEWEST_VIDEOS = 10  # with fewer videos, resampling says nothing about other videos
 
 
 def interval_of(run: Run, name: str) -> Interval | None:
-    """The 95 % interval of the metric `name` over all videos; None if these say too little, see `certain_enough`."""
+    """The 95 % interval of the metric with the key `name`; None if there are too few videos or labels for one."""
     if name == MeanAveragePrecision.key:
         labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
         return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)
     if name == HitAtOne.key:
-        return certain_enough(wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos))
+        return interval_if_certain(
+            wilson_interval(figure(run, name), max(1, run.samples.seen)), len(run.samples.videos)
+        )
     least = 0.0 if is_share(run, name) else None
     bounds = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
-    return certain_enough(bounds, len(run.samples.videos))
+    return interval_if_certain(bounds, len(run.samples.videos))
 
 
-LABELS_FOR_MEANS = 10  # with fewer in the median class, the correction of mean APs is too rough
+LABELS_FOR_MEANS = 10  # if half of the classes have fewer labels, the correction of a mean AP is too rough
 
 
 def interval_of_mean_ap(
     run: Run, mean_ap: float, resampled: Floats64, excess: Floats64, labels: Ints64
 ) -> Interval | None:
-    """The 95 % interval of the mean AP of some classes over very many videos like these.
+    """The 95 % interval of the mean AP that some classes would have over very many videos like these.
 
-    AP of few labels is too high, so the interval is shifted down and may lie below the mean AP itself. In simulations
-    it covers the mean AP of very many videos in 88 to 96 % of the cases.
+    The AP of a class with few labels is too high, so the interval is shifted down; it may lie below `mean_ap`. In
+    simulations it covers the mean AP of very many videos in 88 to 96 % of the cases.
 
     Args:
       run: the run.
       mean_ap: mean AP of the classes over all videos.
-      resampled: [R], means of their corrected APs in the resamples.
-      excess: their excess, see `Run`; nan if the sample has no label of a class.
-      labels: the number of labels of each class over all videos.
+      resampled: [R], mean of their corrected APs in each resample.
+      excess: their `Run.excess`; nan for a class without a label in the sample.
+      labels: number of labels of each of the classes over all videos.
 
     Returns:
-      None if the videos say too little, or if most of the classes have too few labels.
+      The interval; None if there are too few videos, or if half of the classes have too few labels.
     """
     if np.median(labels) < LABELS_FOR_MEANS:
         return None
     bounds = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
-    return certain_enough(bounds, len(run.samples.videos))
+    return interval_if_certain(bounds, len(run.samples.videos))
 
 
 def _excess_of_all(run: Run, excess: Any) -> Any:
-    """The excess over all videos: like a variance, it falls with the number of videos."""
+    """The excess over all videos, from that over the sample: it is inversely proportional to the number of videos."""
     return excess * shrink_of(run) ** 2
 
 
-def certain_enough(bounds: Interval, videos: int) -> Interval | None:
-    """The interval; None if there are fewer than FEWEST videos, or if it has no width."""
-    return None if videos < FEWEST or bounds.low == bounds.high else bounds
+def interval_if_certain(bounds: Interval, videos: int) -> Interval | None:
+    """The interval; None if it is from fewer than FEWEST_VIDEOS videos, or has no width, as if all videos are equal."""
+    return None if videos < FEWEST_VIDEOS or bounds.low == bounds.high else bounds
 
 
 def is_share(run: Run, name: str) -> bool:
-    """Whether a metric is between 0 and 1, as far as its values show. The loss is not, however small it is."""
+    """Whether all values of a metric are from 0 to 1; False for the loss, even if its values are small."""
     values = np.append(run.resampled[name], figure(run, name))
     return name != Loss.key and bool((values[~np.isnan(values)] <= 1).all() and (values[~np.isnan(values)] >= 0).all())
 
 
 def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
-    """The bounds, float64 [C] each, of the AP of each class over very many videos like these; nan if unknown."""
+    """(lower, upper) bounds of the AP of each class over very many videos, float64 [C] each; nan if not known."""
     return intervals(average_precisions - _excess_of_all(run, run.excess), run.class_aps, shrink_of(run))
 
 
@@ -274,18 +280,18 @@ def difference_interval(first: Run, other: Run, name: str) -> Interval:
 
 
 def shrink_of(run: Run) -> float:
-    """Ratio of the spread over all videos to the spread over the sample: sqrt(sampled / all)."""
+    """The factor from the spread of a metric over the sample to its spread over all videos: sqrt(sampled / all)."""
     return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 
 
 def same_videos(first: Run, other: Run) -> bool:
     """Whether both runs sampled the same videos with the same labels, so that their resamples can be compared."""
-    ours, theirs = first.samples.videos, other.samples.videos
+    videos, other_videos = first.samples.videos, other.samples.videos
     return first.samples.num_classes == other.samples.num_classes and all(
-        np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in ("keys", "num_labels", "labels")
+        np.array_equal(getattr(videos, name), getattr(other_videos, name)) for name in ("keys", "num_labels", "labels")
     )
 
 
 def figure(run: Run, name: str) -> Any:
-    """The value of a metric over all videos; None if it is not defined."""
+    """The value of the metric with the key `name` over all videos; None if it is not defined."""
     return run.samples.figures.get(name)

@@ -1,4 +1,4 @@
-"""Computes what the report shows of an evaluation: values by class and by vertical, confusions, curves."""
+"""Computes the tables and the curve of a report: classes, verticals, confused classes, precision and recall."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from yt8m.records.thresholds import BELOW_TARGET, COMMON, TOO_FEW_LABELS
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports.loading import Run, class_intervals
 
-EXAMPLES = 3  # videos named for a pair of confused classes
-ENOUGH = 5  # with fewer positives, the AP of a class is mostly chance
+EXAMPLES = 3  # number of videos that are named for a pair of confused classes
+ENOUGH_LABELS = 5  # with fewer labels, the AP of a class is mostly chance
 
 
 class ClassFigure(NamedTuple):
-    """One class: `positives` is its number of labels in the evaluation; `vertical` is empty if it is not known."""
+    """The AP of one class.
+
+    Attributes:
+      number: index of the class.
+      name: its name.
+      vertical: its vertical; empty if it is not known.
+      average_precision: its AP.
+      positives: its number of labels in the evaluation.
+    """
 
     number: int
     name: str
@@ -29,7 +37,14 @@ class ClassFigure(NamedTuple):
 
 
 class VerticalFigure(NamedTuple):
-    """One vertical: `classes` is its number of classes; `mean_ap` is the unweighted mean of their AP."""
+    """The mean AP of one vertical.
+
+    Attributes:
+      name: its name.
+      classes: number of its classes.
+      positives: number of labels of these classes.
+      mean_ap: unweighted mean of their APs.
+    """
 
     name: str
     classes: int
@@ -42,21 +57,21 @@ class Confusion(NamedTuple):
 
     Attributes:
       missed: a class that is a label but was not predicted.
-      taken: a class that was predicted but is not a label.
+      predicted: a class that was predicted but is not a label.
       videos: number of videos with this confusion.
       share: `videos` as a share of all videos with the label `missed`.
-      rows: up to EXAMPLES of these videos.
+      rows: the rows (in `Videos`) of up to EXAMPLES of these videos.
     """
 
     missed: int
-    taken: int
+    predicted: int
     videos: int
     share: float
     rows: tuple[int, ...] = ()
 
 
 def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFigure]:
-    """All classes that have a positive, in the order of their index."""
+    """All classes that have a label, in the order of their indices."""
     return [
         ClassFigure(number, names.name(number), names.vertical(number), row["average_precision"], row["positives"])
         for row in figures["classes"]
@@ -68,23 +83,23 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
     """The `count` best and the `count` worst classes by AP; no class is in both lists, and none with AP 1.0 is worst.
 
     Returns:
-      The best (best first), the worst (worst first), and the number of positives that a class needed to be listed:
-      ENOUGH if at least 2 * `count` classes have so many, else 1.
+      The best classes (best first), the worst ones (worst first), and the number of labels that a class needs to be
+      listed: ENOUGH_LABELS if at least 2 * `count` classes have so many, else 1.
     """
-    often = [row for row in classes if row.positives >= ENOUGH]
-    least = ENOUGH if len(often) >= 2 * count else 1
-    ranked = sorted(often if least > 1 else classes, key=lambda row: (-row.average_precision, -row.positives))
+    frequent = [row for row in classes if row.positives >= ENOUGH_LABELS]
+    least = ENOUGH_LABELS if len(frequent) >= 2 * count else 1
+    ranked = sorted(frequent if least > 1 else classes, key=lambda row: (-row.average_precision, -row.positives))
     best = ranked[: min(count, (len(ranked) + 1) // 2)]
     return best, [row for row in ranked[len(best) :][::-1] if is_below_one(row.average_precision)][:count], least
 
 
 def is_below_one(average_precision: float) -> bool:
-    """Whether the AP is still below 1.0 when rounded to the three digits shown."""
+    """Whether the AP is below 1.0 after rounding to three digits, as tables show it."""
     return round(average_precision, 3) < 1
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """A `VerticalFigure` for each known vertical, the one with the most positives first."""
+    """The known verticals, the one with the most labels first."""
     by_name = {}
     for name in dict.fromkeys(row.vertical for row in classes if row.vertical):
         members = [row for row in classes if row.vertical == name]
@@ -96,40 +111,45 @@ def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
 def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
     """The `count` pairs of classes that are confused most often.
 
-    The answer for a video with n labels is its n best classes (as for PERR). Each label that the answer lacks is
-    paired with each wrong class of the answer. If every video has one label, these are the entries of the confusion
-    matrix off its diagonal.
+    For a video with n labels its n best classes count as predicted (as for PERR). Each label that is not predicted is
+    paired with each predicted class that is not a label. If every video has one label, the numbers of these pairs are
+    the entries of the confusion matrix outside its diagonal.
     """
-    answer = videos.ranked & (np.arange(videos.scores.shape[1]) < videos.num_labels[:, None])
-    missed_rows, missed = _missed(videos, answer, num_classes)
-    wrong = answer & ~videos.hits
-    taken, counts = videos.classes[wrong].astype(np.int64), np.count_nonzero(wrong, axis=1)
-    starts = np.cumsum(counts) - counts
-    each = counts[missed_rows]
-    pairs = np.repeat(missed, each) * num_classes + taken[np.repeat(starts[missed_rows], each) + places_within(each)]
-    owners = np.repeat(missed_rows, each)
+    is_predicted = videos.ranked & (np.arange(videos.scores.shape[1]) < videos.num_labels[:, None])
+    missed_rows, missed = _missed_labels(videos, is_predicted, num_classes)
+    is_wrong = is_predicted & ~videos.hits
+    wrong, counts = videos.classes[is_wrong].astype(np.int64), np.count_nonzero(is_wrong, axis=1)
+    starts = np.cumsum(counts) - counts  # where the wrong classes of each video begin in `wrong`
+    num_wrong = counts[missed_rows]
+    places = np.repeat(starts[missed_rows], num_wrong) + places_within(num_wrong)
+    pairs = np.repeat(missed, num_wrong) * num_classes + wrong[places]  # one number for each pair of classes
+    rows = np.repeat(missed_rows, num_wrong)
     codes, sizes = np.unique(pairs, return_counts=True)
-    having = np.bincount(videos.labels, minlength=num_classes)
+    label_counts = np.bincount(videos.labels, minlength=num_classes)
     order = np.lexsort((codes, -sizes))[:count]
-    confused_pairs = zip(
-        *(part.tolist() for part in np.divmod(codes[order], num_classes)), sizes[order].tolist(), strict=True
-    )
+    columns = (*np.divmod(codes[order], num_classes), sizes[order], codes[order])
     return [
-        Confusion(missing, took, size, float(size / having[missing]), tuple(owners[pairs == code][:EXAMPLES].tolist()))
-        for code, (missing, took, size) in zip(codes[order], confused_pairs, strict=True)
+        Confusion(label, other, size, float(size / label_counts[label]), tuple(rows[pairs == code][:EXAMPLES].tolist()))
+        for label, other, size, code in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 
-def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
-    """(rows, classes) of the labels that are not in the answer for their video, in the order of the videos."""
-    rows, columns = np.nonzero(answer & videos.hits)
-    answered = rows * num_classes + videos.classes[rows, columns]
+def _missed_labels(videos: Videos, is_predicted: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
+    """(rows, classes) of the labels that are not predicted for their video, in the order of the videos."""
+    rows, columns = np.nonzero(is_predicted & videos.hits)
+    predicted = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
-    return np.divmod(labels[~np.isin(labels, answered)], num_classes)
+    return np.divmod(labels[~np.isin(labels, predicted)], num_classes)
 
 
 class PrecisionRecall(NamedTuple):
-    """One point for each distinct score, highest first. Recall is a share of all labels of the videos."""
+    """The precision-recall curve, with one point for each distinct score, the highest score first. Arrays are [P].
+
+    Attributes:
+      precision: precision of the predictions with at least this score.
+      recall: their recall, a share of all labels of the videos.
+      thresholds: the scores.
+    """
 
     precision: Floats64
     recall: Floats64
@@ -140,26 +160,26 @@ def precision_recall(videos: Videos) -> PrecisionRecall:
     """The curve of all (video, class) pairs in one list; GAP is the area under it."""
     scores, hits = videos.predictions()
     order = np.argsort(-scores, kind="stable")
-    scores, right = scores[order], np.cumsum(hits[order])
+    scores, num_right = scores[order], np.cumsum(hits[order])
     last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True)) if len(scores) else np.zeros(0, np.int64)
-    recall = right[last] / max(1, len(videos.labels))
-    return PrecisionRecall(right[last] / (last + 1), recall, scores[last])
+    recall = num_right[last] / max(1, len(videos.labels))
+    return PrecisionRecall(num_right[last] / (last + 1), recall, scores[last])
 
 
 def thinned(curve: PrecisionRecall, points: int = 300) -> PrecisionRecall:
-    """About `points` of the curve's points, evenly spaced by recall, with the first and the last."""
+    """The curve with only about `points` of its points, evenly spaced by recall, including the first and the last."""
     if len(curve.recall) <= points:
         return curve
-    wanted = np.linspace(curve.recall[0], curve.recall[-1], points - 1)
-    chosen = np.unique(np.append(np.searchsorted(curve.recall, wanted), len(curve.recall) - 1))
-    return PrecisionRecall(*(values[chosen] for values in curve))
+    recalls = np.linspace(curve.recall[0], curve.recall[-1], points - 1)
+    places = np.unique(np.append(np.searchsorted(curve.recall, recalls), len(curve.recall) - 1))
+    return PrecisionRecall(*(values[places] for values in curve))
 
 
-UNDEFINED = "—"
+UNDEFINED = "—"  # stands in a table for a value that is not defined
 
 
 class ClassRow(NamedTuple):
-    """A row of the table, as it is shown: numbers are texts, and UNDEFINED if there is none."""
+    """A row of the table of all classes, as the page shows it: numbers as texts, or UNDEFINED."""
 
     number: int
     name: str
@@ -177,40 +197,39 @@ class ClassRow(NamedTuple):
 def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     """A row for each class of the run, in the order of the classes.
 
-    The AP of a class with fewer than ENOUGH labels has no interval, because so few labels say nothing about other
-    videos; nor has one whose AP is the same in all resamples. AP of few labels is too high, so an interval may lie
-    below it.
+    An AP has no interval if the class has fewer than ENOUGH_LABELS labels, which say nothing about other videos, or if
+    the AP is the same in all resamples. An AP from few labels is too high, so its interval may lie below it.
     """
     count = run.samples.num_classes
     aps, positives = np.full(count, np.nan), np.zeros(count, np.int64)
     for row in run.samples.figures["classes"]:
         aps[row["class"]], positives[row["class"]] = row["average_precision"], row["positives"]
     low, high = class_intervals(run, aps)
-    low[(positives < ENOUGH) | (low == high)] = np.nan
+    low[(positives < ENOUGH_LABELS) | (low == high)] = np.nan
     points = run.samples.points
     columns = zip(positives, aps, low, high, points.precision, points.recall, points.f1, strict=True)
-    limits = zip(points.thresholds.tolist(), points.bases(), strict=True)
+    thresholds = zip(points.thresholds.tolist(), points.bases(), strict=True)
     return [
         ClassRow(
             number,
             names.name(number),
             names.vertical(number),
-            f"{having:,}",
+            f"{num_labels:,}",
             _share_text(ap),
-            UNDEFINED if math.isnan(start) else f"{start:.3f} to {end:.3f}",
+            UNDEFINED if math.isnan(lower) else f"{lower:.3f} to {upper:.3f}",
             _share_text(precision),
             _share_text(recall),
             _share_text(f1),
-            *_shown_threshold(threshold, basis),
+            *_threshold_texts(threshold, basis),
         )
-        for number, ((having, ap, start, end, precision, recall, f1), (threshold, basis)) in enumerate(
-            zip(columns, limits, strict=True)
+        for number, ((num_labels, ap, lower, upper, precision, recall, f1), (threshold, basis)) in enumerate(
+            zip(columns, thresholds, strict=True)
         )
     ]
 
 
-def _shown_threshold(threshold: float, basis: str) -> tuple[str, str]:
-    """The threshold as it is shown, and the remark beside it."""
+def _threshold_texts(threshold: float, basis: str) -> tuple[str, str]:
+    """(the threshold as a text, the remark after it)."""
     remarks = {COMMON: "*", TOO_FEW_LABELS: "too few labels", BELOW_TARGET: "below target"}
     return f"{threshold:.3g}" if math.isfinite(threshold) else UNDEFINED, remarks.get(basis, "")
 

@@ -1,11 +1,11 @@
-"""Links to videos: a table of ids and addresses, whose addresses become links on the page if a page may have them.
+"""Reads a table of ids and addresses of videos (--media), whose addresses become links on a page.
 
     id,address
     v1,https://example.org/watch?v=v1
     v2,thumbs/v2.jpg
     v3,/data/videos/v3.mp4
 
-Nothing here opens an address.
+An address that a page must not link to is left out. Nothing here opens an address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPECTED = "expected a CSV file with the columns id,address"
 
 
 class _MediaRow(NamedTuple):
-    """A row of the table and the number of its line; a field that the row lacks is empty."""
+    """A row of the table, and the number of its line in the file. A field that the row lacks is empty."""
 
     line: int
     id: str
@@ -34,21 +34,21 @@ class _MediaRow(NamedTuple):
 
 
 class _NoLinkError(Exception):
-    """A page may not link to this address; the text says why, as the end of `it ...`."""
+    """A page must not link to an address. The message says why, as a predicate: `is empty`."""
 
 
 def check(path: str) -> None:
-    """Refuses a table that does not exist, or lacks a column; raises like `read`. An empty path is no table."""
-    next(_rows(path), None)
+    """Refuses a table that does not exist or lacks a column; raises like `read`. An empty path stands for no table."""
+    next(_read_rows(path), None)
 
 
-def read(path: str, page: str, wanted: Collection[str]) -> dict[str, str]:
-    """{id as text: link} of the `wanted` ids; the log says how many there are, and which addresses were left out.
+def read(path: str, page: str, ids: Collection[str]) -> dict[str, str]:
+    """{id: link} of the videos that have one. The log says how many these are, and which addresses were left out.
 
     Args:
       path: a CSV file with the columns `id` and `address`; empty if there is none.
       page: path of the page, to which relative links are relative.
-      wanted: ids of the videos that the page names.
+      ids: the ids of the videos that the page names, as texts.
 
     Raises:
       UsageError: there is no such file, or it lacks a column.
@@ -56,54 +56,65 @@ def read(path: str, page: str, wanted: Collection[str]) -> dict[str, str]:
     """
     links: dict[str, str] = {}
     refused: dict[str, list[_MediaRow]] = {}
-    others: list[_MediaRow] = []
-    for row in _rows(path):
-        if row.id not in wanted:
-            others.append(row)
+    rows_of_other_videos: list[_MediaRow] = []
+    for row in _read_rows(path):
+        if row.id not in ids:
+            rows_of_other_videos.append(row)
             continue
         try:
             links[row.id] = link_to(row.address, page)
         except _NoLinkError as error:
             refused.setdefault(str(error), []).append(row)
     if path:
-        _say(path, wanted, links, refused, others)
+        _log_summary(path, ids, links, refused, rows_of_other_videos)
     return links
 
 
-def read_addresses(path: str, wanted: Collection[str]) -> dict[str, str]:
-    """{id as text: address, as the table has it} of the `wanted` ids; raises like `read`.
+def read_addresses(path: str, ids: Collection[str]) -> dict[str, str]:
+    """{id: address} of the videos that have one, as texts; raises like `read`.
 
-    Other programs have addresses of their own, such as /data/local-files/?d=v3.mp4, that are no links of a page.
+    The addresses are those of the table, unchanged, for other programs: these have addresses that a page could not link
+    to, such as /data/local-files/?d=v3.mp4.
     """
-    addresses = {row.id: row.address.strip() for row in _rows(path) if row.id in wanted and row.address.strip()}
+    addresses = {row.id: row.address.strip() for row in _read_rows(path) if row.id in ids and row.address.strip()}
     if path:
         level = logging.INFO if addresses else logging.WARNING
-        logging.log(level, "--media=%s has addresses of %d of the %d videos", path, len(addresses), len(wanted))
+        logging.log(level, "--media=%s has addresses of %d of the %d videos", path, len(addresses), len(ids))
     return addresses
 
 
-def _say(
+def _log_summary(
     path: str,
-    wanted: Collection[str],
+    ids: Collection[str],
     links: dict[str, str],
     refused: dict[str, list[_MediaRow]],
-    others: list[_MediaRow],
+    rows_of_other_videos: list[_MediaRow],
 ) -> None:
+    """Logs the number of links, and the addresses that cannot be links.
+
+    Args:
+      path: path of the table.
+      ids: the ids of the videos that the page names.
+      links: {id: link}.
+      refused: {reason: rows whose addresses cannot be links}.
+      rows_of_other_videos: the rows with other ids.
+    """
     for reason, rows in refused.items():
         first = rows[0]
         logging.warning(
-            "--media=%s: %d addresses make no link; the first, %r in line %d, %s",
+            "--media=%s: %d addresses cannot be links; the first, %r in line %d, %s",
             *(path, len(rows), first.address, first.line, reason),
         )
-    summary = f"{len(links):,} of the {len(wanted):,} videos on the page are links"
-    if links or refused or not wanted:
+    summary = f"{len(links):,} of the {len(ids):,} videos on the page are links"
+    others = rows_of_other_videos
+    if links or refused or not ids:
         logging.info("--media=%s: %s; %d rows are of other videos", path, summary, len(others))
         return
-    seen = f"; the first is {others[0].id!r}, and a video on the page is {min(wanted)!r}" if others else ""
-    logging.warning("--media=%s: %s, because none has an id of its %d rows%s", path, summary, len(others), seen)
+    example = f": its first id is {others[0].id!r}, and a video on the page is {min(ids)!r}" if others else ""
+    logging.warning("--media=%s: %s; none of them is in its %d rows%s", path, summary, len(others), example)
 
 
-def _rows(path: str) -> Iterator[_MediaRow]:
+def _read_rows(path: str) -> Iterator[_MediaRow]:
     if not path:
         return
     storage.refuse_missing(path, "media", _EXPECTED)
@@ -112,21 +123,22 @@ def _rows(path: str) -> Iterator[_MediaRow]:
         header = [name.strip().lower() for name in next(rows, [])]
         if not {"id", "address"} <= set(header):
             raise UsageError(f"--media={path}: the columns are {', '.join(header) or 'missing'}; {_EXPECTED}.")
-        places = header.index("id"), header.index("address")
+        columns = header.index("id"), header.index("address")
         for row in rows:
             if row:  # not an empty line
-                yield _MediaRow(rows.line_num, *(row[place] if place < len(row) else "" for place in places))
+                yield _MediaRow(rows.line_num, *(row[column] if column < len(row) else "" for column in columns))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is no CSV file of UTF-8 text: {error}.") from error
+        raise RunError(f"{path} is not a CSV file of UTF-8 text: {error}.") from error
 
 
 def link_to(address: str, page: str) -> str:
-    """The link from a page to an address: http, https, or a path. A path from the root becomes relative to the page.
+    """The link from the page with the path `page` to an address with http or https, or to a path.
 
-    Browsers remove line breaks and tabs from an address, and take a backslash for a slash. So both are refused.
+    An absolute path becomes relative to the page. Browsers remove line breaks and tabs from an address, and take a
+    backslash for a slash. So addresses with one of these characters are refused.
 
     Raises:
-      _NoLinkError: a page may not link to the address.
+      _NoLinkError: a page must not link to the address.
     """
     address = address.strip(" ")
     if not address:
@@ -136,19 +148,19 @@ def link_to(address: str, page: str) -> str:
     if address.startswith("//"):
         raise _NoLinkError("has a host but no scheme; write http:// or https://")
     if address.startswith("/"):
-        return _relative(address, page)
+        return _link_to_file(address, page)
     scheme, colon, after_scheme = address.partition(":")
     if not colon or set(scheme) & set("/?#"):
         return address
     if scheme.lower() not in ("http", "https"):
-        raise _NoLinkError("has another scheme than http and https; a file of that name is written with ./ before it")
+        raise _NoLinkError("has another scheme than http and https; if it is the name of a file, write ./ before it")
     if not after_scheme.startswith("//") or not after_scheme.strip("/"):
         raise _NoLinkError("has no host after its scheme")
     return address
 
 
-def _relative(path: str, page: str) -> str:
-    """The path as an address that is relative to the folder of the page; its special characters are quoted."""
+def _link_to_file(path: str, page: str) -> str:
+    """The link from the page to an absolute path: a quoted path that is relative to the folder of the page."""
     if storage.is_remote(page):
-        raise _NoLinkError("is a path of this machine, and the page is not on it")
+        raise _NoLinkError("is a path of this machine, but the page is in a bucket")
     return urllib.parse.quote(os.path.relpath(path, os.path.dirname(os.path.abspath(page))))

@@ -1,8 +1,8 @@
 """`yt8m report RUN [RUN ...]`: writes one HTML page with the metrics and charts of one or more runs.
 
-The page is one self-contained file, which loads no other file and runs no script but its own. This module computes the
-content; the markup is the template data/report.html.jinja. Its script (data/report.js) adds sorting and searching; the
-policy in the page's head names the hash of the script, so that a browser runs no other.
+The page is one file, which loads no other file. This module computes its content; the markup is the template
+data/report.html.jinja. The script of the page (data/report.js) sorts and searches its tables. The policy in the head of
+the page names the hash of this script, so that a browser runs no other.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from yt8m.options import option, path_option
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import charts, differences, eval_samples, measures, media_links, slices, templates, worst_videos
-from yt8m.reports.loading import FEWEST, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
-from yt8m.reports.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
+from yt8m.reports.loading import FEWEST_VIDEOS, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
+from yt8m.reports.measures import ENOUGH_LABELS, UNDEFINED, ClassFigure, ClassRow, class_rows
 from yt8m.reports.run_list import RunsConfig
 from yt8m.reports.slices import ClassCounts, Division
 from yt8m.reports.worst_videos import WorstVideo
@@ -83,22 +83,22 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     media_links.check(config.media)
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
-    names = [_names(run) for run in loaded]
+    names = [_vocabulary_of(run) for run in loaded]
     counts = [class_counts(run, vocabulary) for run, vocabulary in zip(loaded, names, strict=True)]
-    text = page(loaded, names, counts, lambda wanted: media_links.read(config.media, output, wanted))
+    text = page(loaded, names, counts, lambda ids: media_links.read(config.media, output, ids))
     storage.write(output, text)
     logging.info("the report is %s", output)
     if len(runs) == 1:
-        checked = worst_videos.checked_beside(output, PAGE)
-        count = worst_videos.write_labels_to_check(checked, loaded[0].samples.videos, names[0])
-        logging.info("%d labels that look wrong or missing are in %s", count, checked)
+        path = worst_videos.labels_to_check_path(output, PAGE)
+        count = worst_videos.write_labels_to_check(path, loaded[0].samples.videos, names[0])
+        logging.info("%d labels that look wrong or missing are in %s", count, path)
     return output
 
 
 def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
     """How often each class occurs: by the vocabulary, or else by the manifests of the training files.
 
-    A vocabulary may be that of other data than the run's own training data, so it is named in the words.
+    The counts of a vocabulary may be those of other data than the run was trained on, so their description names it.
     """
     count, config = run.samples.num_classes, config_of(run)
     data = config.data if config else DataConfig()
@@ -108,22 +108,27 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
     return ClassCounts(counts, "videos, by the vocabulary") if names.counts.any() else ClassCounts(counts)
 
 
-def _names(run: Run) -> Vocabulary:
-    """The run's vocabulary, else that of the data that it was evaluated on."""
+def _vocabulary_of(run: Run) -> Vocabulary:
+    """The vocabulary of the run, or else that of the data that it was evaluated on."""
     count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
     return vocabulary.shown_for(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
 
 
-_ROWS = 10
-# Maps the ids of videos to the links of those that have one.
+_NUM_ROWS = 10  # of each table of best, worst or most different classes
+_NUM_CONFUSIONS = 15  # rows of the table of confused classes
+# Maps the ids of videos to {id: link} of those that have a link.
 Links = Callable[[Collection[str]], Mapping[str, str]]
 
 
 class _Figure(NamedTuple):
-    """A metric in its card on the page.
+    """A metric in its card on the page, as texts.
 
-    If the metric is a share and has an interval, a bar shows the interval: it begins at `left` and has the `width`,
-    both in percent. If the videos give no interval, `interval` is UNDEFINED.
+    Attributes:
+      name: name of the metric.
+      value: its value.
+      interval: its 95 % interval; UNDEFINED if the videos are too few for one; empty if the metric has no value.
+      left: where the bar that shows the interval begins, in percent; empty if there is no bar.
+      width: width of that bar, in percent.
     """
 
     name: str
@@ -134,17 +139,34 @@ class _Figure(NamedTuple):
 
 
 class _Confused(NamedTuple):
-    """A confusion in words, with the ids of some of its videos."""
+    """A `Confusion` with the names of its classes, and with the ids of some of its videos."""
 
     missed: str
-    taken: str
+    predicted: str
     videos: int
     share: float
     ids: list[str]
 
 
 class _View(NamedTuple):
-    """The content of the page for one run."""
+    """What the page shows of one run.
+
+    Attributes:
+      run: the run.
+      names: its vocabulary.
+      about: one line: model, step, number of videos.
+      figures: the metrics that have a card.
+      facts: one line: the other metrics.
+      origin: (name, value) of the folder, of the checkpoint and of the versions.
+      best: the classes with the best AP.
+      worst: the classes with the worst AP.
+      differing: (class, same class in the first run) for the classes whose AP differs most.
+      confused: the pairs of classes that are confused most often.
+      classes: all classes.
+      guarantee: what the thresholds guarantee, as in report.json; None if nothing.
+      divided: the figures of parts of the videos and of the classes.
+      worst_videos: the videos with the largest loss.
+    """
 
     run: Run
     names: Vocabulary
@@ -169,23 +191,23 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
       runs: the runs.
       names: the vocabulary of each run.
       counts: how often each class of each run occurs.
-      links: gets the ids of the videos that the page names.
+      links: gives the links of the videos that the page names.
     """
     by_class = [
         measures.class_figures(run.samples.figures, vocabulary) for run, vocabulary in zip(runs, names, strict=True)
     ]
-    ranked = [measures.best_and_worst(rows, _ROWS) for rows in by_class]
+    ranked = [measures.best_and_worst(rows, _NUM_ROWS) for rows in by_class]
     verticals = [measures.verticals(rows) for rows in by_class]
-    first = runs[0]
+    first, most_videos = runs[0], worst_videos.MOST_VIDEOS // len(runs)
     views = [
-        _view(run, vocabulary, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
-        for run, vocabulary, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+        _view(run, vocabulary, of_run, best, worst, _most_different(rows, by_class[0]), most_videos)
+        for run, vocabulary, of_run, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
     ]
     return templates.render(
         "report.html.jinja",
         title=f"Report: {', '.join(run.name for run in runs)}",
         views=views,
-        media=links(_ids(views)),
+        media=links(_ids_on_page(views)),
         resamples=len(next(iter(first.resampled.values()))),
         sampled=len(first.samples.videos),
         seen=first.samples.seen,
@@ -194,8 +216,8 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         curves=charts.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
-        enough=ENOUGH,
-        fewest=FEWEST,
+        enough=ENOUGH_LABELS,
+        fewest=FEWEST_VIDEOS,
         fewest_labels=LABELS_FOR_MEANS,
         has_best_f1=any(run.samples.points.guarantee is None for run in runs),
         has_common=any(run.samples.points.guarantee is None and not run.samples.points.is_own.all() for run in runs),
@@ -205,7 +227,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
     )
 
 
-def _ids(views: Sequence[_View]) -> set[str]:
+def _ids_on_page(views: Sequence[_View]) -> set[str]:
     """The ids of the videos that the page names."""
     confused = {video for view in views for pair in view.confused for video in pair.ids}
     return confused | {video.id for view in views for video in view.worst_videos}
@@ -218,18 +240,18 @@ def _view(
     best: list[ClassFigure],
     worst: list[ClassFigure],
     differing: list[tuple[ClassFigure, ClassFigure]],
-    most: int,
+    most_videos: int,
 ) -> _View:
     saved_figures = run.samples.figures
-    described = gap_first(run.samples.descriptions())
-    others = [metric for metric in described if metric.key not in run.resampled and figure(run, metric.key) is not None]
+    metrics = gap_first(run.samples.descriptions())
+    others = [metric for metric in metrics if metric.key not in run.resampled and figure(run, metric.key) is not None]
     return _View(
         run,
         names,
         about=(
             f"{saved_figures['model']}, step {saved_figures['global_step']:,}, {saved_figures['num_examples']:,} videos"
         ),
-        figures=[_figure(run, metric) for metric in described if metric.key in run.resampled],
+        figures=[_figure(run, metric) for metric in metrics if metric.key in run.resampled],
         facts="; ".join(f"{metric.name} {metric.text(saved_figures[metric.key])}" for metric in others),
         origin=[
             ("folder", run.folder),
@@ -243,16 +265,21 @@ def _view(
         classes=class_rows(run, names),
         guarantee=run.samples.figures.get("guarantee"),
         divided=slices.divisions(run, names, counts),
-        worst_videos=worst_videos.worst(run.samples.videos, names, most),
+        worst_videos=worst_videos.find_worst(run.samples.videos, names, most_videos),
     )
 
 
 def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
     videos = run.samples.videos
     return [
-        _Confused(names.name(confusion.missed), names.name(confusion.taken), confusion.videos, confusion.share, texts)
-        for confusion in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
-        for texts in [[shards.id_text(videos.ids[row]) for row in confusion.rows]]
+        _Confused(
+            names.name(confusion.missed),
+            names.name(confusion.predicted),
+            confusion.videos,
+            confusion.share,
+            [shards.id_text(videos.ids[row]) for row in confusion.rows],
+        )
+        for confusion in measures.confusions(videos, run.samples.num_classes, _NUM_CONFUSIONS)
     ]
 
 
@@ -264,15 +291,17 @@ def _figure(run: Run, metric: Description) -> _Figure:
     if bounds is None:
         return _Figure(metric.name, metric.text(value, 4), UNDEFINED)
     low, high = bounds
-    between = f"{metric.text(low, 4)} to {metric.text(high, 4)}"
-    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, metric.key) else ("", "")
-    return _Figure(metric.name, metric.text(value, 4), between, *place)
+    interval = f"{metric.text(low, 4)} to {metric.text(high, 4)}"
+    bar = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, metric.key) else ("", "")
+    return _Figure(metric.name, metric.text(value, 4), interval, *bar)
 
 
-def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
-    """(class, same class in the first run) for the classes whose AP differs most from the first run."""
-    first = {row.number: row for row in of_first}
+def _most_different(
+    rows: Sequence[ClassFigure], first_rows: Sequence[ClassFigure]
+) -> list[tuple[ClassFigure, ClassFigure]]:
+    """(class, same class in the first run) for the classes whose AP differs most from that in the first run."""
+    first = {row.number: row for row in first_rows}
     both = [(row, first[row.number]) for row in rows if row.number in first and row.name == first[row.number].name]
-    often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
-    often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
-    return often[:_ROWS]
+    frequent = [pair for pair in both if pair[0].positives >= ENOUGH_LABELS] or both
+    frequent.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
+    return frequent[:_NUM_ROWS]

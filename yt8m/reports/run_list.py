@@ -1,4 +1,4 @@
-"""`yt8m runs`: a table of the runs in folders, at any depth: what differs between them, how good each is, its state."""
+"""`yt8m runs`: a table of the runs in folders, at any depth, with their metrics, their states and what differs."""
 
 from __future__ import annotations
 
@@ -24,36 +24,42 @@ from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import printable, show
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
-_KILLED = "it noted no end: killed"
+_KILLED = "it recorded no end, so it was killed"
 EVALUATION, TRAINING = "evaluation", "training batch"
-_NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")
+_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # of a line of metrics.jsonl
 _UNSET: tuple[Any, ...] = (None, "", ())  # values of options that were not given and have no default
-_WIDEST_STATE = 60  # characters in the table; --json has the whole text
-_AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes several requests
+_STATE_WIDTH = 60  # largest number of characters of a state in the table; --json has the whole text
+_NUM_THREADS = 16  # that read runs of a bucket at the same time, since each run takes several requests
 
 
 class Figures(NamedTuple):
-    """The metrics of one evaluation of a run, or of its last training batch, and where they come from."""
+    """The metrics of one evaluation of a run, or of its last training batch.
 
-    of: str
+    Attributes:
+      source: EVALUATION or TRAINING.
+      step: the training step.
+      values: {name of the metric: value}.
+    """
+
+    source: str
     step: int
     values: Mapping[str, float]
 
 
 @dataclass
 class ListedRun:
-    """What is known of one run.
+    """One run of the table.
 
     Attributes:
       folder: its path.
       state: running, finished, stopped, failed or damaged.
-      why: one sentence on the state; empty if there is nothing to say.
-      written: when one of its files was last written, in seconds since 1970; 0 if it is not known.
-      step: the last step that it trained, as far as is known.
+      why: the reason for the state, in words; empty if there is nothing to say.
+      written: when a file of the run was last written, in seconds since 1970; 0 if it is not known.
+      step: its last training step; None if it is not known.
       figures: the best evaluation, or else the last training batch; None if there is neither.
       model: name of the model; empty if the config cannot be read.
       options: {path of the option: value} of the config.
-      differing: those of the options that differ between the runs of the table, by the names of the flags.
+      differing: {flag: value} of the options that differ between the runs of the table.
     """
 
     folder: str
@@ -68,7 +74,7 @@ class ListedRun:
 
     @property
     def age(self) -> float:
-        """Seconds since the run was last written to."""
+        """Seconds since a file of the run was last written."""
         return max(0.0, time.time() - self.written)
 
     def as_json(self) -> dict[str, Any]:
@@ -81,7 +87,7 @@ class ListedRun:
             "differs": self.differing,
             "step": self.step,
             "figures": dict(figures.values),
-            "figures_of": figures.of or None,
+            "figures_of": figures.source or None,
             "figures_step": figures.step if self.figures else None,
             "state": self.state,
             "why": self.why or None,
@@ -115,58 +121,65 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
     """
-    runs = find(folders or [RUNS], config.sort)
+    runs = find_runs(folders or [RUNS], config.sort)
     if config.json:
         print(json.dumps([run.as_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
-        _show(runs, _metric_name(config.sort))
+        _print_table(runs, _metric_name(config.sort))
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
     return 0
 
 
-def find(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
+def find_runs(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
     """The runs in the folders, sorted.
 
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
     """
-    trees: dict[str, list[str]] = {}
+    trees: dict[str, list[str]] = {}  # {folder: names of its files}
     for folder in folders:
         if not storage.is_dir(folder):
             raise UsageError(f"{folder}: {storage.why_no_folder(folder)}; name one that holds runs.")
         trees |= storage.tree(folder.rstrip("/") or folder)
-    places = list(_runs_among(trees))
+    run_folders = list(_run_folders(trees))
     metric = _metric_name(sort) or Gap.name
-    with ThreadPoolExecutor(_AT_ONCE if any(map(storage.is_remote, places)) else 1) as threads:
-        runs = list(threads.map(lambda place: read(place, trees[place], metric), places))
-    _compare(runs)
-    return _sorted(runs, sort)
+    with ThreadPoolExecutor(_NUM_THREADS if any(map(storage.is_remote, run_folders)) else 1) as threads:
+        runs = list(threads.map(lambda folder: read_run(folder, trees[folder], metric), run_folders))
+    _fill_differing(runs)
+    return _sort_runs(runs, sort)
 
 
-def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The folders that hold a run, without the parts of runs and the exported models, which have the same files."""
-    whole: set[str] = set()
+def _run_folders(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The folders of runs. Parts of runs and exported models, which hold files of the same names, are left out.
+
+    Args:
+      trees: {folder: names of its files}.
+    """
+    runs_and_exports: set[str] = set()
     for folder in sorted(trees):
         components = folder.split("/")
         is_part = any(
-            "/".join(components[:n]) in whole and run_dir.matches(components[n], run_dir.WRITTEN)
+            "/".join(components[:n]) in runs_and_exports and run_dir.matches(components[n], run_dir.WRITTEN)
             for n in range(len(components))
         )
-        is_export = storage.join(folder, "saved_model") in trees or any(name in _OF_MODELS for name in trees[folder])
-        if not is_part and any(run_dir.matches(name, _SIGNS) for name in trees[folder]):
-            whole.add(folder)
+        is_export = storage.join(folder, "saved_model") in trees or any(name in _RESULT_FILES for name in trees[folder])
+        if not is_part and any(run_dir.matches(name, _RUN_FILES) for name in trees[folder]):
+            runs_and_exports.add(folder)
             if not is_export:
                 yield folder
 
 
-_SIGNS = (run_dir.CONFIG, run_dir.MODEL_FLAGS, run_dir.ENDED, run_dir.LOCK, metric_files.METRICS, "model.ckpt-*.index")
-# What an evaluation or an export writes elsewhere.
-_OF_MODELS = (BEST_NOTE, "report.json", "inference_model.meta", "saved_model.pb")
+_RUN_FILES = (
+    *(run_dir.CONFIG, run_dir.MODEL_FLAGS, run_dir.ENDED, run_dir.LOCK),
+    *(metric_files.METRICS, "model.ckpt-*.index"),
+)
+# Files that an evaluation or an export writes to a folder other than that of the run.
+_RESULT_FILES = (BEST_NOTE, "report.json", "inference_model.meta", "saved_model.pb")
 
 
-def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:
-    """Reads the files of a run; if one of them cannot be read, the run is `damaged`.
+def read_run(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:
+    """Reads the files of a run. If one of them cannot be read, the state of the run is `damaged`.
 
     Args:
       folder: path of the run's folder.
@@ -178,7 +191,7 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun
         try:
             fill(run, files)
         except storage.NotFoundError as error:
-            if storage.is_dir(folder):  # else it was moved meanwhile
+            if storage.is_dir(folder):  # if not, the whole run was moved meanwhile
                 run.state, run.why = DAMAGED, first_line(error)
         except (RunError, UsageError) as error:
             run.state, run.why = DAMAGED, first_line(error)
@@ -186,21 +199,23 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun
 
 
 def _fill_state(run: ListedRun, files: RunFiles) -> None:
+    """Fills in `written`, `step`, `state` and `why`."""
     run.written = max(storage.times(run.folder).values(), default=0.0)
     steps = checkpoints.steps_in(run.folder)
     run.step = steps[0] if steps else None
     if run_dir.LOCK in files.names and storage.is_locked(storage.join(run.folder, run_dir.LOCK)):
         run.state, run.why = RUNNING, ""
         return
-    ended = run_dir.read_end(run.folder) if run_dir.ENDED in files.names else None
-    if ended is not None:
-        done = (runner.Status.FINISHED, runner.Status.OUT_OF_DATA)
-        run.state = FINISHED if ended.status in done else FAILED if ended.status == runner.Status.FAILED else STOPPED
-        run.why = "" if ended.message == run.state else ended.message
-        run.step = run.step if ended.step is None else ended.step
+    end = run_dir.read_end(run.folder) if run_dir.ENDED in files.names else None
+    if end is not None:
+        is_finished = end.status in (runner.Status.FINISHED, runner.Status.OUT_OF_DATA)
+        run.state = FINISHED if is_finished else FAILED if end.status == runner.Status.FAILED else STOPPED
+        run.why = "" if end.message == run.state else end.message
+        run.step = run.step if end.step is None else end.step
 
 
 def _fill_config(run: ListedRun, files: RunFiles) -> None:
+    """Fills in `model` and `options`; raises `RunError` if the run has no config."""
     saved = files.saved
     if saved is None:
         raise RunError(f"{run.folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}.")
@@ -213,60 +228,58 @@ def _fill_config(run: ListedRun, files: RunFiles) -> None:
 
 
 def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
-    """Finds the best evaluation. The last training batch stands in for it until there is one.
+    """Fills in `figures`, and `step` of a run that has not ended.
 
-    Validations that no longer count for best/ do not count here either: they may have been on easier data.
+    Validations that no longer count for the folder best/ do not count here either: they may have been on easier data.
     """
-    trained = files.training_lines
-    if trained and run.state not in (FINISHED, FAILED):
-        run.step = max(trained[-1]["step"], run.step or 0)
-    validated = [line for line in files.validation_lines if line["step"] not in files.forgotten]
-    evaluated = [Figures(EVALUATION, line["step"], _numbers(line)) for line in validated]
-    evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
-    evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
-    if evaluated:
-        # Of evaluations with the same value, the one with the most figures counts.
+    training_lines = files.training_lines
+    if training_lines and run.state not in (FINISHED, FAILED):
+        run.step = max(training_lines[-1]["step"], run.step or 0)
+    validation_lines = [line for line in files.validation_lines if line["step"] not in files.forgotten]
+    evaluations = [Figures(EVALUATION, line["step"], _metric_values(line)) for line in validation_lines]
+    evaluations += _figures_in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)
+    evaluations += _figures_in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _figures_of_best)
+    if evaluations:
+        # Of evaluations with the same value of the metric, the one with the most metrics is taken.
         run.figures = min(
-            evaluated, key=lambda evaluation: (*_rank(evaluation.values.get(metric), metric), -len(evaluation.values))
+            evaluations, key=lambda figures: (*_rank(figures.values.get(metric), metric), -len(figures.values))
         )
-    elif trained:
-        run.figures = Figures(TRAINING, trained[-1]["step"], _numbers(trained[-1]))
+    elif training_lines:
+        run.figures = Figures(TRAINING, training_lines[-1]["step"], _metric_values(training_lines[-1]))
 
 
-def _in_file(path: str, take: Callable[[Any], Figures]) -> list[Figures]:
-    """The figures that `take` finds in a JSON file; none if there is no such file."""
+def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
+    """[what `figures_of` makes of the content of a JSON file]; empty if there is no such file."""
     try:
-        return [take(storage.read_json(path))]
+        return [figures_of(storage.read_json(path))]
     except storage.NotFoundError:
         return []
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunError(f"{path} is cut short or damaged ({error}).") from error
 
 
-def _of_report(report: Any) -> Figures:
-    # The file describes its metrics, which may be the user's own.
-    by_name = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
-    return Figures(EVALUATION, int(report["global_step"]), _numbers(by_name))
+def _figures_of_report(report: Any) -> Figures:
+    # The names and keys of the metrics are read from the file too, because a metric may be the user's own.
+    values = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
+    return Figures(EVALUATION, int(report["global_step"]), _metric_values(values))
 
 
-def _of_best(note: Any) -> Figures:
-    return Figures(
-        EVALUATION,
-        int(note["step"]),
-        _numbers(note["figures"] if "figures" in note else {Gap.name: float(note["gap"])}),
-    )
+def _figures_of_best(note: Any) -> Figures:
+    values = note["figures"] if "figures" in note else {Gap.name: float(note["gap"])}
+    return Figures(EVALUATION, int(note["step"]), _metric_values(values))
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def _metric_values(values: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics among the values of a line, without those that are not finite numbers."""
     return {
         name: float(value)
         for name, value in values.items()
-        if name not in _NO_FIGURE and isinstance(value, int | float) and math.isfinite(value)
+        if name not in _NOT_METRICS and isinstance(value, int | float) and math.isfinite(value)
     }
 
 
 def _metric_name(column: str) -> str:
-    """The name of the built-in metric that a user may write in any case or by its key; empty if there is none."""
+    """The name of the built-in metric with this name or key, in any case; empty if there is none."""
     return next(
         (
             built_in.name
@@ -278,13 +291,13 @@ def _metric_name(column: str) -> str:
 
 
 def _rank(value: float | None, metric: str) -> tuple[bool, float]:
-    """A key that sorts the values of a metric: the best first, None last."""
-    falls = any(built_in.name == metric and not built_in.higher_is_better for built_in in metrics.all())
-    return (value is None, 0.0 if value is None else value if falls else -value)
+    """A sort key for the values of a metric: the best first, None last."""
+    lower_is_better = any(built_in.name == metric and not built_in.higher_is_better for built_in in metrics.all())
+    return (value is None, 0.0 if value is None else value if lower_is_better else -value)
 
 
-def _compare(runs: Sequence[ListedRun]) -> None:
-    """Fills in `differing`. An option counts if two runs that have it differ in it."""
+def _fill_differing(runs: Sequence[ListedRun]) -> None:
+    """Fills in `differing`. An option differs if two runs that have it have different values."""
     values: dict[str, set[str]] = {}
     for run in runs:
         for name, value in run.options.items():
@@ -295,54 +308,72 @@ def _compare(runs: Sequence[ListedRun]) -> None:
                 run.differing[run_dir.flag_at(name)] = value
 
 
-def _sorted(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
-    """The runs sorted by a column; evaluations come before training batches, whose figures are too good."""
-    by: dict[str, Callable[[ListedRun], Any]] = {
+def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
+    """The runs sorted by a column.
+
+    By a metric, runs with an evaluation come before those with only a training batch, whose metrics are too good.
+
+    Raises:
+      UsageError: there is no such column.
+    """
+    keys: dict[str, Callable[[ListedRun], Any]] = {
         "run": lambda run: run.folder,
         "model": lambda run: run.model,
         "step": lambda run: (run.step is None, -(run.step or 0)),
         "state": lambda run: run.state,
         "age": lambda run: -run.written,
     }
-    if of_column := by.get(column.lower()):
-        return sorted(runs, key=lambda run: (of_column(run), run.folder))
+    if key_of_column := keys.get(column.lower()):
+        return sorted(runs, key=lambda run: (key_of_column(run), run.folder))
     figures = {name.lower(): name for run in runs if run.figures for name in run.figures.values}
     metric = _metric_name(column) or figures.get(column.lower(), "")
     if not metric:
-        columns = [*by, *(built_in.name for built_in in gap_first(metrics.all()))]
-        close = suggestion(column, columns)
-        raise UsageError(f"--sort={column}: there is no such column{close} (known: {', '.join(columns)})")
+        columns = [*keys, *(built_in.name for built_in in gap_first(metrics.all()))]
+        similar = suggestion(column, columns)
+        raise UsageError(f"--sort={column}: there is no such column{similar} (known: {', '.join(columns)})")
 
-    def key(run: ListedRun) -> Any:
+    def metric_key(run: ListedRun) -> Any:
         value = run.figures.values.get(metric) if run.figures else None
-        return (value is None, run.figures is not None and run.figures.of == TRAINING, *_rank(value, metric))
+        return (value is None, run.figures is not None and run.figures.source == TRAINING, *_rank(value, metric))
 
-    return sorted(runs, key=key)
+    return sorted(runs, key=metric_key)
 
 
-def _show(runs: Sequence[ListedRun], sorted_by: str) -> None:
-    """Prints the table, with a column for each figure that some run has, except details that it is not sorted by."""
+def _print_table(runs: Sequence[ListedRun], sorted_by: str) -> None:
+    """Prints the table.
+
+    It has a column for each metric that some run has. A detail (`names_of_details`) has one only if it is `sorted_by`.
+    """
     names = {name for run in runs if run.figures for name in run.figures.values}
     names -= names_of_details() - {sorted_by}
-    usual = [metric.name for metric in gap_first(metrics.all())]
-    figures = [*(name for name in usual if name in names), *sorted(names.difference(usual))]
-    of = ["of"] if figures else []
-    compared = ["what differs"] if any(run.differing for run in runs) else []
-    headers = ["run", "model", "step", *figures, *of, "age", "state", *compared]
-    show(headers, ([printable(cell) for cell in _cells(run, figures, compared)] for run in runs), ["step", *figures])
+    built_in = [metric.name for metric in gap_first(metrics.all())]
+    figures = [*(name for name in built_in if name in names), *sorted(names.difference(built_in))]
+    of_header = ["of"] if figures else []
+    has_differing = any(run.differing for run in runs)
+    headers = ["run", "model", "step", *figures, *of_header, "age", "state", *["what differs"] * has_differing]
+    show(
+        headers, ([printable(cell) for cell in _cells(run, figures, has_differing)] for run in runs), ["step", *figures]
+    )
 
 
-def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> Iterator[str]:
+def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Iterator[str]:
+    """The cells of the row of a run.
+
+    Args:
+      run: the run.
+      figures: names of the metrics that have a column.
+      has_differing: whether the table has the column of the options that differ.
+    """
     yield from (run.folder, run.model, "" if run.step is None else str(run.step))
     values = run.figures.values if run.figures else {}
     for name in figures:
         yield f"{values[name]:.4f}" if name in values else ""
     if figures:
-        yield f"{run.figures.of}, step {run.figures.step}" if run.figures else ""
+        yield f"{run.figures.source}, step {run.figures.step}" if run.figures else ""
     yield _duration(run.age) if run.written else ""
     state = f"{run.state}: {run.why.replace(f'{run.folder}/', '')}" if run.why else run.state
-    yield state if len(state) <= _WIDEST_STATE else f"{state[: _WIDEST_STATE - 1]}…"
-    if compared:
+    yield state if len(state) <= _STATE_WIDTH else f"{state[: _STATE_WIDTH - 1]}…"
+    if has_differing:
         set_options = {name: value for name, value in run.differing.items() if value not in _UNSET}
         yield " ".join(f"{name}={shown(value)}" for name, value in set_options.items())
 

@@ -1,4 +1,4 @@
-"""Where the model fails: figures of parts of the videos and of the classes, each with its interval."""
+"""Where the model fails: the PERR or mean AP of parts of the videos and of the classes, each with its interval."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from yt8m.eval_util.ranked_entries import THIRDS, thirds
 from yt8m.eval_util.resampling import Interval, interval, means_of_rows
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports.loading import Run, certain_enough, interval_of_mean_ap, shrink_of
+from yt8m.reports.loading import Run, interval_if_certain, interval_of_mean_ap, shrink_of
 
-_FEWEST = 2  # parts of a table; a division that leaves one part says nothing
-_LABELS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
-_MANY = "10 and more"
+_FEWEST_PARTS = 2  # a division into one part says nothing
+# (least, largest) number of labels of the videos of a part, and its name; then the name for videos with more labels.
+_LABEL_RANGES = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
+_MORE_LABELS = "10 and more"
 
 
 class Part(NamedTuple):
@@ -25,10 +26,10 @@ class Part(NamedTuple):
     Attributes:
       name: what its members have in common.
       figure: the mean PERR of the videos, or the mean AP of the classes.
-      bounds: the 95 % interval of `figure` on other videos (of a mean AP, on very many); None if the videos say too
-        little for one.
-      videos: number of videos; for a part of the classes, of those that have a label among them.
-      classes: number of classes with a label; None for a part of the videos.
+      bounds: the 95 % interval of a mean PERR on other videos, or of a mean AP on very many videos; None if there are
+        too few videos or labels for one.
+      videos: number of videos of the part; for a part of the classes, of the videos that have one of them as a label.
+      classes: number of classes of the part that have a label; None for a part of the videos.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Part(NamedTuple):
 
 
 class Division(NamedTuple):
-    """A way to divide the videos or the classes: its title, the name of its figure, and its parts."""
+    """One way to divide the videos or the classes: its title, the name of the metric of its parts, and the parts."""
 
     title: str
     figure: str
@@ -47,14 +48,19 @@ class Division(NamedTuple):
 
 
 class ClassCounts(NamedTuple):
-    """How many videos each class has, int64 [C], all 0 if it is not known; and what the counts are, in words."""
+    """How often each class occurs.
+
+    Attributes:
+      counts: int64 [C], number of videos of each class; all 0 if it is not known.
+      unit: what is counted, in words.
+    """
 
     counts: Ints64
-    words: str = "training videos"
+    unit: str = "training videos"
 
 
 def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division]:
-    """The divisions that the data allow; one is left out if it has a single part.
+    """The divisions by vertical, frequency, number of labels and length. Those with a single part are left out.
 
     Args:
       run: the run.
@@ -65,29 +71,29 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
     verticals = np.array(names.verticals, object)
     by_vertical = [(name, np.flatnonzero(verticals == name)) for name in dict.fromkeys(filter(None, names.verticals))]
     possible = [
-        Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
-        Division("frequency of the class", "mean AP", list(_of_classes(run, by_frequency(counts)))),
-        Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels)))),
-        Division("length of the video", "PERR", list(_of_videos(run, by_length(videos)))),
+        Division("vertical", "mean AP", list(_parts_of_classes(run, by_vertical))),
+        Division("frequency of the class", "mean AP", list(_parts_of_classes(run, by_frequency(counts)))),
+        Division("number of labels", "PERR", list(_parts_of_videos(run, by_labels(videos.num_labels)))),
+        Division("length of the video", "PERR", list(_parts_of_videos(run, by_length(videos)))),
     ]
     possible[0].parts.sort(key=lambda part: -part.videos)
-    return [division for division in possible if len(division.parts) >= _FEWEST]
+    return [division for division in possible if len(division.parts) >= _FEWEST_PARTS]
 
 
 def by_frequency(counts: ClassCounts) -> list[tuple[str, Ints64]]:
-    """(name, classes) of the thirds of the classes; empty if it is not known how frequent they are."""
+    """(name, classes) of the head, middle and tail of the classes; empty if their frequencies are not known."""
     named_thirds = zip(THIRDS, thirds(counts.counts), strict=False)
     return [
-        (f"{name} ({counts.counts[part].min():,} to {counts.counts[part].max():,} {counts.words})", part)
-        for name, part in named_thirds
-        if len(part)
+        (f"{name} ({counts.counts[classes].min():,} to {counts.counts[classes].max():,} {counts.unit})", classes)
+        for name, classes in named_thirds
+        if len(classes)
     ]
 
 
 def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
     """(name, rows) of videos with similar numbers of labels; those without a label have no PERR and are left out."""
-    groups = [(name, np.flatnonzero((num_labels >= low) & (num_labels <= high))) for low, high, name in _LABELS]
-    groups.append((_MANY, np.flatnonzero(num_labels > _LABELS[-1][1])))
+    groups = [(name, np.flatnonzero((num_labels >= low) & (num_labels <= high))) for low, high, name in _LABEL_RANGES]
+    groups.append((_MORE_LABELS, np.flatnonzero(num_labels > _LABEL_RANGES[-1][1])))
     return [(name, rows) for name, rows in groups if len(rows)]
 
 
@@ -97,27 +103,28 @@ def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
     if not len(labelled):
         return []
     frames = videos.num_frames[labelled]
-    which = np.searchsorted(np.unique(np.quantile(frames, [0.25, 0.5, 0.75], method="lower")), frames)
-    return [(_range_of(frames[which == part]), labelled[which == part]) for part in np.unique(which)]
+    quarters = np.searchsorted(np.unique(np.quantile(frames, [0.25, 0.5, 0.75], method="lower")), frames)
+    return [(_format_range(frames[quarters == part]), labelled[quarters == part]) for part in np.unique(quarters)]
 
 
-def _range_of(counts: Ints32 | Ints64) -> str:
+def _format_range(counts: Ints32 | Ints64) -> str:
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,} to {high:,} frames" if low < high else f"{low:,} frame{'s' if low > 1 else ''}"
 
 
-def _of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
-    """The mean PERR of the sampled videos of each part, from as many resamples as the classes have."""
-    draw = np.random.default_rng(run.seed)
+def _parts_of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+    """The parts with these rows of the sampled videos. As many resamples as for the classes give their intervals."""
+    generator = np.random.default_rng(run.seed)
     for name, rows in groups:
         values = run.samples.videos.perr[rows]
-        means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in run.class_aps])
+        means = np.array([values[generator.integers(len(rows), size=len(rows))].mean() for _ in run.class_aps])
         figure = float(values.mean())
-        yield Part(name, figure, certain_enough(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
+        bounds = interval_if_certain(interval(figure, means, shrink_of(run)), len(rows))
+        yield Part(name, figure, bounds, len(rows))
 
 
-def _of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
-    """The mean AP of the classes of each part, from the AP of each class in each resample."""
+def _parts_of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+    """The parts with these classes. The AP of each class in each resample gives their intervals."""
     videos = run.samples.videos
     aps, labels = np.full(run.samples.num_classes, np.nan), np.zeros(run.samples.num_classes, np.int64)
     for row in run.samples.figures["classes"]:
@@ -128,8 +135,8 @@ def _of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part
         members = members[~np.isnan(aps[members])]
         if not len(members):
             continue
-        having = len(np.unique(owners[np.isin(videos.labels, members)]))
+        num_videos = len(np.unique(owners[np.isin(videos.labels, members)]))
         figure = float(aps[members].mean())
         resampled = means_of_rows(run.class_aps[:, members])
         bounds = interval_of_mean_ap(run, figure, resampled, run.excess[members], labels[members])
-        yield Part(name, figure, bounds and certain_enough(bounds, having), having, len(members))
+        yield Part(name, figure, bounds and interval_if_certain(bounds, num_videos), num_videos, len(members))

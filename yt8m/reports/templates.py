@@ -1,4 +1,4 @@
-"""The pages' templates, with the script that sorts and searches their tables."""
+"""Renders the Jinja2 templates in yt8m/data, with the script that sorts and searches the tables of a page."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from yt8m.errors import missing_extra
 
 
 def environment(purpose: str, **settings: Any) -> Any:
-    """Jinja2's environment of the templates in yt8m/data.
+    """The Jinja2 environment of the templates in yt8m/data.
 
     Args:
-      purpose: what needs it, for the message.
+      purpose: what needs Jinja2, for the error message.
       settings: further settings of Jinja2.
 
     Raises:
@@ -32,11 +32,11 @@ def render(template: str, **values: Any) -> str:
     """The text of a page; raises `UsageError` if Jinja2 is not installed.
 
     Args:
-      template: a file of yt8m/data. It gets `script`, the text of report.js, and `hash_of_script`, by which the policy
-        in the page's head allows this script alone.
-      values: what else it gets.
+      template: name of a file in yt8m/data. It gets the variables `script`, the text of report.js, and
+        `hash_of_script`, with which the policy in the head of the page allows this script alone.
+      values: the other variables of the template.
     """
     script = (importlib.resources.files("yt8m") / "data" / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    trimming = environment("the report", trim_blocks=True, lstrip_blocks=True)
-    return str(trimming.get_template(template).render(script=script, hash_of_script=digest, **values))
+    templates = environment("the report", trim_blocks=True, lstrip_blocks=True)
+    return str(templates.get_template(template).render(script=script, hash_of_script=digest, **values))

@@ -1,4 +1,4 @@
-"""The page of a video's scores over time: its best classes in every 5 seconds, with thumbnails."""
+"""The page of --timeline: the scores of a video's best classes in each part of 5 seconds, with thumbnails."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from yt8m.reports import templates
 from yt8m.storage import copies
 
 SECONDS = 5.0  # length of a part of the video
-_CLASSES = 12  # rows of the page
-_LEAST = 0.05  # a class that never scores more has no row, unless it is the best class of a part
-_SIDE = 96  # pixels of a thumbnail
-_PAGE_HEAD = 1 << 16  # bytes of a page that hold the address of its video
+_MOST_ROWS = 12  # of the page, one for each class
+_LEAST_SCORE = 0.05  # a class that never reaches it has no row, unless it is the best class of a part
+_THUMBNAIL_SIZE = 96  # width and height of a thumbnail, in pixels
+_HEAD_BYTES = 1 << 16  # the address of the video is within this many bytes from the start of a page
 
 
 class Timeline(NamedTuple):
@@ -44,18 +44,23 @@ class Timeline(NamedTuple):
     scores: NDArray[np.float32]
 
 
-class _Scores(NamedTuple):
-    """A class and its scores: percent of 100 each, with the text of the cell."""
+class _Row(NamedTuple):
+    """A row of the page.
+
+    Attributes:
+      name: name of the class.
+      cells: (score in percent, score as a text) of each part of the video.
+    """
 
     name: str
     cells: list[tuple[int, str]]
 
 
 def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Sequence[str]) -> None:
-    """Writes the page, one HTML file that loads no other.
+    """Writes the page, an HTML file that loads no other file.
 
     Args:
-      path: the file to write.
+      path: path of the page.
       video: path of the video.
       timeline: the scores.
       names: the classes.
@@ -69,11 +74,11 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
     page = template.render(
         video=video,
         address=storage.absolute(video),
-        parts=[_clock(start) for start in timeline.starts],
+        parts=[_format_time(start) for start in timeline.starts],
         pictures=_thumbnails(video, timeline),
         rows=_rows(timeline, names),
         tags=tags,
-        length=_clock(timeline.end),
+        length=_format_time(timeline.end),
         seconds=f"{SECONDS:g}",
     )
     storage.write(path, page)
@@ -82,7 +87,7 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
 def path_for(video: str) -> str:
     """The path of a video's page in the working folder: VIDEO.timeline.html, or VIDEO.2.timeline.html and so on.
 
-    Names of other files are passed over, also those of pages of other videos of the same name.
+    It is the first of these names that no file has, or only an earlier page of the same video.
     """
     name = os.path.basename(video)
     names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
@@ -91,53 +96,57 @@ def path_for(video: str) -> str:
 
 
 def _video_of_page(path: str) -> str:
-    """The address of the video that a page shows; empty if the file is no such page."""
-    address = re.search(rb'<meta name="video" content="(.*?)">', storage.read_start(path, _PAGE_HEAD))
+    """The address of the video that a page shows; empty if the file is not such a page."""
+    address = re.search(rb'<meta name="video" content="(.*?)">', storage.read_start(path, _HEAD_BYTES))
     return html.unescape(address[1].decode()) if address else ""
 
 
 def classes_of_rows(timeline: Timeline) -> list[int]:
-    """The classes of the rows: the best one of each part, and those with the highest scores, highest first."""
+    """The classes of the rows: the best class of each part, then those with the highest scores; highest score first."""
     highest = timeline.scores.max(axis=0)
     order = np.argsort(-highest, kind="stable").tolist()
     winners = set(timeline.scores.argmax(axis=1).tolist())
     winning_classes = [index for index in order if index in winners]
-    others = [index for index in order if index not in winners and highest[index] >= _LEAST]
-    chosen = winning_classes[:_CLASSES] + others[: max(0, _CLASSES - len(winning_classes))]
+    others = [index for index in order if index not in winners and highest[index] >= _LEAST_SCORE]
+    chosen = winning_classes[:_MOST_ROWS] + others[: max(0, _MOST_ROWS - len(winning_classes))]
     return sorted(chosen, key=lambda index: (-highest[index], index))
 
 
-def _rows(timeline: Timeline, names: Vocabulary) -> list[_Scores]:
+def _rows(timeline: Timeline, names: Vocabulary) -> list[_Row]:
     return [
-        _Scores(
-            names.name(index), [(round(100 * score), f"{score:.2f}") for score in timeline.scores[:, index].tolist()]
-        )
+        _Row(names.name(index), [(round(100 * score), f"{score:.2f}") for score in timeline.scores[:, index].tolist()])
         for index in classes_of_rows(timeline)
     ]
 
 
-def _clock(second: float) -> str:
+def _format_time(second: float) -> str:
+    """A time as H:MM:SS, or as M:SS if it is below an hour."""
     hours, seconds = divmod(int(second), 3600)
     return f"{hours}:{seconds // 60:02}:{seconds % 60:02}" if hours else f"{seconds // 60}:{seconds % 60:02}"
 
 
 def _thumbnails(video: str, timeline: Timeline) -> list[str]:
-    """A picture out of each part as an address with its content; none if the video has no pictures."""
-    form = Scaling(_SIDE, _SIDE)
+    """The picture from the middle of each part, as a data: address; empty if the video has no pictures."""
+    form = Scaling(_THUMBNAIL_SIZE, _THUMBNAIL_SIZE)
     request = Request(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2, pictures=(form,))
-    # a video without pictures is refused, because it has nothing of what is asked for
+    # The decoder refuses a video without pictures, because nothing else is requested.
     with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):
             pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
-            return [_address(values) for values in pictures if values is not None]
+            return [_jpeg_address(values) for values in pictures if values is not None]
     return []
 
 
-def _address(picture: NDArray[Any]) -> str:
+def _jpeg_address(picture: NDArray[Any]) -> str:
     """The picture as a JPEG in a data: address."""
     av = import_av()
     codec = av.CodecContext.create("mjpeg", "w")
-    codec.width, codec.height, codec.pix_fmt, codec.time_base = _SIDE, _SIDE, "yuvj420p", Fraction(1)
+    codec.width, codec.height, codec.pix_fmt, codec.time_base = (
+        _THUMBNAIL_SIZE,
+        _THUMBNAIL_SIZE,
+        "yuvj420p",
+        Fraction(1),
+    )
     frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuvj420p")
     frame.pts = 0
     content = b"".join(bytes(packet) for packet in [*codec.encode(frame), *codec.encode(None)])

@@ -1,4 +1,4 @@
-"""The videos that add most to the loss: their labels against the predictions, and labels that look wrong or missing."""
+"""The videos with the largest loss, and the labels that look wrong or missing."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from yt8m.records import shards
 from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.vocabulary import Vocabulary
 
-MOST = 5000  # videos on the page
-_OVERALL = 100  # of which these have the largest loss of all; the others are the worst ones of single classes
-_OF_CLASS = 50  # videos of a single class, if MOST leaves room for so many
-_LEAST = 0.01  # what a class must add to a video's loss, so that the video is a further example of the class
-_EACH = 3  # labels, and wrong predictions, that are shown of any video
+MOST_VIDEOS = 5000  # on the page
+_MOST_OVERALL = 100  # videos that are chosen by their loss alone; the others are examples of single classes
+_MOST_OF_CLASS = 50  # examples of a class, if MOST_VIDEOS allows so many
+_LEAST_PART = 0.01  # what a class must add to the loss of a video if the video is a second or later example of it
+_MOST_SHOWN = 3  # labels, and as many wrong predictions, that are shown of each video
 _EPSILON = 1e-5  # inside the logarithms, as in the loss of the evaluation
 
 
 class LossPairs(NamedTuple):
-    """(video, class) pairs, each with the part of the loss that it adds. All arrays are [P].
+    """(video, class) pairs, each with its part of the loss of the video. All arrays are [P].
 
     Attributes:
-      rows: int64, the video.
-      classes: int64.
+      rows: int64, the row of the video in `Videos`.
+      classes: int64, the class.
       is_label: bool; False for a predicted class that is not a label.
-      scores: float64.
-      parts: float64, -log(score) for a label and -log(1 - score) for another class.
+      scores: float64, the score of the class.
+      parts: float64, the part of the loss: -log(score) for a label and -log(1 - score) for another class.
     """
 
     rows: Ints64
@@ -59,7 +59,7 @@ class WorstVideo(NamedTuple):
 
 
 def pairs_of(videos: Videos) -> LossPairs:
-    """First all labels of the videos; then the best classes of each video that are not labels."""
+    """The pairs of the videos: first all labels, then the predicted classes that are not labels."""
     wrong_rows, columns = np.nonzero(videos.ranked & ~videos.hits)
     rows = np.concatenate([videos.owners(), wrong_rows])
     classes = np.concatenate([videos.labels, videos.classes[wrong_rows, columns]]).astype(np.int64)
@@ -68,41 +68,47 @@ def pairs_of(videos: Videos) -> LossPairs:
     return LossPairs(rows, classes, is_label, scores, -np.log(np.where(is_label, scores, 1 - scores) + _EPSILON))
 
 
-def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVideo]:
+def find_worst(videos: Videos, names: Vocabulary, most_videos: int = MOST_VIDEOS) -> list[WorstVideo]:
     """The videos with the largest loss, and examples of each class, sorted by loss, the largest first.
 
-    The example of a class is the video to whose loss the class adds most, as a label or as a wrong prediction. About
-    `most` videos are chosen: first the _OVERALL with the largest loss; then one example of each class, even if that
-    makes more than `most`; then a second example of each class, and so on up to _OF_CLASS. An example after the first
-    counts only if the class adds at least _LEAST to its loss.
-    Each video is shown with the classes for which it was chosen, and with the _EACH labels and _EACH wrong predictions
-    that add most to its loss.
+    The best example of a class is the video to whose loss the class adds most, as a label or as a wrong prediction.
+    About `most_videos` are chosen: first the _MOST_OVERALL videos with the largest loss; then one example of each
+    class, even if these make more than `most_videos`; then a second example of each class, and so on, up to
+    _MOST_OF_CLASS. A second or later example is taken only if the class adds at least _LEAST_PART to its loss.
+    Each video is shown with the classes of which it is an example, and with the _MOST_SHOWN labels and as many wrong
+    predictions that add most to its loss.
     """
     pairs = pairs_of(videos)
-    overall = np.argsort(-videos.losses, kind="stable")[: min(_OVERALL, most)]
-    chosen = _chosen(pairs, overall, most)
-    rows = np.union1d(overall, pairs.rows[chosen])
-    marks = _marks(pairs, rows, chosen, names)
+    overall = np.argsort(-videos.losses, kind="stable")[: min(_MOST_OVERALL, most_videos)]
+    examples = _choose_examples(pairs, overall, most_videos)
+    rows = np.union1d(overall, pairs.rows[examples])
+    shares = _class_shares(pairs, rows, examples, names)
     return [
-        WorstVideo(shards.id_text(videos.ids[row]), float(videos.losses[row]), *marks[row])
+        WorstVideo(shards.id_text(videos.ids[row]), float(videos.losses[row]), *shares[row])
         for row in rows[np.argsort(-videos.losses[rows], kind="stable")].tolist()
     ]
 
 
-def _chosen(pairs: LossPairs, overall: Ints64, most: int) -> Ints64:
-    """The pairs whose videos are shown as examples of a class, in addition to the videos `overall`."""
-    ranks = _ranks(pairs.classes, pairs.parts)
-    examples = np.flatnonzero((ranks == 0) | ((ranks < _OF_CLASS) & (pairs.parts >= _LEAST)))
+def _choose_examples(pairs: LossPairs, overall: Ints64, most_videos: int) -> Ints64:
+    """The indices of the pairs whose videos are shown as examples of their classes.
+
+    Args:
+      pairs: all pairs.
+      overall: the rows of the videos that are shown in any case; they count towards `most_videos`.
+      most_videos: the number of videos after which only the first example of a class is taken.
+    """
+    ranks = _ranks_in_groups(pairs.classes, pairs.parts)
+    examples = np.flatnonzero((ranks == 0) | ((ranks < _MOST_OF_CLASS) & (pairs.parts >= _LEAST_PART)))
     examples = examples[np.lexsort((-pairs.parts[examples], ranks[examples]))]
     rows = np.concatenate([overall, pairs.rows[examples]])
     is_new = np.zeros(len(rows), np.bool_)
     is_new[np.unique(rows, return_index=True)[1]] = True
-    videos = np.cumsum(is_new)[len(overall) :]
-    return np.asarray(examples[(videos <= most) | (ranks[examples] == 0)])
+    num_videos = np.cumsum(is_new)[len(overall) :]
+    return np.asarray(examples[(num_videos <= most_videos) | (ranks[examples] == 0)])
 
 
-def _ranks(groups: Ints64, values: Floats64) -> Ints64:
-    """int64, the place of each value in its group: 0 for the largest one."""
+def _ranks_in_groups(groups: Ints64, values: Floats64) -> Ints64:
+    """int64 [P], the rank of each of the values [P] in its group: 0 for the largest value of the group."""
     order = np.lexsort((-values, groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ranks = np.empty(len(order), np.int64)
@@ -110,50 +116,58 @@ def _ranks(groups: Ints64, values: Floats64) -> Ints64:
     return ranks
 
 
-def _marks(
-    pairs: LossPairs, rows: Ints64, chosen: Ints64, names: Vocabulary
+def _class_shares(
+    pairs: LossPairs, rows: Ints64, examples: Ints64, names: Vocabulary
 ) -> dict[int, tuple[list[ClassShare], list[ClassShare]]]:
-    """{video: (labels, wrong predictions)}: the pairs `chosen`, and _EACH of each kind."""
-    inside = np.flatnonzero(np.isin(pairs.rows, rows))
-    most = inside[_ranks(pairs.rows[inside] * 2 + pairs.is_label[inside], pairs.parts[inside]) < _EACH]
-    shown_pairs = np.union1d(most, chosen)
-    marks: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
-    for place in shown_pairs[np.argsort(-pairs.parts[shown_pairs], kind="stable")].tolist():
-        mark = ClassShare(names.name(int(pairs.classes[place])), float(pairs.scores[place]), float(pairs.parts[place]))
-        marks[int(pairs.rows[place])][0 if pairs.is_label[place] else 1].append(mark)
-    return marks
+    """{row: (labels, wrong predictions)} of the videos with these rows, as they are shown.
+
+    These are the pairs with the indices `examples`, and the _MOST_SHOWN labels and wrong predictions of each video.
+    """
+    indices = np.flatnonzero(np.isin(pairs.rows, rows))
+    ranks = _ranks_in_groups(pairs.rows[indices] * 2 + pairs.is_label[indices], pairs.parts[indices])
+    shown_pairs = np.union1d(indices[ranks < _MOST_SHOWN], examples)
+    shares: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
+    for index in shown_pairs[np.argsort(-pairs.parts[shown_pairs], kind="stable")].tolist():
+        share = ClassShare(names.name(int(pairs.classes[index])), float(pairs.scores[index]), float(pairs.parts[index]))
+        shares[int(pairs.rows[index])][0 if pairs.is_label[index] else 1].append(share)
+    return shares
 
 
-_CHECKED = "labels_to_check.csv"
-SURELY, HARDLY = 0.9, 0.01
-_MOST_CHECKED = 100_000
+_LABELS_TO_CHECK = "labels_to_check.csv"
+MISSING_SCORE = 0.9  # a class that is not a label looks like a missing label from this score on
+WRONG_SCORE = 0.01  # a label looks wrong up to this score
+_MOST_LABELS_TO_CHECK = 100_000
 
 
-def checked_beside(page: str, usual: str) -> str:
-    """The path of the labels to check of a page: in its folder, and named after it if it has not the `usual` name.
+def labels_to_check_path(page: str, usual_name: str) -> str:
+    """The path of the file of labels to check that belongs to a page; it is in the folder of the page.
 
-    So the pages of several runs in one folder have files of their own.
+    The name of the file begins with that of the page if this is not `usual_name`. So the pages of several runs in one
+    folder have a file each.
     """
     folder, name = os.path.split(page)
     stem = os.path.splitext(name)[0]
-    return storage.join(folder, _CHECKED if name == usual else f"{stem}_{_CHECKED}")
+    return storage.join(folder, _LABELS_TO_CHECK if name == usual_name else f"{stem}_{_LABELS_TO_CHECK}")
 
 
 def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
-    """Writes the labels that look wrong (score up to HARDLY) or missing (score from SURELY on); returns their number.
+    """Writes a CSV file of the labels that look wrong or missing (by WRONG_SCORE and MISSING_SCORE).
 
-    The pair that adds most to the loss is the first; at most _MOST_CHECKED are written. People open the file in
+    The labels that add most to the loss come first; at most _MOST_LABELS_TO_CHECK are written. People open the file in
     spreadsheets, so ids and names are written by `spreadsheet_text`, and all fields are quoted.
+
+    Returns:
+      The number of labels in the file.
     """
     pairs = pairs_of(videos)
-    odd = np.flatnonzero(np.where(pairs.is_label, pairs.scores <= HARDLY, pairs.scores >= SURELY))
-    odd = odd[np.argsort(-pairs.parts[odd], kind="stable")][:_MOST_CHECKED]
+    suspects = np.flatnonzero(np.where(pairs.is_label, pairs.scores <= WRONG_SCORE, pairs.scores >= MISSING_SCORE))
+    suspects = suspects[np.argsort(-pairs.parts[suspects], kind="stable")][:_MOST_LABELS_TO_CHECK]
     with storage.write_atomic(path, "w") as file:
         lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
         lines.writerow(["video", "index", "name", "score", "label", "looks"])
-        for place in odd.tolist():
-            index, video = int(pairs.classes[place]), shards.id_text(videos.ids[pairs.rows[place]])
-            verdict = ("yes", "wrong") if pairs.is_label[place] else ("no", "missing")
-            score = f"{pairs.scores[place]:.6g}"
-            lines.writerow([spreadsheet_text(video), index, spreadsheet_text(names.name(index)), score, *verdict])
-    return len(odd)
+        for index in suspects.tolist():
+            number, video = int(pairs.classes[index]), shards.id_text(videos.ids[pairs.rows[index]])
+            verdict = ("yes", "wrong") if pairs.is_label[index] else ("no", "missing")
+            score = f"{pairs.scores[index]:.6g}"
+            lines.writerow([spreadsheet_text(video), number, spreadsheet_text(names.name(number)), score, *verdict])
+    return len(suspects)

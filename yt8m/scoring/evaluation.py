@@ -29,7 +29,7 @@ from yt8m.lazy import tf
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import eval_samples, evaluation_results, media_links, report_writer
-from yt8m.reports.evaluation_results import RESERVED_KEYS, Evaluated, evaluated, with_verdicts
+from yt8m.reports.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result, with_verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
@@ -137,15 +137,15 @@ def _evaluate_export(config: EvalConfig) -> int:
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
         batches = scorer.batches(config.eval_data_pattern, size)
-        done = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
-        evaluation_results.write(folder, events, done, scorer.model)
+        result = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
+        evaluation_results.write(folder, events, result, scorer.model)
         _write_names(config, folder, scorer.names)
     return 0
 
 
 def evaluate_with(
     scorer: scoring.Scorer, batches: Iterator[Videos], settings: EvaluationSettings, metric_names: Sequence[str]
-) -> Evaluated:
+) -> EvaluationResult:
     """Computes the metrics of a model on batches with labels.
 
     Args:
@@ -165,7 +165,7 @@ def evaluate_with(
     evaluator = evaluation.evaluator
     results = {"figures": evaluator.get(), "examples": evaluation.examples, "evaluator": evaluator}
     outcome = runner.Outcome(runner.Status.OUT_OF_DATA, scorer.step, "evaluated", results=results)
-    return evaluated(scorer.weights, outcome, scorer.shown_names)
+    return evaluation_result(scorer.weights, outcome, scorer.shown_names)
 
 
 def _evaluate_and_write(
@@ -187,19 +187,19 @@ def _evaluate_and_write(
         outcome = run_evaluation(config, model, task, results.events)
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
-            done = evaluated(checkpoint, outcome, names, config)
-            done = with_verdicts(done, results.folder, run, task.requirements, task.modeler.class_counts)
-            evaluation_results.write(results.folder, results.events, done, run.model.model)
+            result = evaluation_result(checkpoint, outcome, names, config)
+            result = with_verdicts(result, results.folder, run, task.requirements, task.modeler.class_counts)
+            evaluation_results.write(results.folder, results.events, result, run.model.model)
             _write_names(config, results.folder, task.names)
             if config.report:
-                _write_report(results.folder, done, run, config.media)
-            _write_models(config, model, results.folder, done, task)
-            if config.calibrated_run and done.chosen:
-                thresholds_of_run, names = done.chosen.points, done.names
+                _write_report(results.folder, result, run, config.media)
+            _write_models(config, model, results.folder, result, task)
+            if config.calibrated_run and result.chosen:
+                thresholds_of_run, names = result.chosen.points, result.names
                 derived_runs.write_calibrated(
-                    config.calibrated_run, model.run, checkpoint, done.calibration, thresholds_of_run, names
+                    config.calibrated_run, model.run, checkpoint, result.calibration, thresholds_of_run, names
                 )
-            results.missed[checkpoint] = sum(not verdict.is_met for verdict in done.verdicts)
+            results.missed[checkpoint] = sum(not verdict.is_met for verdict in result.verdicts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
             raise
@@ -409,29 +409,31 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
     return outcome
 
 
-def _write_report(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
+def _write_report(folder: str, result: EvaluationResult, run: TrainConfig, media: str) -> None:
     """Writes eval/thresholds.csv, the results of sampled videos and the HTML report; does nothing without a sample.
 
     Args:
       folder: the folder of the results.
-      done: the results of the evaluation, with the sampled videos.
+      result: the result of the evaluation, with the sampled videos.
       run: the config of the run.
       media: the CSV file with addresses of videos (--media); empty if there is none.
     """
-    samples = done.samples(run)
+    samples = result.samples(run)
     if samples is None:
         return
-    if len(done.figures["aps"]):  # data without labels give no thresholds, so those of an earlier evaluation stay
+    if len(result.figures["aps"]):  # data without labels give no thresholds, so those of an earlier evaluation stay
         path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
-        thresholds.write(path, samples.points, done.names, done.step)
+        thresholds.write(path, samples.points, result.names, result.step)
     eval_samples.write(folder, samples)
     report_writer.write([folder], report_writer.ReportConfig(media=media))
 
 
-def _write_models(config: EvalConfig, model: TrainedModel, folder: str, done: Evaluated, task: EvaluationTask) -> None:
+def _write_models(
+    config: EvalConfig, model: TrainedModel, folder: str, result: EvaluationResult, task: EvaluationTask
+) -> None:
     """Writes the checkpoint as an inference model; with --keep_best also copies it to best/ if its GAP is the best."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
-    prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, done.step)
-    logging.info("the inference model of step %d is %s", done.step, prefix)
+    prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, result.step)
+    logging.info("the inference model of step %d is %s", result.step, prefix)
     if config.keep_best:
-        keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
+        keep_best(folder, result.checkpoint, result.step, float(result.figures[Gap.figure_key()]))

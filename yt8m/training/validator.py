@@ -95,17 +95,17 @@ class Validator:
         counted_shards.check_read(inputter)
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
-        done = evaluation_results.evaluated(
+        result = evaluation_results.evaluation_result(
             checkpoint, outcome, vocabulary.shown_for(self._num_classes, self._task.names)
         )
-        figures = {metric.name: float(value) for metric, value in done.values()}
+        figures = {metric.name: float(value) for metric, value in result.values()}
         return StepValues(
             step=checkpoints.step_of(checkpoint),
-            global_step=done.step,
+            global_step=result.step,
             loss=figures.pop(Loss.name, None),
             figures=figures,
             unlogged=metrics.names_of_details() - {self.metric.name},
-            examples=done.num_examples,
+            examples=result.num_examples,
             is_validation=True,
         )
 
