@@ -15,7 +15,7 @@ from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
-from yt8m.video.teachers import ModelTeacher, PredictionTeacher, TrainingModeler, distilled
+from yt8m.video.teachers import ModelTeacher, PredictionTeacher, TrainingModeler, with_teacher_loss
 
 B, C, D = 4, 5, 6
 RNG = np.random.default_rng(8)
@@ -41,7 +41,7 @@ def test_loss_and_gradient_are_those_of_the_formula(weight: float, by_hand: bool
             loss=own.calculate_loss_from_logits(logits, tf.constant(LABELS)),
             loss_gradients=((logits, slope),) if by_hand else (),
         )
-        taught = distilled(output, tf.constant(TARGET, tf.float32), weight)
+        taught = with_teacher_loss(output, tf.constant(TARGET, tf.float32), weight)
         loss, automatic = session.run([taught.loss, tf.gradients(taught.loss, logits)[0]])
         assert bool(taught.loss_gradients) is by_hand
         if by_hand:
@@ -64,7 +64,7 @@ def test_loss_and_gradient_are_those_of_the_formula(weight: float, by_hand: bool
 def test_without_logits_the_probability_form_is_taken() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         output = ModelOutput(predictions=tf.constant(1 / (1 + np.exp(-LOGITS)), tf.float32), loss=tf.ones([]))
-        loss = session.run(distilled(output, tf.constant(TARGET, tf.float32), 0.25).loss)
+        loss = session.run(with_teacher_loss(output, tf.constant(TARGET, tf.float32), 0.25).loss)
     assert loss == pytest.approx(0.75 + 0.25 * cross_entropy(LOGITS, TARGET), rel=1e-3)
 
 

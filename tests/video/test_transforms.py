@@ -9,7 +9,7 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.types import Batch
-from yt8m.video.transforms import transform, transformed
+from yt8m.video.transforms import transform, transform_batch
 
 ROWS, FRAMES, SIZES = 4, 5, (7, 3)
 
@@ -34,21 +34,21 @@ def test_unit_frames_are_the_dequantised_masked_frames_by_their_length(kinds: st
     features = {"bytes": quantised, "floats": floats, "bytes and floats": (quantised[0], floats[1])}[kinds]
     num_frames = [5, 0, 1, 3]
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(transformed("l2_normalize", batch_of(*features, num_frames=num_frames), SIZES))
+        found = session.run(transform_batch("l2_normalize", batch_of(*features, num_frames=num_frames), SIZES))
     np.testing.assert_allclose(found, by_hand(features, num_frames), atol=1e-7)
 
 
 def test_a_frame_of_zeros_stays_one() -> None:
     features = np.zeros((1, FRAMES, 2), np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(transformed("l2_normalize", batch_of(features, num_frames=[FRAMES]), (2,)))
+        found = session.run(transform_batch("l2_normalize", batch_of(features, num_frames=[FRAMES]), (2,)))
     np.testing.assert_array_equal(found, features)
 
 
 def test_raw_frames_are_not_divided() -> None:
     features = np.full((1, FRAMES, 2), 255, np.uint8)
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(transformed("raw", batch_of(features, num_frames=[2]), (2,)))
+        found = session.run(transform_batch("raw", batch_of(features, num_frames=[2]), (2,)))
     np.testing.assert_allclose(found[0, :2], 2 + 4 / 512, rtol=1e-6)
     np.testing.assert_array_equal(found[0, 2:], 0)
 
@@ -60,7 +60,7 @@ def test_whitening_is_undone_where_the_rgb_features_are(sizes: tuple[int, ...]) 
     features = tuple(draw.integers(0, 256, (2, 3, size)).astype(np.uint8) for size in sizes)
     with tf.Graph().as_default(), tf.Session() as session:
         batch = batch_of(*features, num_frames=[3, 1])
-        found = session.run(transformed("reverse_whitening", batch, sizes))
+        found = session.run(transform_batch("reverse_whitening", batch, sizes))
     at = sizes.index(1024)
     expected = [f * (4 / 255) + 4 / 512 - 2 for f in features]
     roots = np.sqrt(vocabulary.pca_eigenvalues()[:1024].astype(float))

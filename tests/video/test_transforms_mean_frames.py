@@ -45,7 +45,7 @@ def test_it_is_the_mean_of_the_real_frames_by_their_length(
     features = tuple(draw.integers(0, 256, (videos, frames, size)).astype(np.uint8) for size in SIZES)
     num_frames = draw.integers(0, frames + 1, videos).astype(np.int32)
     with pytest.MonkeyPatch.context() as patch, tf.Graph().as_default(), tf.Session() as session:
-        patch.setattr(transforms, "_BLOCK", block)
+        patch.setattr(transforms, "_BLOCK_VALUES", block)
         known = frames if block else None
         given_features = tuple(tf.placeholder(tf.uint8, [None, known, size]) for size in SIZES)
         counts = tf.placeholder(tf.int32, [None])
@@ -76,7 +76,9 @@ def test_one_pass_shifts_every_byte_to_the_same_bits_as_two() -> None:
     every = np.arange(256, dtype=np.uint8)
     with tf.Graph().as_default(), tf.Session() as session:
         codes = tf.placeholder(tf.uint8, [None])
-        at_once, in_two = session.run([transforms._shifted_at_once(codes), transforms.shifted(codes)], {codes: every})
+        at_once, in_two = session.run(
+            [transforms._shifted_in_one_pass(codes), transforms.shifted(codes)], {codes: every}
+        )
     np.testing.assert_array_equal(at_once, in_two)
     np.testing.assert_array_equal(at_once[[0, 255]], [-127 - 1 / 512, 128 - 1 / 512])
 

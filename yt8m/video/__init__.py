@@ -1,1 +1,1 @@
-"""The video workload: its modeler, transforms, teachers and evaluator. The engine itself knows nothing of videos."""
+"""The video workload: its modeler, transforms, teachers and evaluator. The engine has no code about videos."""

@@ -1,4 +1,4 @@
-"""A model that is only a file: its meta-graph reads our batches, without the code that made it."""
+"""Runs an inference model from its files: imports its meta-graph with a batch as input, without the model's code."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SCOPE = "imported"
 
 
 class MetaGraphModeler(VideoModeler):
-    """Predictions of an inference model, this project's or the published code's (TF 1.x), on one tower.
+    """The predictions of an inference model of this project or of the published code (TF 1.x), on one tower.
 
-    The file's own input is not used. `restore` reads the weights, because their names in this graph are not those of
-    the checkpoint. A meta-graph can execute code: use only files whose origin you trust.
+    The input ops in the file are not used. `restore` reads the weights, because their names in this graph are not those
+    in the checkpoint. A meta-graph can execute code: use only files whose origin you trust.
 
     Args:
       prefix: the prefix of the files, without `.meta`.
-      top_k: number of scores kept of each video.
+      top_k: number of best scores that are kept of each video.
       label_loss: the loss for evaluation; None for inference.
     """
 
@@ -51,26 +51,26 @@ class MetaGraphModeler(VideoModeler):
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Returns the ops that `build` made, so that the graph is not imported twice."""
+        """The ops that `build` made, so that the graph is not imported twice."""
         ops: PredictOps = self._ops
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
 
     def restore(self, session: tf.Session) -> None:
-        """Reads the weights."""
+        """Reads the weights from the files into the session."""
         self._saver.restore(session, copies.copy_of(self._file.prefix))
 
 
 class InferenceGraph:
     """The meta-graph of an inference model, which can be imported several times.
 
-    The log warns that it is a program, unless this user is known to have made exactly this graph here.
+    The log warns that a meta-graph is a program, unless it is known that this user made this one on this machine.
 
     Args:
       prefix: the prefix of the files, without `.meta`.
 
     Attributes:
       meta_graph: the MetaGraphDef.
-      tensors: {field of `PredictOps`: shape and type of the tensor}.
+      tensors: {field of `PredictOps`: shape and type of its tensor}.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -88,28 +88,28 @@ class InferenceGraph:
     def predict(
         self, raw: tf.Tensor, num_frames: tf.Tensor, scope: str, variables: Mapping[str, tf.Tensor] | None = None
     ) -> tuple[tf.Tensor, tf.train.Saver]:
-        """Imports the graph under `scope`.
+        """Imports the graph under the name scope `scope`.
 
         Args:
-          raw: float32 [B, D] or [B, T, D], dequantised.
-          num_frames: int [B].
-          scope: name of the copy.
-          variables: {name: tensor of an earlier copy, to use in place of the variable}.
+          raw: the dequantised features, float32 [B, D] or [B, T, D].
+          num_frames: int [B], number of frames of each video.
+          scope: the name scope, which no earlier import has.
+          variables: {name of a variable in the file: the tensor of an earlier import to use in its place}.
 
         Returns:
-          (predictions float32 [B, C], restorer of the variables).
+          (predictions float32 [B, C], the saver that restores the variables of this import).
         """
         graph, names = tf.get_default_graph(), collections.predict_names_in(self.meta_graph)
         collections_before = {key: list(tf.get_collection(key)) for key in graph.get_all_collection_keys()}
         inputs = {names["input_batch_raw"]: _fit_length(raw, self.tensors["input_batch_raw"].shape)}
         if "num_frames" in names:
-            # In video-level graphs of TF 1.15 this tensor is float32.
+            # The type in the file is float32 in video-level graphs of TF 1.15, else an integer.
             inputs[names["num_frames"]] = tf.cast(num_frames, self.tensors["num_frames"].dtype)
         with tf.name_scope(None):
             saver = tf.train.import_meta_graph(
                 self.meta_graph, clear_devices=True, import_scope=scope, input_map={**inputs, **(variables or {})}
             )
-        # Undoes what the import added to collections, so that its variables are not initialised or saved with ours.
+        # Removes what the import added to collections, so that its variables are not initialised or saved with ours.
         for key in graph.get_all_collection_keys():
             tf.get_collection_ref(key)[:] = collections_before.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver
@@ -121,6 +121,7 @@ def class_count(meta_graph: tf.MetaGraphDef) -> int:
 
 
 def _tensors_of(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
+    """{field of `PredictOps`: shape and type of its tensor}."""
     names = collections.predict_names_in(meta_graph)
     with tf.Graph().as_default():
         tensors = tf.import_graph_def(meta_graph.graph_def, return_elements=list(names.values()), name="")
@@ -128,7 +129,7 @@ def _tensors_of(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
 
 
 def _fit_length(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """`raw`, cut or padded with zeros to the number of frames of a graph of fixed length."""
+    """`raw`, cut or padded with zeros to the number of frames in `shape` if that is fixed; else unchanged."""
     if raw.shape.rank != 3 or shape.rank != 3 or shape[1] is None:
         return raw
     return resize_axis(raw, 1, int(shape[1]))

@@ -1,4 +1,4 @@
-"""The video workload's modeler, from a `Batch` to a `ModelOutput`, and the evaluator of its reports."""
+"""The modeler of the video workload, which builds a model on a `Batch`, and the evaluator of its reports."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from yt8m.video.scores import (
     scored_columns,
     select_classes,
 )
-from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
+from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transform_batch
 
-_RATED = "rated_pairs"  # key in the extras of an output
-SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
+_RATED_PAIRS = "rated_pairs"  # the key of a `RatedPairScores` in `ModelOutput.extras`
+SCOPE = "tower"  # the variable scope of the published code, so that its checkpoints can be restored
 
 
 class VideoModeler(Modeler):
     """A model and its label loss on video- or frame-level batches.
 
     Args:
-      model: an instance with `create_model` (a registered model, or a custom one, which may return a dict).
+      model: an instance with `create_model`: a registered model, or a custom one, which may return a dict.
       label_loss: an instance with `calculate_loss`; None for inference.
       num_classes: number of classes, C.
-      top_k: number of scores kept of each video for metrics and predictions (at most C).
+      top_k: number of best scores that are kept of each video for metrics and predictions (at most C).
       feature_sizes: size of each feature, in the order of the batch.
 
     Attributes:
-      listed_classes: if set, inference reports the scores of all these classes as
-        `class_scores` instead of the top columns.
+      listed_classes: if set, inference reports the scores of all these classes, as `class_scores`, in place of the
+        `top_k` best scores.
       keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
-      calibrates: whether evaluation keeps videos, and its evaluator also collects all of them to choose thresholds that
-        guarantee a precision.
+      calibrates: whether the evaluator also collects the predictions of all videos, to choose thresholds that guarantee
+        a precision; needs `keeps_videos`.
       metric_classes: the metrics that its evaluator computes; None for the built-in ones.
-      trains_new_only: whether training changes the weights of new classes only, so that the model computes as in
-        evaluation.
+      trains_new_only: whether training changes only the weights of new classes; the model is then built as for
+        evaluation (without dropout, for example).
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
     """
 
@@ -79,35 +79,38 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
-        with whole_blocks.scope(self.label_loss is None):  # in inference; no metric depends on the last bit of a score
+        # Only in inference the score of a class must not depend on the other classes, to its last bit: metrics do not
+        # depend on that bit.
+        with whole_blocks.scope(self.label_loss is None):
             name = self._transform_name()
             if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
                 mean, ones = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
-                return self._with_label_loss(self._model(mean, ones, batch.labels, is_training), batch, is_training)
-            ready = transformed(name, batch, self.feature_sizes)
-            with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
-                output = self._model(ready, batch.num_frames, batch.labels, is_training, self._film(batch))
+                output = self._call_model(mean, ones, batch.labels, is_training)
+                return self._with_label_loss(output, batch, is_training)
+            inputs = transform_batch(name, batch, self.feature_sizes)
+            with frames.build_on_demand(inputs, batch.features[0], lambda numbers: self._frames_at(batch, numbers)):
+                output = self._call_model(inputs, batch.num_frames, batch.labels, is_training, self._film_means(batch))
             return self._with_label_loss(output, batch, is_training)
 
-    def _film(self, batch: Batch) -> tf.Tensor | None:
-        """The transformed means of the whole videos, float32 [B, D], if the batch has them."""
+    def _film_means(self, batch: Batch) -> tf.Tensor | None:
+        """The transformed means of the videos that segments are part of, float32 [B, D]; None if the batch has none."""
         if batch.film_means is None:
             return None
         return transform(self._transform_name(), tf.concat(batch.film_means, -1), self.feature_sizes)
 
-    def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
-        """The transformed frames [B, S, D] with the frame numbers [B, S]; zeros for padding."""
-        chosen = batch._replace(
+    def _frames_at(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
+        """The transformed frames with these numbers, int [B, S]: float32 [B, S, D], zeros past the end of a video."""
+        selected = batch._replace(
             features=tuple(tf.gather(feature, numbers, batch_dims=1) for feature in batch.features),
             num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
         )
-        made = transformed(self._transform_name(), chosen, self.feature_sizes)
-        return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], made, 0.0)
+        inputs = transform_batch(self._transform_name(), selected, self.feature_sizes)
+        return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], inputs, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Predictions with the float feed points that the published graphs have, and a histogram of the features."""
+        """Predictions, with the float tensors that published graphs are fed by, and a histogram of the features."""
         ops = self.predict_raw(readers.join_features(batch), batch.num_frames)
-        histograms = {"model/input_raw": _some_values(batch)}
+        histograms = {"model/input_raw": _sample_of_values(batch)}
         return replace(
             ops,
             labels=batch.labels,
@@ -117,55 +120,55 @@ class VideoModeler(Modeler):
         )
 
     def predict_placeholders(self, has_frames: bool) -> PredictOps:
-        """`predict_raw` on new placeholders: float32 [B, T, D] if `has_frames`, else [B, D]; int32 [B] frame counts."""
+        """`predict_raw` on new placeholders: features, float32 [B, T, D] or [B, D], and frame counts, int32 [B]."""
         width = sum(self.feature_sizes)
         raw = tf.placeholder(tf.float32, [None, None, width] if has_frames else [None, width])
         return self.predict_raw(raw, tf.placeholder(tf.int32, [None]))
 
     def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
-        """Predictions of dequantised features `raw`, float32 [B, D] or [B, T, D], zero past `num_frames`."""
+        """Predictions for dequantised features `raw`, float32 [B, D] or [B, T, D], which are 0 past `num_frames`."""
         raw = tf.identity(raw, name="input_batch_raw")
         counts = tf.identity(num_frames, name="num_frames")
-        ready = transform(self._transform_name(), raw, self.feature_sizes)
-        ready = tf.identity(ready, name="input_batch")
-        output = self._model(ready, counts, None, is_training=False)
+        inputs = transform(self._transform_name(), raw, self.feature_sizes)
+        inputs = tf.identity(inputs, name="input_batch")
+        output = self._call_model(inputs, counts, None, is_training=False)
         return PredictOps(
             predictions=tf.identity(output.predictions, name="predictions"),
             input_batch_raw=raw,
-            input_batch=ready,
+            input_batch=inputs,
             num_frames=counts,
         )
 
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """The top columns of the scores and their labels; in inference the ids instead of labels.
+        """The `top_k` best scores of each video with their labels; in inference with the ids in place of the labels.
 
-        On a CPU the reports are all scores and labels, from which `completed` takes the columns. Evaluation on rated
-        pairs gets the pairs, and the columns only if videos are kept.
+        On a CPU the reports have all scores and labels, of which `completed` takes the best. An evaluation on rated
+        pairs reports these pairs, and the best scores too only if videos are kept.
         """
         if mode == "infer":
-            return self._predicted(batch, output)
+            return self._inference_reports(batch, output)
         if mode == "train" or batch.label_weights is None:
-            return self._scored(batch, output, mode)
-        rated = self._rated(output, batch).reports()
-        return rated | self._scored(batch, output, mode) if self.keeps_videos else rated
+            return self._score_reports(batch, output, mode)
+        reports = self._rated_pairs(output, batch).reports()
+        return reports | self._score_reports(batch, output, mode) if self.keeps_videos else reports
 
-    def _predicted(self, batch: Batch, output: ModelOutput) -> dict[str, Report]:
+    def _inference_reports(self, batch: Batch, output: ModelOutput) -> dict[str, Report]:
         if self.listed_classes:
-            listed = select_classes(output.predictions, tf.constant(self.listed_classes))
-            return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
+            class_scores = select_classes(output.predictions, tf.constant(self.listed_classes))
+            return {"video_ids": Report(batch.video_ids), "class_scores": Report(class_scores)}
         if not is_on_gpu(output.predictions):
             return {"video_ids": Report(batch.video_ids), "all_scores": Report(whole_blocks.uncut(output.predictions))}
         values, classes = tf.nn.top_k(output.predictions, self.top_k)
         return {"video_ids": Report(batch.video_ids), "scores": Report(values), "classes": Report(classes)}
 
-    def _scored(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
+    def _score_reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         scores = tf.stop_gradient(output.predictions)
         positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
         if batch.label_weights is not None:
             # Unrated pairs are neither correct nor wrong, so they are not ranked.
-            rated = batch.label_weights > 0
-            scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
-            positives &= rated
+            is_rated = batch.label_weights > 0
+            scores = tf.where_v2(is_rated, scores, tf.fill([], float("-inf")))
+            positives &= is_rated
         if not is_on_gpu(scores):
             reports = {"all_scores": Report(scores), "positives": Report(positives)}
         else:
@@ -175,7 +178,7 @@ class VideoModeler(Modeler):
         return reports
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Replaces all scores by the best columns; NumPy takes a third of the time of TensorFlow's op.
+        """Replaces all scores by the `top_k` best ones; NumPy takes a third of the time of TensorFlow's op.
 
         Raises:
           RunError: a score is NaN.
@@ -197,6 +200,7 @@ class VideoModeler(Modeler):
         return VideoEvaluator(self)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
+        """The output with the label loss; unchanged in inference, or if the model has computed a loss itself."""
         if self.label_loss is None or output.loss is not None:
             return output
         weights = batch.label_weights
@@ -206,26 +210,35 @@ class VideoModeler(Modeler):
             return _with_loss(output, self.label_loss, batch.labels, weights)
         # Computed from probabilities, as in the published code, so that evaluation losses are comparable.
         if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
-            rated = self._rated(output, batch)
-            return replace(output, loss=rated.loss(self.label_loss), extras={**output.extras, _RATED: rated})
+            pairs = self._rated_pairs(output, batch)
+            return replace(output, loss=pairs.loss(self.label_loss), extras={**output.extras, _RATED_PAIRS: pairs})
         loss = self.label_loss.calculate_loss(output.predictions, batch.labels, label_weights=weights)
         return replace(output, loss=loss)
 
-    def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch, built once per output."""
-        made: RatedPairScores | None = output.extras.get(_RATED)
-        return made or RatedPairScores.of_batch(output.predictions, batch)
+    def _rated_pairs(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
+        """The rated pairs of a batch. Their ops are built once for each output, which holds them in its extras."""
+        built: RatedPairScores | None = output.extras.get(_RATED_PAIRS)
+        return built or RatedPairScores.of_batch(output.predictions, batch)
 
     def _transform_name(self) -> str:
         return getattr(self.model, "input_transform", "l2_normalize")
 
-    def _model(
-        self, ready: tf.Tensor, num_frames: tf.Tensor, labels: Any, is_training: bool, film: tf.Tensor | None = None
+    def _call_model(
+        self, inputs: tf.Tensor, num_frames: tf.Tensor, labels: Any, is_training: bool, film: tf.Tensor | None = None
     ) -> ModelOutput:
-        sees_film = contextlib.nullcontext() if film is None else frames.video_mean_scope(film)
-        with sees_film, tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+        """The output of the model.
+
+        Args:
+          inputs: the transformed features, float32 [B, D] or [B, T, D].
+          num_frames: int [B].
+          labels: [B, C]; None in inference.
+          is_training: whether the model is built for training.
+          film: the transformed means of whole videos, float32 [B, D]; None if the model gets none.
+        """
+        film_context = contextlib.nullcontext() if film is None else frames.video_mean_scope(film)
+        with film_context, tf.variable_scope(SCOPE, auxiliary_name_scope=False):
             output = self.model.create_model(
-                ready,
+                inputs,
                 num_frames=num_frames,
                 vocab_size=self.num_classes,
                 labels=None if labels is None else tf.cast(labels, tf.float32),
@@ -235,24 +248,25 @@ class VideoModeler(Modeler):
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
-    """The label loss of the output and of its side outputs, from logits if they exist."""
-    loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
+    """The output with the label loss, including those of its side outputs; from logits if the model has them."""
+    loss, gradients = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
         # Label weights say which labels are known. A side output with its own target has a target for every class.
-        target, of_target = (labels, weights) if side.target is None else (side.target, None)
+        target, target_weights = (labels, weights) if side.target is None else (side.target, None)
         side_loss = losses.create(side.loss) if side.loss else label_loss
-        value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, of_target)
+        value, side_gradients = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, target_weights)
         loss += side.weight * value
-        roots += tuple((tensor, side.weight * gradient) for tensor, gradient in side_roots)
-    closed = all(side.target is None for side in output.side_outputs) and roots
-    complete = closed and len(roots) == 1 + len(output.side_outputs)
-    return replace(output, loss=loss, loss_gradients=roots if complete else ())
+        gradients += tuple((tensor, side.weight * gradient) for tensor, gradient in side_gradients)
+    # They may replace the gradient only if they are all of it: every head has one, and no target depends on the model.
+    are_complete = len(gradients) == 1 + len(output.side_outputs)
+    are_complete &= all(side.target is None for side in output.side_outputs)
+    return replace(output, loss=loss, loss_gradients=gradients if are_complete else ())
 
 
 def _head_loss(
     label_loss: Any, predictions: Any, logits: Any, labels: Any, weights: Any
 ) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
-    """(loss, its closed-form gradient on the logits, if there is one)."""
+    """(loss of one head, ((logits, gradient of the loss on them),) or () if the loss gives no such gradient)."""
     if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
         return label_loss.calculate_loss(predictions, labels, label_weights=weights), ()
     loss = label_loss.calculate_loss_from_logits(logits, labels, label_weights=weights)
@@ -261,31 +275,33 @@ def _head_loss(
     return loss, ((logits, label_loss.gradient_from_logits(logits, labels, label_weights=weights)),)
 
 
-_VIDEOS, _VALUES = 16, 1 << 15  # for the histogram of the input: limit of videos, approximate number of values
+_HISTOGRAM_VIDEOS, _HISTOGRAM_VALUES = 16, 1 << 15  # at most so many videos, and about so many of their values
 
 
-def _some_values(batch: Batch) -> tf.Tensor:
+def _sample_of_values(batch: Batch) -> tf.Tensor:
     """Dequantised values of the first videos, float32 [N]; those of a whole batch of frames would take a gigabyte."""
-    few = batch._replace(
-        features=tuple(feature[:_VIDEOS] for feature in batch.features), num_frames=batch.num_frames[:_VIDEOS]
+    first_videos = batch._replace(
+        features=tuple(feature[:_HISTOGRAM_VIDEOS] for feature in batch.features),
+        num_frames=batch.num_frames[:_HISTOGRAM_VIDEOS],
     )
-    values = tf.reshape(readers.join_features(few), [-1])
-    return values[:: tf.size(values) // _VALUES * 2 + 1]  # an odd step reaches all columns if their number is even
+    values = tf.reshape(readers.join_features(first_videos), [-1])
+    # The stride is odd, so that values of all columns are taken even if their number is a power of 2.
+    return values[:: tf.size(values) // _HISTOGRAM_VALUES * 2 + 1]
 
 
-_COLUMNS = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
+_TOP_K_REPORTS = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
 
 
 class VideoEvaluator:
-    """`EvaluationMetrics` as an evaluator of the engine.
+    """Computes metrics from the reports of a `VideoModeler`: `EvaluationMetrics` as an evaluator of the engine.
 
     Args:
-      modeler: makes the reports; its attributes say which metrics are computed, and whether videos are kept.
+      modeler: the modeler; its attributes say which metrics are computed, and whether videos are kept.
 
     Attributes:
       metrics: the metrics of all steps.
-      sample: a sample of the videos; None if none are kept.
-      calibration: all predictions, which choose thresholds; None unless the modeler calibrates.
+      sample: a sample of the videos; None if no videos are kept.
+      calibration: all predictions, from which thresholds are chosen; None unless the modeler calibrates.
     """
 
     def __init__(self, modeler: VideoModeler) -> None:
@@ -301,14 +317,14 @@ class VideoEvaluator:
             pairs = Pairs(*(reports[f"pair_{name}"] for name in Pairs._fields))
             figures = self.metrics.accumulate_pairs(pairs, loss)
         else:
-            figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in _COLUMNS}, loss=loss)
+            figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in _TOP_K_REPORTS}, loss=loss)
         if self.sample is not None and "labels" in reports:
             self.sample.add(reports)
         if self.calibration is not None:
             self.calibration.add(reports)
-        # The loss is left out, because the engine puts it into the line.
-        shown = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
-        return {metric.name: figures[metric.key] for metric in shown}
+        # The loss is left out, because the engine adds it to the log line itself.
+        logged = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
+        return {metric.name: figures[metric.key] for metric in logged}
 
     def get(self) -> dict[str, Any]:
         """All metrics so far, named as by `EvaluationMetrics.get`.
@@ -355,7 +371,7 @@ def build_graph(
       clip_gradient_norm: largest norm of each variable's gradient; 0 for no limit.
       regularization_penalty: weight of the regularisation loss.
       num_readers: number of files read in parallel.
-      num_epochs: number of passes over the data; None for no end.
+      num_epochs: number of passes over the data; None to repeat them forever.
       num_towers: number of towers, on GPUs if there are enough, else on as many CPU devices (the session needs
         `deploy.local(num_towers, gpus)[0].session_config()`).
       seed: the seed of all random ops.

@@ -1,6 +1,6 @@
-"""Selects the scores of a batch that metrics need: the best columns, the rated pairs, or a few classes.
+"""Selects the scores of a batch that metrics need: the best scores of each video, those of rated pairs or of classes.
 
-If the model ends in a logistic layer, scores of few classes or pairs are computed without the others.
+If the model ends in a logistic layer, the scores of a few classes or pairs are computed without the others.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from yt8m.lazy import tf
 from yt8m.types import Batch
 
 DIVERGED = (
-    "the model's predictions hold NaN: its training diverged, and its weights are no use. Take an earlier checkpoint "
+    "the model's predictions hold NaN: its training diverged, and its weights are useless. Take an earlier checkpoint "
     "(--checkpoint), or train with a lower learning rate."
 )
 
-# Up to this many pairs per example are computed singly; for each pair two vectors of the input's size are copied.
-_FEW_PAIRS = 8
+# With up to so many pairs per example, each is computed by itself, which copies two vectors of the input's size. With
+# more, the whole product of the matrices is faster.
+_MOST_SINGLE_PAIRS = 8
 
 
 def refuse_nan(scores: np.ndarray) -> None:
     """Raises `RunError` if a score is NaN."""
-    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is
+    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is NaN
         raise RunError(DIVERGED)
 
 
 def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Selects the columns `classes` of `predictions`.
 
-    If these are sigmoid(x W + b), columns of W and b are selected instead of columns of the product: with 1000 of 3862
-    classes, this is a quarter of the work of a logistic layer. The whole product is never computed, because nothing
-    fetches it. The first step of a session selects the columns, which later steps reuse, so the weights must not
-    change.
+    If `predictions` is sigmoid(x W + b), columns of W and b are selected instead of columns of the product: with 1000
+    of 3862 classes, this is a quarter of the work of a logistic layer. The whole product is not computed, because
+    nothing fetches it. The first step of a session selects the columns, and later steps reuse them, so the weights must
+    not change.
 
     Args:
       predictions: float32 [B, C].
@@ -50,17 +51,18 @@ def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     if layer is None:
         return tf.gather(predictions, classes, axis=1)
     inputs, weights, biases = layer
-    # The values of a column lie scattered in memory, so selecting columns costs as much as the product.
+    # The values of a column are scattered in memory, so selecting columns takes as long as the product. So they are
+    # selected only once.
     shape = [weights.shape[0], classes.shape[0]]
-    picked = _cached("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
-    return tf.sigmoid(tf.matmul(inputs, picked) + tf.gather(biases, classes))
+    selected_weights = _cached("selected_weights", shape, lambda: tf.gather(weights, classes, axis=1))
+    return tf.sigmoid(tf.matmul(inputs, selected_weights) + tf.gather(biases, classes))
 
 
 def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
     """Selects predictions[b, c] for the `pairs` (b, c).
 
-    If these are sigmoid(x W + b) and the pairs are few, each is computed as a product of two vectors, and the product
-    of the matrices is never computed. As in `select_classes`, the weights must not change.
+    If `predictions` is sigmoid(x W + b) and there are few pairs, each is computed as a product of two vectors, and the
+    product of the matrices is not computed. As in `select_classes`, the weights must not change.
 
     Args:
       predictions: float32 [B, C].
@@ -74,61 +76,70 @@ def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
         return tf.gather_nd(predictions, pairs)
     inputs, weights, biases = layer
     rows, classes = tf.unstack(pairs, axis=1)
-    # Makes the weights of a class contiguous in memory; in W they are scattered.
-    by_class = _cached("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
+    # In W the weights of a class are scattered in memory; in its transpose they are contiguous.
+    weights_by_class = _cached("transposed_weights", weights.shape[::-1], lambda: tf.transpose(weights))
     products = tf.cond(
-        tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
-        lambda: tf.reduce_sum(tf.gather(inputs, rows) * tf.gather(by_class, classes), axis=1),
+        tf.size(rows) <= _MOST_SINGLE_PAIRS * tf.shape(inputs)[0],
+        lambda: tf.reduce_sum(tf.gather(inputs, rows) * tf.gather(weights_by_class, classes), axis=1),
         lambda: tf.gather_nd(tf.matmul(inputs, weights), pairs),
     )
     return tf.sigmoid(products + tf.gather(biases, classes))
 
 
-def _cached(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """The result of `make` in the first step of a session; later steps read it from a local variable."""
-    cached = _local(tf.zeros(shape), name)
-    is_held = _local(tf.constant(False), f"is_{name}_held")
+def _cached(name: str, shape: Any, compute: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """The result of `compute`, which only the first step of a session runs; later steps read it from a local variable.
 
-    def first() -> tf.Tensor:
-        made = make()
-        with tf.control_dependencies([cached.assign(made).op, is_held.assign(True).op]):
-            return tf.identity(made)
+    Args:
+      name: name of the variable.
+      shape: shape of the result.
+      compute: builds the ops of the result, which is float32.
+    """
+    cached = _local_variable(tf.zeros(shape), name)
+    is_cached = _local_variable(tf.constant(False), f"is_{name}_cached")
 
-    return tf.cond(is_held.read_value(), cached.read_value, first)
+    def compute_and_cache() -> tf.Tensor:
+        value = compute()
+        with tf.control_dependencies([cached.assign(value).op, is_cached.assign(True).op]):
+            return tf.identity(value)
+
+    return tf.cond(is_cached.read_value(), cached.read_value, compute_and_cache)
 
 
-def _local(value: tf.Tensor, name: str) -> tf.Variable:
+def _local_variable(value: tf.Tensor, name: str) -> tf.Variable:
     keys = [tf.GraphKeys.LOCAL_VARIABLES]
     return tf.Variable(value, trainable=False, collections=keys, name=name, use_resource=True)
 
 
 def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
     """(x, W, b) if `predictions` is sigmoid(x W + b); else None."""
-    last = _producer(predictions)
-    added = _producer(last.inputs[0]) if last.type == "Sigmoid" else None
-    if added is None or added.type not in ("BiasAdd", "AddV2", "Add") or added.inputs[1].shape.rank != 1:
+    sigmoid = _producer(predictions)
+    addition = _producer(sigmoid.inputs[0]) if sigmoid.type == "Sigmoid" else None
+    if addition is None or addition.type not in ("BiasAdd", "AddV2", "Add") or addition.inputs[1].shape.rank != 1:
         return None
-    product = _producer(added.inputs[0])
+    product = _producer(addition.inputs[0])
     if product.type != "MatMul" or product.get_attr("transpose_b"):
         return None
     # A product of few rows transposes x twice; see yt8m.numerics.precision.
     x = tf.transpose(product.inputs[0]) if product.get_attr("transpose_a") else product.inputs[0]
-    return x, product.inputs[1], added.inputs[1]
+    return x, product.inputs[1], addition.inputs[1]
 
 
 def _producer(tensor: tf.Tensor) -> tf.Operation:
+    """The op that computes the tensor, behind any Identity ops."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor.op
 
 
 class RatedPairScores(NamedTuple):
-    """The P pairs of label weight above 0, by example and class.
+    """The P (example, class) pairs of a batch with a label weight above 0, ordered by example and class.
 
     Attributes:
       places: int64 [P, 2], example and class of each pair.
-      predictions, labels, weights: float32 [P].
-      num_examples: int64 scalar.
+      predictions: float32 [P], its score.
+      labels: float32 [P], its label.
+      weights: float32 [P], its label weight.
+      num_examples: int64 scalar, number of examples of the batch.
     """
 
     places: tf.Tensor
@@ -139,7 +150,7 @@ class RatedPairScores(NamedTuple):
 
     @classmethod
     def of_batch(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch with label weights; avoids computing other predictions if possible."""
+        """The rated pairs of a batch with label weights. Other predictions are not computed if that can be avoided."""
         weights = tf.convert_to_tensor(batch.label_weights)
         places = tf.where(weights > 0)
         return cls(
@@ -151,12 +162,12 @@ class RatedPairScores(NamedTuple):
         )
 
     def loss(self, label_loss: Any) -> tf.Tensor:
-        """The mean over the examples of `label_loss` (see `losses.is_of_pairs`); pairs that are not rated weigh 0."""
-        weighted = label_loss.terms(self.predictions, self.labels) * self.weights
-        return tf.reduce_sum(weighted) / tf.cast(self.num_examples, tf.float32)
+        """The mean over the examples of the weighted terms of `label_loss`, for which `losses.is_of_pairs` is True."""
+        weighted_terms = label_loss.terms(self.predictions, self.labels) * self.weights
+        return tf.reduce_sum(weighted_terms) / tf.cast(self.num_examples, tf.float32)
 
     def reports(self) -> dict[str, Report]:
-        """The fields of `eval_util.segments.Pairs`, with `pair_` before their names."""
+        """The fields of `eval_util.segments.Pairs`, each under its name after `pair_`."""
         examples, classes = tf.unstack(self.places, axis=1)
         return {
             "pair_counts": Report(tf.math.bincount(examples, minlength=self.num_examples, dtype=tf.int64)),
@@ -167,17 +178,17 @@ class RatedPairScores(NamedTuple):
 
 
 def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:
-    """The reports that `EvaluationMetrics.accumulate_top_k` takes.
+    """The arguments of `EvaluationMetrics.accumulate_top_k`, as reports.
 
     Args:
       scores: float32 [B, C].
       labels: float32 [B, C], 0 or 1.
-      top_k: number of columns kept, at most C.
+      top_k: number of best scores that are kept of each example, at most C.
     """
     num_labels = tf.reduce_sum(labels, axis=1)
-    # Selection dominates the cost, so the columns to keep and those for PERR are selected together.
-    deepest = tf.maximum(tf.cast(tf.reduce_max(num_labels), tf.int32), top_k)
-    top = tf.nn.top_k(scores, deepest)
+    # Selection takes most of the time, so the scores to keep and those for PERR are selected together.
+    depth = tf.maximum(tf.cast(tf.reduce_max(num_labels), tf.int32), top_k)
+    top = tf.nn.top_k(scores, depth)
     hits = tf.gather(labels, top.indices, batch_dims=1)
     return {
         "scores": Report(top.values[:, :top_k]),
@@ -193,15 +204,15 @@ _EPSILON = 1e-5  # inside the logarithms, as in the published cross-entropy
 
 
 def reports_of_videos(batch: Batch, scores: tf.Tensor, positives: tf.Tensor) -> dict[str, Report]:
-    """What the page of an evaluation shows of single videos; see `VideoSample.add`.
+    """The reports of single videos for the page of an evaluation; see `VideoSample.add`.
 
     Args:
       batch: B examples.
       scores: float32 [B, C]; -inf for a pair that was not rated.
       positives: bool [B, C].
     """
-    right = tf.where_v2(positives, scores, 1 - scores)
-    losses = tf.where_v2(scores > float("-inf"), -tf.math.log(right + _EPSILON), tf.zeros_like(scores))
+    probabilities = tf.where_v2(positives, scores, 1 - scores)  # of the right answer
+    losses = tf.where_v2(scores > float("-inf"), -tf.math.log(probabilities + _EPSILON), tf.zeros_like(scores))
     return {
         "video_ids": Report(batch.video_ids),
         "labels": Report(positives),
@@ -212,22 +223,27 @@ def reports_of_videos(batch: Batch, scores: tf.Tensor, positives: tf.Tensor) -> 
 
 
 def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
-    """float32 [B]: precision among as many predictions as the row has labels; 0 for a row without labels.
+    """float32 [B]: the precision of as many best predictions as the row has labels (PERR); 0 for a row without labels.
 
-    The result is exact for any number of labels; scores of 0 or less do not count as predictions.
+    Scores of 0 or less do not count as predictions.
+
+    Args:
+      values: float32 [B, K], the best scores, best first; K is at least the largest number of labels.
+      hits: float32 [B, K], 1 if the class is a label.
+      num_labels: float32 [B].
     """
-    within = tf.sequence_mask(tf.cast(num_labels, tf.int32), tf.shape(hits)[1], tf.float32)
-    right = tf.reduce_sum(hits * within * tf.cast(values > 0, tf.float32), axis=1)
-    return tf.div_no_nan(right, num_labels)
+    counts_for_perr = tf.sequence_mask(tf.cast(num_labels, tf.int32), tf.shape(hits)[1], tf.float32)
+    num_right = tf.reduce_sum(hits * counts_for_perr * tf.cast(values > 0, tf.float32), axis=1)
+    return tf.div_no_nan(num_right, num_labels)
 
 
 def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:
-    """The values of the reports of `scored_columns`, by NumPy: a third of the work on a CPU.
+    """The values of the reports of `scored_columns`, computed by NumPy in a third of the time on a CPU.
 
     Args:
       scores: float32 [B, C].
       positives: bool [B, C].
-      top_k: number of columns kept, at most C.
+      top_k: number of best scores that are kept of each example, at most C.
     """
-    taken = take_columns(scores, positives, top_k)
-    return {**taken._asdict(), "perr": perr_of_rows(scores, positives, taken)}
+    columns = take_columns(scores, positives, top_k)
+    return {**columns._asdict(), "perr": perr_of_rows(scores, positives, columns)}

@@ -22,14 +22,14 @@ from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
 
-_MISSING = "?"  # table value for a video that the file lacks; it differs from all lists of class numbers and scores
+_MISSING = "?"  # the value in the table for a video that the file lacks; no line of class numbers and scores equals it
 
 
 class PredictionTeacher:
-    """Probabilities from a prediction file; a class that a video's line does not list has 0.
+    """Probabilities from a prediction file. A class that the line of a video does not list has probability 0.
 
-    The file becomes a hash table from id to line when the session opens, about as large in memory as the
-    file; a line is parsed when its video is in a batch.
+    When the session opens, the file becomes a hash table {id: line}, which takes about as much memory as the file. A
+    line is parsed when its video is in a batch.
 
     Args:
       path: local path of a `VideoId,LabelConfidencePairs` file, whose lines must have been checked.
@@ -42,7 +42,7 @@ class PredictionTeacher:
         self._graph: Any = None
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """The teacher's probabilities, float32 [B, C]; InvalidArgumentError names a video that the file lacks."""
+        """The teacher's probabilities, float32 [B, C]; an InvalidArgumentError names a video that the file lacks."""
         with tf.device("/cpu:0"):
             lines = self._lookup(batch.video_ids)
             words = tf.strings.split(lines, result_type="RaggedTensor")
@@ -56,20 +56,22 @@ class PredictionTeacher:
         """Does nothing: the table is filled when the session opens."""
 
     def _lookup(self, ids: tf.Tensor) -> tf.Tensor:
+        """The classes and scores of the lines of these videos, string [B]."""
         lines = self._table_of_this_graph().lookup(ids)
         is_known = tf.not_equal(lines, _MISSING)
 
-        def describe(at: tf.Tensor) -> tf.Tensor:
-            missing = tf.reduce_sum(tf.cast(~is_known, tf.int32))
+        def describe(index: tf.Tensor) -> tf.Tensor:
+            num_missing = tf.reduce_sum(tf.cast(~is_known, tf.int32))
             return message(
                 f"{self._path} has no prediction for video ",
-                *(tf.gather(ids, at), " (", missing, " such in this batch); predict for all of the training data"),
+                *(tf.gather(ids, index), " (", num_missing, " such videos in this batch); "),
+                "predict for all of the training data",
             )
 
         return after_checks(lines, [require(is_known, describe)])
 
     def _table_of_this_graph(self) -> Any:
-        """The table, which is made only once for all towers."""
+        """The table of the current graph, which all towers share."""
         if self._graph is not tf.get_default_graph():
             self._graph = tf.get_default_graph()
             with tf.init_scope():
@@ -79,15 +81,15 @@ class PredictionTeacher:
 
 
 class ModelTeacher:
-    """Another model from a file (an inference model): its graph reads our batches, and its weights are constant.
+    """Probabilities from an inference model, whose graph is imported with our batches as input.
 
-    The weights are not variables of the run: no checkpoint holds them and no optimizer sees them. A meta-graph can
-        execute code: use only files whose origin you trust.
+    The teacher's weights are not variables of the run: no checkpoint holds them, and no optimizer changes them. A
+    meta-graph can execute code: use only files whose origin you trust.
 
     Args:
       prefix: the prefix of the inference model's files, without `.meta`.
       num_classes: number of classes of the training run.
-      width: total width of the features of the training run.
+      width: total size of the features of the training run.
       has_frames: whether the training run reads frames.
 
     Raises:
@@ -102,31 +104,34 @@ class ModelTeacher:
         self._towers = 0
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, C], the teacher's evaluation-mode predictions; all towers share one set of weights."""
+        """The teacher's predictions as in evaluation, float32 [B, C]; all towers share its weights."""
         if self._graph is not tf.get_default_graph():
             self._graph, self._towers = tf.get_default_graph(), 0
-        scope, shared = "teacher", {}
+        scope, shared_variables = "teacher", {}
         if self._towers:
-            scope, shared = f"teacher_of_tower_{self._towers}", _variables(self._file.meta_graph, "teacher")
-        predictions, saver = self._file.predict(join_features(batch), batch.num_frames, scope, shared)
+            scope = f"teacher_of_tower_{self._towers}"
+            shared_variables = _imported_variables(self._file.meta_graph, "teacher")
+        predictions, saver = self._file.predict(join_features(batch), batch.num_frames, scope, shared_variables)
         self._towers += 1
         if self._towers == 1:
             collections.publish_teacher_saver(saver.as_saver_def())
         return tf.stop_gradient(predictions)
 
     def restore(self, session: tf.Session) -> None:
-        """Reads the weights through the ops that the first tower's import left in the graph."""
+        """Reads the weights, by the ops that the import for the first tower added to the graph."""
         with session.graph.as_default():
             saver = tf.train.Saver(saver_def=collections.teacher_saver())
         saver.restore(session, copies.copy_of(self._file.prefix))
 
     def _check(self, num_classes: int, width: int, has_frames: bool) -> None:
         raw = self._file.tensors["input_batch_raw"].shape
-        actual = f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
-        wanted = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
-        if actual != wanted:
+        of_teacher = (
+            f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
+        )
+        of_run = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
+        if of_teacher != of_run:
             raise UsageError(
-                f"--teacher: {self._file.prefix} is a model of {actual}, but this run has {wanted}; "
+                f"--teacher: {self._file.prefix} is a model of {of_teacher}, but this run has {of_run}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
 
@@ -135,18 +140,18 @@ Teacher = PredictionTeacher | ModelTeacher
 
 
 def _rename_resources(meta_graph: Any) -> None:
-    """Gives the resources of a teacher unique names.
+    """Puts `teacher/` before the shared names of a teacher's resources.
 
-    A scope renames ops only: two variables with the same shared name are one variable in a session, and the
-    training run has the same names if both are the same model.
+    The scope of an import renames only ops, and two variables with the same shared name are one variable in a session.
+    The run has variables with the teacher's names if both are the same kind of model.
     """
     for node in meta_graph.graph_def.node:
         if "shared_name" in node.attr and node.attr["shared_name"].s:
             node.attr["shared_name"].s = b"teacher/" + node.attr["shared_name"].s
 
 
-def _variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
-    """{name of a variable in the file: the variable that the import under `scope` made}."""
+def _imported_variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
+    """{name of a variable in the file: the variable that the import under `scope` created}."""
     graph = tf.get_default_graph()
     return {
         f"{node.name}:0": graph.get_tensor_by_name(f"{scope}/{node.name}:0")
@@ -155,8 +160,8 @@ def _variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
     }
 
 
-def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOutput:
-    """`output` with the loss (1 - weight) * its own + weight * CE(teacher).
+def with_teacher_loss(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOutput:
+    """`output` with the loss (1 - weight) * (its own loss) + weight * CE.
 
     CE is the cross-entropy with the teacher's probabilities in place of labels (Hinton, Vinyals & Dean 2015,
     section 2, at temperature 1, with independent decisions for the classes), and its gradient on the logits is
@@ -164,34 +169,34 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
 
     Args:
       output: the output of the modeler, including its loss.
-      target: float32 [B, C] probabilities, not differentiated.
+      target: the probabilities of the teacher, float32 [B, C]; they are not differentiated.
       weight: the teacher's share in the loss, 0..1.
     """
     target = tf.stop_gradient(target)
     cross_entropy = losses.create("CrossEntropyLoss")
     if output.logits is None:
-        taught = cross_entropy.calculate_loss(output.predictions, target)
+        teacher_loss = cross_entropy.calculate_loss(output.predictions, target)
     else:
-        taught = cross_entropy.calculate_loss_from_logits(output.logits, target)
+        teacher_loss = cross_entropy.calculate_loss_from_logits(output.logits, target)
     own_loss: Any = output.loss
-    loss = (1.0 - weight) * own_loss + weight * taught
+    loss = (1.0 - weight) * own_loss + weight * teacher_loss
     if output.logits is None or not output.loss_gradients:
         return replace(output, loss=loss, loss_gradients=())
-    slopes = [(tensor, (1.0 - weight) * slope) for tensor, slope in output.loss_gradients]
-    slopes.append((output.logits, weight * cross_entropy.gradient_from_logits(output.logits, target)))
-    return replace(output, loss=loss, loss_gradients=tuple(slopes))
+    gradients = [(tensor, (1.0 - weight) * gradient) for tensor, gradient in output.loss_gradients]
+    gradients.append((output.logits, weight * cross_entropy.gradient_from_logits(output.logits, target)))
+    return replace(output, loss=loss, loss_gradients=tuple(gradients))
 
 
 class TrainingModeler(VideoModeler):
     """`VideoModeler`, with augmentation and distillation on the towers that train.
 
-    Evaluation, predictions and exports are those of `VideoModeler`. The teacher gets the features without augmentation;
-    if videos are mixed, its probabilities are mixed in the same way.
+    Evaluation, predictions and exports are those of `VideoModeler`. The teacher gets the features without augmentation.
+    If videos are mixed, the teacher's probabilities are mixed in the same way.
 
     Args:
       *arguments: the arguments of `VideoModeler`.
-      augmentation: the random changes of the features.
-      teacher: gives the soft targets; None if there is no teacher.
+      augmentation: says how the features are changed at random.
+      teacher: gives the probabilities to learn; None if there is no teacher.
       distill_weight: the teacher's share in the loss.
     """
 
@@ -202,7 +207,7 @@ class TrainingModeler(VideoModeler):
         self._augmentation, self._teacher, self._weight = augmentation, teacher, distill_weight
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """The same as `VideoModeler.build`, but in training the loss is that of `distilled`."""
+        """The same as `VideoModeler.build`, but in training with the loss of `with_teacher_loss`."""
         if not is_training:
             return super().build(batch, is_training)
         augmented, mixture = augment(batch, self._augmentation), None
@@ -213,9 +218,9 @@ class TrainingModeler(VideoModeler):
         if self._teacher is None:
             return output
         target = self._teacher.probabilities(batch)
-        return distilled(output, mixture.mix(target) if mixture else target, self._weight)
+        return with_teacher_loss(output, mixture.mix(target) if mixture else target, self._weight)
 
     def restore(self, session: tf.Session) -> None:
-        """Reads the teacher's weights."""
+        """Reads the teacher's weights into the session."""
         if self._teacher is not None:
             self._teacher.restore(session)

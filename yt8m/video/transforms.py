@@ -1,7 +1,7 @@
-"""Transforms features between reader and model: the model's input transform, and augmentation in training.
+"""Transforms the features that a model gets: its input transform, and augmentation in training.
 
-A model declares its transform by name. A model that uses only the mean of its frames gets that mean directly, computed
-from the bytes of a few videos at a time.
+A model declares its input transform by name. A model that uses only the mean of its frames gets that mean in their
+place, computed from the bytes of a few videos at a time.
 """
 
 from __future__ import annotations
@@ -22,23 +22,32 @@ from yt8m.readers.base import zero_padding
 from yt8m.records import vocabulary
 from yt8m.types import Batch
 
-_VISUAL = 1024  # width of the rgb features, which were whitened after their PCA
+_RGB_SIZE = 1024  # of the rgb features of YouTube-8M, which were whitened after their PCA
 
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
 _BYTE_STEP = 4.0 / 255.0
 _BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
 _LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
-LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the least norm of `shifted` bytes
+LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the same for `shifted` bytes
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
-    """Applies the input transform `name` to `raw` [..., D].
+    """Applies the input transform `name` to dequantised features.
 
-    l2_normalize: unit length over the last axis. raw: unchanged. reverse_whitening: rgb as (x - 4/512) (sqrt(e_j) +
-    1e-4), where e are the PCA's eigenvalues (code of NeXtVLAD, Lin et al. 2018); other features are unchanged.
+    l2_normalize: divides by the length of the vector. raw: changes nothing. reverse_whitening: an rgb value x_j becomes
+    (x_j - 4/512) (sqrt(e_j) + 1e-4), where e_j are the eigenvalues of the PCA (code of NeXtVLAD, Lin et al. 2018);
+    other features are unchanged.
+
+    Args:
+      name: name of the transform.
+      raw: float32 [..., D], the joined features.
+      feature_sizes: size of each feature; D is their sum.
+
+    Returns:
+      float32 [..., D].
 
     Raises:
-      UsageError: there is no such transform, or no features of size 1024 to reverse.
+      UsageError: there is no such transform, or no feature of size 1024 whose whitening could be reversed.
     """
     if name not in _TRANSFORMS:
         raise UsageError(
@@ -47,44 +56,45 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
     return _TRANSFORMS[name](raw, feature_sizes)
 
 
-def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
-    """The same as `transform` of `join_features` for `batch`, except for rounding."""
+def transform_batch(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
+    """The transformed features of a batch; except for rounding, the same as `transform` of `join_features`."""
     if name == "l2_normalize" and batch.features[0].shape.rank == 3:
         return _unit_frames(batch)
     return transform(name, join_features(batch), feature_sizes)
 
 
 def shifted(codes: tf.Tensor) -> tf.Tensor:
-    """float32: bytes dequantised up to a constant scale, which L2 normalisation removes."""
+    """float32 [...]: bytes [...], dequantised up to a constant factor, which L2 normalisation removes."""
     return tf.cast(codes, tf.float32) + _BYTE_OFFSET
 
 
 def _unit_frames(batch: Batch) -> tf.Tensor:
-    """float32 [B, T, D]: each frame divided by its length, 0 past num_frames.
+    """float32 [B, T, D]: each frame, divided by the length of its vector; 0 past num_frames.
 
-    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. Normalisation
-    removes any scale, so bytes are shifted but not scaled; the mask is part of the factor.
+    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. To save passes,
+    bytes are only `shifted`, and the mask is part of the factor.
     """
     if all(feature.dtype == tf.uint8 for feature in batch.features):
-        frames, least = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM
+        frames, least_norm = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM
     else:
-        frames, least = join_features(batch), _LEAST_NORM
+        frames, least_norm = join_features(batch), _LEAST_NORM
     norms = tf.raw_ops.EuclideanNorm(input=frames, axis=[-1], keep_dims=True)
-    valid = tf.sequence_mask(batch.num_frames, tf.shape(frames)[1], tf.float32)
-    return frames * (valid[:, :, tf.newaxis] / tf.maximum(norms, least))
+    mask = tf.sequence_mask(batch.num_frames, tf.shape(frames)[1], tf.float32)
+    return frames * (mask[:, :, tf.newaxis] / tf.maximum(norms, least_norm))
 
 
 def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
     sizes = feature_sizes or (int(raw.shape[-1]),)
-    if _VISUAL not in sizes:
+    if _RGB_SIZE not in sizes:
         raise UsageError(
-            f"reverse_whitening needs the {_VISUAL} rgb features of YouTube-8M; the feature sizes are {sizes}"
+            f"reverse_whitening needs the {_RGB_SIZE} rgb features of YouTube-8M; the feature sizes are {sizes}"
         )
-    at = sum(sizes[: sizes.index(_VISUAL)])
+    start = sum(sizes[: sizes.index(_RGB_SIZE)])
+    rgb = slice(start, start + _RGB_SIZE)
     scale, shift = np.ones(sum(sizes), np.float32), np.zeros(sum(sizes), np.float32)
-    scale[at : at + _VISUAL] = np.sqrt(vocabulary.pca_eigenvalues()[:_VISUAL]) + 1e-4
-    shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, added by dequantising
-    # Padding must stay exactly 0: only nonzero frames are shifted.
+    scale[rgb] = np.sqrt(vocabulary.pca_eigenvalues()[:_RGB_SIZE]) + 1e-4
+    shift[rgb] = 4.0 / 512  # half a quantisation step, which dequantising added
+    # Padding must stay exactly 0, so only frames with a value other than 0 are shifted.
     is_frame = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
     return (raw - shift * is_frame) * scale
 
@@ -97,9 +107,10 @@ _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
 
 
 def takes_mean(model: Any) -> bool:
-    """Whether the class that defines how `model` uses frames also declares `takes_mean` (see `BaseModel`).
+    """Whether `model` uses only the mean of its frames, as its attribute `takes_mean` says (see `BaseModel`).
 
-    A subclass that inherits `takes_mean` but overrides `forward` or `create_model` must declare it again.
+    The attribute counts only in the class that also defines how frames are used. So a subclass that inherits
+    `takes_mean` but overrides `forward` or `create_model` must declare it again.
     """
     for cls in type(model).__mro__:
         if vars(cls).keys() & {"forward", "create_model"}:
@@ -108,28 +119,35 @@ def takes_mean(model: Any) -> bool:
 
 
 def can_average_bytes(batch: Batch) -> bool:
-    """Whether the frames are bytes on a CPU. On a GPU, the many small ops that average bytes would be slow."""
+    """Whether the features are frames, are bytes, and are on a CPU.
+
+    On a GPU, the many small ops that average bytes would be slow.
+    """
     if any(feature.dtype != tf.uint8 or feature.shape.rank != 3 for feature in batch.features):
         return False
     return not is_on_gpu(tf.identity(batch.num_frames))
 
 
 def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
-    """float32 [B, 1, D]: the mean of a video's frames, divided by their lengths; zeros for a video without frames.
+    """float32 [B, 1, D]: the mean of the unit frames of each video; 0 for a video without frames.
+
+    A unit frame is a frame divided by the length of its vector.
 
     Args:
       batch: a batch whose features are uint8 [B, T, size].
     """
-    # A segment has a fixed number of frames: so few that calling a function for each would cost more than its mean.
+    # Segments have a fixed number of frames. It is so small that calling a function for each segment would take longer
+    # than computing its mean.
     are_segments = batch.features[0].shape[1] is not None
     return (_means_of_blocks if are_segments else _means_of_videos)(batch)[:, tf.newaxis]
 
 
 def _means_of_videos(batch: Batch) -> tf.Tensor:
-    """The means, float32 [B, D], one video after the other in each of the session's threads.
+    """The means, float32 [B, D]; each thread of the session computes one video at a time.
 
-    No op is divided among threads, since waking them would cost a third of the mean. The floats of one video stay in
-    the processor's caches during all passes; those of a batch (170 MB) would be read and written in each.
+    No op is divided among threads, because waking them would take a third of the time of a mean. The floats of one
+    video stay in the processor's caches during all passes. Those of a whole batch (170 MB) would be written to memory
+    and read again in each pass.
     """
     arguments = [*batch.features, frames.count(batch.features[0], batch.num_frames)]
     specs = [tf.TensorSpec(argument.shape[1:], argument.dtype) for argument in arguments]
@@ -147,142 +165,152 @@ def _means_of_videos(batch: Batch) -> tf.Tensor:
 
 
 def _mean_of_video(*features_and_count: tf.Tensor) -> tf.Tensor:
-    """The mean, float32 [D], of the first `count` frames of uint8 [T, size]."""
+    """The mean, float32 [D], of the first unit frames of one video.
+
+    Args:
+      *features_and_count: the features, uint8 [T, size] each; then the number of frames, an integer scalar.
+    """
     *features, count = features_and_count
-    values = _shifted_at_once(tf.concat([feature[:count] for feature in features], -1))
+    values = _shifted_in_one_pass(tf.concat([feature[:count] for feature in features], -1))
     norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
-    shares = 1 / (tf.maximum(norms, LEAST_BYTES_NORM) * tf.cast(tf.maximum(count, 1), tf.float32))
-    return tf.squeeze(tf.matmul(shares[tf.newaxis], values), 0)
+    factors = 1 / (tf.maximum(norms, LEAST_BYTES_NORM) * tf.cast(tf.maximum(count, 1), tf.float32))
+    return tf.squeeze(tf.matmul(factors[tf.newaxis], values), 0)
 
 
-# The number of values of segments that are processed together; as floats they stay in the processor's caches.
-_BLOCK = 800_000
-_BLOCKS_AT_ONCE = 4
+# Rows (segments) are processed in blocks of so many values, which as floats fit the processor's caches.
+_BLOCK_VALUES = 800_000
+_PARALLEL_BLOCKS = 4
 
 
 def _means_of_blocks(batch: Batch) -> tf.Tensor:
-    """The means, float32 [B, D], many rows at a time."""
+    """The means, float32 [B, D], computed in blocks of many rows."""
     width = sum(int(feature.shape[-1]) for feature in batch.features)
-    videos, longest = tf.unstack(tf.shape(batch.features[0])[:2])
+    num_rows, num_frames = tf.unstack(tf.shape(batch.features[0])[:2])
     counts = frames.count(batch.features[0], batch.num_frames)
-    size = tf.maximum(_BLOCK // (width * tf.maximum(longest, 1)), 1)
-    means = tf.TensorArray(tf.float32, (videos + size - 1) // size, infer_shape=False, element_shape=[None, width])
+    size = tf.maximum(_BLOCK_VALUES // (width * tf.maximum(num_frames, 1)), 1)  # rows of a block
+    means = tf.TensorArray(tf.float32, (num_rows + size - 1) // size, infer_shape=False, element_shape=[None, width])
 
-    def one_block(number: tf.Tensor, means: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+    def add_block(number: tf.Tensor, means: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         rows = slice(number * size, (number + 1) * size)
-        mean = _mean([feature[rows] for feature in batch.features], counts[rows])
-        return number + 1, means.write(number, mean)
+        block_means = _means_of_rows([feature[rows] for feature in batch.features], counts[rows])
+        return number + 1, means.write(number, block_means)
 
     _, means = tf.while_loop(
         lambda number, _: number < means.size(),
-        one_block,
+        add_block,
         (0, means),
-        parallel_iterations=_BLOCKS_AT_ONCE,
+        parallel_iterations=_PARALLEL_BLOCKS,
         back_prop=False,
     )
     return means.concat()
 
 
-def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
-    """The mean, float32 [B, D], of uint8 [B, T, size]."""
+def _means_of_rows(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
+    """The means, float32 [B, D], of the unit frames of the features, uint8 [B, T, size] each."""
     longest = tf.reduce_max(counts)
-    values = _shifted_at_once(tf.concat([feature[:, :longest] for feature in features], -1))
+    values = _shifted_in_one_pass(tf.concat([feature[:, :longest] for feature in features], -1))
     norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
     return frames.mean(values, counts, tf.maximum(norms, LEAST_BYTES_NORM))
 
 
-def _shifted_at_once(codes: tf.Tensor) -> tf.Tensor:
-    """The same as `shifted`, to the last bit, in one pass instead of two; TensorFlow has this op only for the CPU."""
+def _shifted_in_one_pass(codes: tf.Tensor) -> tf.Tensor:
+    """The same as `shifted`, to the last bit, in one pass instead of two. TensorFlow has this op only for CPUs."""
     least, most = _BYTE_OFFSET, _BYTE_OFFSET + 255  # 255 steps of 1; both ends are exact in float32
     as_codes = tf.bitcast(codes, tf.quint8)
     return tf.raw_ops.Dequantize(input=as_codes, min_range=least, max_range=most, mode="MIN_COMBINED")
 
 
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
-    """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
+    """The batch with its features dequantised, joined into one float32 tensor and changed at random.
 
-    The order is: crop in time, drop frames, add noise. Frames that stay move together in their order, and `num_frames`
-    counts them: at least one of every video that had any. An augmentation that is off draws no random number.
+    First frames are cropped in time, then some are dropped, then noise is added. The frames that are kept move to the
+    front in their order, and `num_frames` becomes their number; a video that has frames keeps at least one. An
+    augmentation that is off draws no random number.
     """
     if not config.is_on:
         return batch
     features, num_frames = join_features(batch), batch.num_frames
     if config.needs_frames:
-        features, num_frames = _kept_first(features, _frames_to_keep(num_frames, tf.shape(features)[1], config))
+        features, num_frames = _move_kept_to_front(
+            features, _draw_kept_frames(num_frames, tf.shape(features)[1], config)
+        )
     if config.augment_noise:
         noise = tf.random.stateless_normal(tf.shape(features), random_keys.next_seed())
         features = zero_padding(features + config.augment_noise * noise, num_frames)
     return batch._replace(features=(features,), num_frames=num_frames)
 
 
-def _frames_to_keep(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
-    """bool [B, T]: the frames that stay."""
+def _draw_kept_frames(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
+    """bool [B, T], with T `frames`: True for the frames that are kept."""
     is_kept = tf.sequence_mask(num_frames, frames)
     if config.augment_crop < 1:
-        is_kept = _crop(num_frames, frames, config.augment_crop)
+        is_kept = _draw_crop(num_frames, frames, config.augment_crop)
     if config.augment_frame_dropout:
-        luck = tf.random.stateless_uniform(tf.shape(is_kept), random_keys.next_seed())
-        luck = tf.where_v2(is_kept, luck, -1.0)
-        best = tf.reduce_max(luck, axis=1, keepdims=True)
-        # The frame with the largest draw always stays, so that a video never loses all of its frames.
-        is_kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
+        draws = tf.random.stateless_uniform(tf.shape(is_kept), random_keys.next_seed())
+        draws = tf.where_v2(is_kept, draws, -1.0)
+        largest = tf.reduce_max(draws, axis=1, keepdims=True)
+        # The frame with the largest draw is always kept, so that a video never loses all of its frames.
+        is_kept &= (draws >= config.augment_frame_dropout) | tf.equal(draws, largest)
     return is_kept
 
 
-def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
-    """bool [B, T]: True in one interval of each video; its length is drawn uniformly from the share `least` to 1."""
-    rows = tf.shape(num_frames)
-    part = tf.random.stateless_uniform(rows, random_keys.next_seed(), least, 1.0)
-    lengths = tf.cast(num_frames, tf.float32)
-    length = tf.minimum(tf.cast(tf.math.ceil(part * lengths), tf.int32), num_frames)
-    free = tf.cast(num_frames - length + 1, tf.float32)
-    start = tf.cast(tf.random.stateless_uniform(rows, random_keys.next_seed()) * free, tf.int32)
-    start = tf.minimum(start, num_frames - length)[:, tf.newaxis]  # rounding may give `free` itself
-    place = tf.range(frames)[tf.newaxis, :]
-    return (place >= start) & (place < start + length[:, tf.newaxis])
+def _draw_crop(num_frames: tf.Tensor, frames: tf.Tensor, least_share: float) -> tf.Tensor:
+    """bool [B, T], with T `frames`: True in one interval of the frames of each video.
+
+    The share of the frames that are in the interval is drawn uniformly from `least_share` to 1.
+    """
+    shape = tf.shape(num_frames)
+    shares = tf.random.stateless_uniform(shape, random_keys.next_seed(), least_share, 1.0)
+    lengths = tf.minimum(tf.cast(tf.math.ceil(shares * tf.cast(num_frames, tf.float32)), tf.int32), num_frames)
+    num_starts = tf.cast(num_frames - lengths + 1, tf.float32)
+    starts = tf.cast(tf.random.stateless_uniform(shape, random_keys.next_seed()) * num_starts, tf.int32)
+    starts = tf.minimum(starts, num_frames - lengths)[:, tf.newaxis]  # rounding may give `num_starts` itself
+    numbers = tf.range(frames)[tf.newaxis, :]
+    return (numbers >= starts) & (numbers < starts + lengths[:, tf.newaxis])
 
 
-def _kept_first(features: tf.Tensor, is_kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Moves the kept frames to the front, zeros after them; also returns their number."""
+def _move_kept_to_front(features: tf.Tensor, is_kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """(the kept frames of each video, then zeros, float32 [B, T, D]; their number, int32 [B])."""
     order = tf.argsort(tf.cast(~is_kept, tf.int32), axis=1, stable=True)
     num_frames = tf.reduce_sum(tf.cast(is_kept, tf.int32), axis=1)
     return zero_padding(tf.gather(features, order, batch_dims=1), num_frames), num_frames
 
 
 class Mixture(NamedTuple):
-    """Mixup: how each row of a batch is mixed with another one: its features, its labels and its label weights.
+    """Mixup: mixes the features, labels and label weights of each row of a batch with those of another row.
 
     Source: Zhang et al., mixup: Beyond Empirical Risk Minimization (2018, arXiv 1710.09412). As in PSLA (Gong et al.
-    2021, arXiv 2102.01243) the features of whole recordings are mixed, frame by frame. The first video always has the
-    larger share, so that a mixture keeps its id, and that of labels seen in the log is mostly right.
+    2021, arXiv 2102.01243) the features of whole recordings are mixed, frame by frame. The row itself always has the
+    larger share. So its id can stand for the mixture, and the metrics of training batches in the log, which count only
+    the labels of the row itself, are mostly right.
 
     Attributes:
-      shares: float32 [B], 0.5 to 1: the share of the row itself; its partner has the rest.
-      partners: int32 [B], the number of the other row; a permutation.
+      shares: float32 [B], from 0.5 to 1: the share of the row itself in its mixture; its partner has the rest.
+      partners: int32 [B], a permutation: the index of the partner of each row.
     """
 
     shares: tf.Tensor
     partners: tf.Tensor
 
     def mix(self, rows: tf.Tensor) -> tf.Tensor:
-        """The mean of each row of `rows` [B, ...] and its partner, weighted by their shares; float32."""
+        """float32 [B, ...]: the mean of each of the `rows` [B, ...] and its partner, weighted by their shares."""
         rows = tf.cast(rows, tf.float32)
         shares = tf.reshape(self.shares, [-1] + [1] * (rows.shape.rank - 1))
         return shares * rows + (1.0 - shares) * tf.gather(rows, self.partners)
 
     def mix_batch(self, batch: Batch) -> Batch:
-        """`batch` with mixed features (dequantised and joined), labels and label weights.
+        """The batch with mixed features (dequantised and joined), labels and label weights.
 
-        Frames are mixed with the frames of the same number; where one video has ended, its frames count as 0. The
-        mixture has as many frames as the longer video. If pairs are weighted, the mixed label is the mean weighted by
-        shares times weights, so that a class that is rated in one of the videos only has the label that it has there.
+        Each frame is mixed with the frame of the same number; after the end of one video, its frames count as 0. The
+        mixture has as many frames as the longer video. If there are label weights, a mixed label is the mean with
+        weights (share times label weight): if a class is rated in only one of the videos, it has the label from there.
         """
         labels, weights, video_labels = tf.cast(batch.labels, tf.float32), batch.label_weights, batch.video_labels
         if weights is None:
             labels = self.mix(labels)
         else:
-            rated, weights = self.mix(labels * weights), self.mix(weights)
-            labels = tf.math.divide_no_nan(rated, weights)
+            weighted_labels, weights = self.mix(labels * weights), self.mix(weights)
+            labels = tf.math.divide_no_nan(weighted_labels, weights)
         if video_labels is not None:
             video_labels |= tf.gather(video_labels, self.partners)
         return batch._replace(
@@ -296,9 +324,12 @@ class Mixture(NamedTuple):
 
 
 def draw_mixture(rows: tf.Tensor, alpha: float) -> Mixture:
-    """A mixture of `rows` rows (an int32 scalar): for each a share of Beta(alpha, alpha), or 1 minus it if larger."""
-    # A share of Beta(a, a) is X / (X + Y) with X and Y of Gamma(a). For a small a both would be 0 in float32, so their
-    # logarithms are drawn: X has the distribution of Z U^(1 / a) with Z of Gamma(a + 1) and U uniform.
+    """Draws the mixture of a batch with `rows` rows, an int32 scalar.
+
+    A share is s or 1 - s, whichever is larger, with s from the distribution Beta(alpha, alpha).
+    """
+    # A share from Beta(a, a) is X / (X + Y) with X and Y from Gamma(a). For a small a both would be 0 in float32, so
+    # their logarithms are drawn: X is distributed as Z U^(1 / a), with Z from Gamma(a + 1) and U uniform.
     gammas = tf.random.stateless_gamma([2, rows], random_keys.next_seed(), alpha + 1.0)
     uniform = 1.0 - tf.random.stateless_uniform([2, rows], random_keys.next_seed())  # above 0
     logs = tf.math.log(gammas) + tf.math.log(uniform) / alpha

@@ -18,11 +18,12 @@ from yt8m.video.modeler import VideoModeler
 
 
 class Workload(NamedTuple):
-    """The parts that a program works with.
+    """What a program needs to train, to evaluate or to predict.
 
     Attributes:
       reader: parses the records in an export.
-      inputter, modeler: the parts that the runner needs.
+      inputter: reads the batches.
+      modeler: builds the model and its loss.
       names: the vocabulary that the config names; empty if it names none.
     """
 
@@ -41,7 +42,7 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
     modeler, names = create_modeler(data, model, mode, top_k), vocabulary.of_data(data.vocabulary)
     inputter = readers.BatchQueue.for_config(data, mode)
     if mode == "train" and data.balance:
-        counts = _class_counts(f"--balance={data.balance:g}", data, "")
+        counts = _require_class_counts(f"--balance={data.balance:g}", data, "")
         inputter.class_weights = class_weights(np.array(counts), data.balance)
     return Workload(readers.reader_for(data), inputter, modeler, names)
 
@@ -63,22 +64,31 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
     Args:
       model: the config, which names the loss.
       data: the training data. If the loss has the hyper-parameter `class_counts`, and that is not set, it is set to the
-        numbers of their videos of each class. None for an evaluation, which needs no counts: it does not adjust
-        predictions.
+        number of training videos of each class. None for an evaluation, which needs no counts, because it does not
+        adjust predictions.
 
     Raises:
       UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.
     """
     values = dict(model.loss_hyper_parameters)
     if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
-        values["class_counts"] = tuple(values.get("class_counts", ())) or _class_counts(
+        values["class_counts"] = tuple(values.get("class_counts", ())) or _require_class_counts(
             f"--label_loss={model.label_loss}", data, ", or give --class_counts=N,N,..."
         )
     return losses.create(model.label_loss, values)
 
 
-def _class_counts(flag: str, data: DataConfig, remedy: str) -> tuple[int, ...]:
-    """The number of training videos of each class, which a flag needs; a UsageError if nothing has them."""
+def _require_class_counts(flag: str, data: DataConfig, remedy: str) -> tuple[int, ...]:
+    """The number of training videos of each class.
+
+    Args:
+      flag: the flag, with its value, that needs the counts; for the message.
+      data: the training data.
+      remedy: the end of the message: what the user can do other than name a vocabulary; may be empty.
+
+    Raises:
+      UsageError: neither the vocabulary nor the manifest of the data has the counts.
+    """
     names = vocabulary.shown_for(data.num_classes, vocabulary.of_data(data.vocabulary))
     counts = data_fit.training_counts(names, data)
     if counts is None:
@@ -95,5 +105,5 @@ def create_model(model: ModelConfig, data: DataConfig) -> Any:
     values = dict(model.hyper_parameters)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
         values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1)
-    created = models.create(model.model, values)
-    return with_video_means(created) if data.film_mean else created
+    instance = models.create(model.model, values)
+    return with_video_means(instance) if data.film_mean else instance
