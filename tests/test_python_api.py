@@ -418,7 +418,7 @@ def test_control_c_ends_a_training_in_order(
 
 
 def test_every_public_name_is_there() -> None:
-    assert set(yt8m.__all__) == {name for names in yt8m._PUBLIC.values() for name in names}
+    assert set(yt8m.__all__) == {name for names in yt8m._PUBLIC_NAMES.values() for name in names}
     for name in yt8m.__all__:
         assert getattr(yt8m, name).__name__ == name
         assert name in dir(yt8m)

@@ -142,7 +142,7 @@ def test_the_last_word_on_a_name_counts(afresh: None) -> None:
 def test_what_a_call_distrusts_concerns_no_other_call(afresh: None) -> None:
     tools: Registry[object] = Registry("tool")
     registry.distrust(["os:curdir"], "runs/b/config.json")
-    with registry.own_trust():
+    with registry.local_trust():
         registry.trust(["os:curdir"])
         assert tools.get("os:curdir") == "."
         registry.distrust(["os:sep"], "runs/a/config.json")

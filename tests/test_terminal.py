@@ -41,7 +41,7 @@ def test_counted_work_has_a_line_when_one_is_due(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def words(items: list[str]) -> list[str]:
-        return list(terminal.counted(items, 10, "letters", len, done=3))
+        return list(terminal.with_progress(items, 10, "letters", len, done=3))
 
     assert words(["ab", "cde", "fg"]) == ["ab", "cde", "fg"]
     assert capsys.readouterr().err == ""  # short work

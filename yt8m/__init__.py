@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The public names of each module. It is imported at first use, because importing TensorFlow and NumPy is slow.
-_PUBLIC = {
+# {module: its public names}. A module is imported at the first use of a name, because importing TensorFlow is slow.
+_PUBLIC_NAMES = {
     "yt8m.errors": ("RunError", "UsageError"),
     "yt8m.python_api": ("FittedRun", "Model", "ScoredClass", "VideoPrediction", "extract", "fit", "load"),
     "yt8m.records.batches": ("Records", "read_records"),
@@ -29,7 +29,7 @@ __all__ += ["extract", "fit", "load", "read_records"]
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _PUBLIC.items():
+    for module, names in _PUBLIC_NAMES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'yt8m' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The two errors that end a command, and suggestions for misspelt words."""
+"""The two errors that end a command, and helpers that write their messages."""
 
 from __future__ import annotations
 
@@ -8,65 +8,66 @@ from collections.abc import Iterable, Sequence
 
 
 class UsageError(Exception):
-    """The user asked for something impossible: exit status 2, before anything is written.
+    """The user asked for something impossible. The command ends with exit status 2 before it has written anything.
 
-    The text says what was found, what was expected, where, and what to do.
+    The message says what is wrong and where, what was expected, and what to do.
     """
 
     exit_code = 2
 
 
 class RunError(Exception):
-    """The work failed while it ran (damaged data, no checkpoint, full disk): exit status 1."""
+    """The work failed while it ran (damaged data, no checkpoint, full disk). The command ends with exit status 1."""
 
     exit_code = 1
 
 
 def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
-    """An error that says how to install an optional dependency (from a checkout, since no package is published).
+    """An error that says how to install an optional dependency, in a checkout, since no package is published.
 
     Args:
       purpose: the feature that needs the dependency.
       needs: name of the dependency.
       extra: the extra of pyproject.toml that installs it.
-      otherwise: what the user can do instead, such as `, or leave out --report`.
+      otherwise: the end of the message: what the user can do instead, such as `, or leave out --report`.
     """
     install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
     return UsageError(f"{purpose} needs {needs}, which is not installed: {install}.")
 
 
 def first_line(error: Exception | str) -> str:
-    """The line of the error's message that says what is wrong, without TensorFlow's prefixes and stack frames.
+    """The first line of an error's message that says what is wrong; the name of its type if there is no message.
 
-    If the error has no message, the name of its type.
+    The prefixes and the stack frames that TensorFlow puts around a message are left out.
     """
     text = getattr(error, "message", None) or str(error)
-    lines = (_FRAME.sub("", line.strip()).strip() for line in str(text).splitlines())
-    return next((line for line in lines if line and not line.startswith(_AROUND)), type(error).__name__)
+    lines = (_PREFIX.sub("", line.strip()).strip() for line in str(text).splitlines())
+    return next((line for line in lines if line and not line.startswith(_STACK_LINES)), type(error).__name__)
 
 
-# TensorFlow's prefixes. If one error reached several devices: "2 root error(s) found.", then "(0) DATA_LOSS: " before
-# each. If a function of a dataset failed:
+# What TensorFlow writes before a message. If an error reached several devices: the line "2 root error(s) found.", then
+# "(0) DATA_LOSS: " before each. If a function of a dataset failed:
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
-_FRAME = re.compile(
+_PREFIX = re.compile(
     r"^\d+ root error\(s\) found\.$|"
     r"^(\(\d+\) [A-Z_]+: )?(Error in user-defined function passed to .*? with iterator: \S+: )?"
 )
-_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
+# How the lines begin that TensorFlow writes around a message.
+_STACK_LINES = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
 
 
-_SHOWN = 3  # largest number of problems that one message or log line lists
+_MOST_LISTED = 3  # largest number of problems in one message or log line
 
 
 def shortened(problems: Sequence[str]) -> str:
-    """The first problems, separated by semicolons, and how many more there are."""
-    rest_text = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return "; ".join(problems[:_SHOWN]) + rest_text
+    """The first problems, separated by semicolons, and the number of the others."""
+    others = f"; and {len(problems) - _MOST_LISTED} more" if len(problems) > _MOST_LISTED else ""
+    return "; ".join(problems[:_MOST_LISTED]) + others
 
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
     """`; did you mean X?` if a choice X is similar to `word` or begins with it; else `otherwise`."""
-    folded = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
-    close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]
-    return f"; did you mean {folded[close[0]]}?" if close else otherwise
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    matches = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
+    matches = matches or [choice for choice in by_lower_case if len(word) > 2 and choice.startswith(word.lower())]
+    return f"; did you mean {by_lower_case[matches[0]]}?" if matches else otherwise

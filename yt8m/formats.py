@@ -1,7 +1,7 @@
-"""The format numbers of the files that this project writes, by which later versions know how to read them.
+"""The format numbers of the files that this project writes, which tell later versions how to read them.
 
-A change that an earlier version would read wrongly takes a higher number. Every version reads all numbers up to
-its own.
+A file format gets a higher number with each change that earlier versions would read wrongly. A version reads files with
+its own numbers and with all lower ones.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ ONNX = 1  # the metadata of an ONNX file of a model
 
 
 class NewerFormatError(RunError):
-    """A later version of this project wrote the file."""
+    """The file was written by a later version of this project, in a format that this version cannot read."""
 
 
 def refuse_newer(path: str, number: Any, newest: int) -> None:
     """Refuses a file with a format number above `newest`.
 
+    Args:
+      path: path of the file, for the message.
+      number: the format number in the file.
+      newest: the largest format number that this version can read.
+
     Raises:
-      NewerFormatError: the number is higher; the message names the file and both numbers.
-      RunError: it is not a number.
+      NewerFormatError: the number is above `newest`.
+      RunError: it is not a whole number from 1 on.
     """
     if not isinstance(number, int) or number < 1:
         raise RunError(f"{path} is damaged: its format is {number!r}, which must be a whole number from 1 on.")

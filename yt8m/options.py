@@ -1,6 +1,6 @@
-"""Typed options declared as dataclass fields: default, help and allowed values in one line.
+"""Typed options, declared as dataclass fields with a default, a help text and the allowed values.
 
-Flags, the saved config and the checks of models and losses are all derived from these declarations.
+Flags, saved configs and the checks of the values of models and losses are all derived from these declarations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 
-_LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
+_LARGEST_INTEGER = 2**63 - 1  # that TensorFlow and NumPy can hold
 
 
 Shapes = Literal["variables", "graph", "input", "nothing"]
@@ -31,7 +31,7 @@ class Option(NamedTuple):
       type: bool, int, float, str or a tuple of them.
       default: the option's default.
       help: one line, which `--help` shows.
-      shapes: what a changed value affects; see `option`.
+      shapes: what a change of the value affects; see `option`.
     """
 
     type: Any
@@ -46,8 +46,8 @@ class Shaping(NamedTuple):
     Attributes:
       name: the path of the option's field, such as `data.batch_size`.
       shapes: as declared by `option`.
-      value: the part of the option's value that matters, which `shaped_by` selects.
-      default: the same part of its default.
+      value: the part of the option's value that matters; see `shaped_by` of `option`.
+      default: the same part of the default.
     """
 
     name: str
@@ -83,41 +83,41 @@ def option(
     is_reader_argument: bool = False,
     needs_run: bool = False,
 ) -> Any:
-    """Declares a dataclass field with its help and its bounds (inclusive), which `check` enforces.
+    """Declares a dataclass field with its help text and the allowed values, which `check` enforces.
 
-    An integer has 63 bits unless narrower bounds are declared.
-    A mapping given as the default is copied, so that two instances never share one.
+    An integer may have 63 bits if no narrower bounds are declared.
+    If the default is a mapping, each instance gets a copy of it.
 
     Args:
       default: the field's default.
-      help: one line for `--help`. If the default follows from something else, the line ends with it in brackets.
-      shapes: what a changed value affects in a run that is resumed. `variables`: the run would be another model, so
-          the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
-          the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves, or
-          its class, must declare this; a field of a model or of a loss without this declaration counts as `variables`.
-          For a command that can go on with its interrupted work, `nothing` says that the work stays the same.
+      help: one line for `--help`. If the default depends on something else, the line ends with that in brackets.
+      shapes: what a change of the value affects in a run that is resumed. `variables`: the run would be another model,
+        so the change is refused. `graph`: the graph is built again. `input`: the graph is built again, and the pass
+        over the data starts again. `nothing`: the saved graph is used. Each option that a run saves, or its class, must
+        declare this; a field of a model or of a loss without this declaration counts as `variables`. For a command that
+        can continue its interrupted work, `nothing` says that the option does not change the work.
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
-          value.
+        value.
       belongs_to: `machine` if the machines of one run may have different values; `start` if the value says where one
-          start of a run reads or writes: another run never takes it over, and no list compares it.
+        start of a run reads or writes, so that other runs never take it over and no list compares it.
       minimum, maximum: inclusive bounds, of each item if the value is a tuple.
-      divides: name of an option of the same class whose value must be a multiple of this one's.
-      needs: name of an option of the same class without which this one would have no effect, and is refused.
-      follows: flags that this option depends on: a value of another run is not taken over if one of them is changed.
+      divides: name of an option of the same class whose value must be a multiple of the value of this one.
+      needs: name of an option of the same class without which this one has no effect and is therefore refused.
+      follows: flags that this option depends on: if one of them is changed, no value is taken over from another run.
       choices: the only allowed values, if not empty.
-      flag: the name of the flag, if it is not the field's.
+      flag: the name of the flag; empty if it is the name of the field.
       aliases: other names of the flag, which `--help` does not show.
       is_flag: False if no flag sets the option, because its value follows from the model or from the data.
       is_required: whether the option must be given.
       is_common: whether the short `--help` of a program with many flags lists it.
-      is_operand: whether its values may be given as words without a flag too.
-      is_compared: whether `yt8m runs` and reports show it where it differs between runs.
-      is_path: whether the value names files or folders (commas between several).
-      is_local: whether that must be a folder of this machine, and none in a bucket.
+      is_operand: whether its values may also be given as words without a flag.
+      is_compared: whether `yt8m runs` and reports show it if it differs between runs.
+      is_path: whether the value names files or folders (several are separated by commas).
+      is_local: whether the value must be a folder on this machine, not in a bucket.
       is_code: whether the value may name code, as package.module:Class.
       is_published: whether the published code saves it too, in model_flags.json.
-      is_reader_argument: whether the constructor of a reader gets it.
-      needs_run: whether it is refused if the model is an export, which is no run.
+      is_reader_argument: whether it is an argument of the constructor of a reader.
+      needs_run: whether it needs the folder of a run, and is refused if the model is an export.
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     if isinstance(default, dict):
@@ -130,20 +130,20 @@ def path_option(help: str, **facts: Any) -> Any:
     return option("", help, is_path=True, **facts)
 
 
-_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+_cached_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 def type_hints(cls: type) -> Mapping[str, Any]:
-    """`typing.get_type_hints` of a class, kept because it takes a millisecond and is needed often."""
-    if cls not in _hints:
-        _hints[cls] = typing.get_type_hints(cls)
-    return _hints[cls]
+    """`typing.get_type_hints` of a class. It is cached, because it takes a millisecond and is needed often."""
+    if cls not in _cached_hints:
+        _cached_hints[cls] = typing.get_type_hints(cls)
+    return _cached_hints[cls]
 
 
 def declared(cls: type) -> dict[str, Option]:
-    """The options of a dataclass: its own, then those of inherited parts; none if it is not a dataclass.
+    """{name: option} of a dataclass: its own, then those of inherited parts; empty if it is not a dataclass.
 
-    Mappings (the options of a part, such as a classifier) are left out: they have no flag of their own.
+    Mappings (the options of a part, such as a classifier) are left out, because they have no flag of their own.
     """
     if not dataclasses.is_dataclass(cls):
         return {}
@@ -161,12 +161,12 @@ def declared(cls: type) -> dict[str, Option]:
 
 
 def sections_of(cls: type) -> dict[str, Any]:
-    """{field: class} of the fields of a config that are configs themselves."""
+    """{name: class} of the fields of a config that are configs themselves (its sections)."""
     return {name: kind for name, kind in type_hints(cls).items() if dataclasses.is_dataclass(kind)}
 
 
 def fields_of(cls: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """(path, declaration) of each option of a config and of its sections; a path is `batch_size` or `data.batch_size`.
+    """Yields (path, field) of each option of a config and of its sections; a path is like `batch_size` or `data.seed`.
 
     Args:
       cls: the class of the config, or an instance.
@@ -181,19 +181,19 @@ def fields_of(cls: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Fie
 
 
 def paths_where(cls: Any, **facts: Any) -> list[str]:
-    """The paths of the options of a config whose declarations say this: `paths_where(TrainConfig, is_path=True)`."""
+    """The paths of the options that are declared so, for example `paths_where(TrainConfig, is_path=True)`."""
     return [
         path for path, field in fields_of(cls) if all(field.metadata[fact] == value for fact, value in facts.items())
     ]
 
 
 def changed(config: Any) -> dict[str, Any]:
-    """{path: value} of the options of a config that are not at their defaults."""
+    """{path: value} of the options of a config whose values are not their defaults."""
     return {path: value for path, field in fields_of(config) if (value := value_at(config, path)) != field.default}
 
 
 def shaping_values(config: Any) -> dict[str, Any]:
-    """{name: value} of the options of a config, without sections, but for those declared with `shapes="nothing"`."""
+    """{name: value} of the options of a config without sections; options with `shapes="nothing"` are left out."""
     fields = dict(fields_of(config))
     return {name: getattr(config, name) for name in fields if fields[name].metadata["shapes"] != "nothing"}
 
@@ -209,7 +209,7 @@ def value_at(config: Any, path: str) -> Any:
 
 
 def shaping(config: Any) -> Iterator[Shaping]:
-    """A `Shaping` for each option of a config and of its sections.
+    """Yields a `Shaping` for each option of a config and of its sections.
 
     Raises:
       TypeError: an option does not declare `shapes`.
@@ -217,10 +217,10 @@ def shaping(config: Any) -> Iterator[Shaping]:
     for path, field in fields_of(config):
         section = value_at(config, path.rpartition(".")[0]) if "." in path else config
         shapes = field.metadata["shapes"] or getattr(section, "shapes", None)
-        part = field.metadata["shaped_by"] or (lambda value: value)
+        select_part = field.metadata["shaped_by"] or (lambda value: value)
         if shapes is None:
             raise TypeError(f"{type(section).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
-        yield Shaping(path, shapes, part(getattr(section, field.name)), part(field.default))
+        yield Shaping(path, shapes, select_part(getattr(section, field.name)), select_part(field.default))
 
 
 def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
@@ -229,16 +229,16 @@ def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
     An option has the name of its flag. A hyper-parameter keeps the name of its section as a prefix, because a model
     and a loss may use the same name.
     """
-    return {short_name(each.name): each.value for each in shapings if each.shapes != "nothing"}
+    return {short_name(item.name): item.value for item in shapings if item.shapes != "nothing"}
 
 
 def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
-    """{option: value} of the options that decide which examples come in which order.
+    """{option: value} of the options that determine the examples and their order.
 
-    Defaults are left out, so that an option that a later version adds does not change the order.
+    Options at their defaults are left out, so that an option that a later version adds does not change the result.
     """
-    changes = (each for each in shapings if each.shapes == "input" and each.value != each.default)
-    return {short_name(each.name): each.value for each in changes}
+    changed_shapings = (item for item in shapings if item.shapes == "input" and item.value != item.default)
+    return {short_name(item.name): item.value for item in changed_shapings}
 
 
 def short_name(path: str) -> str:
@@ -255,7 +255,7 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def with_tuples(value: Any) -> Any:
-    """The value with each list replaced by a tuple, at any depth: configs have only tuples, JSON has only lists."""
+    """The value with all lists in it replaced by tuples: configs have only tuples, JSON has only lists."""
     if isinstance(value, Mapping):
         return {name: with_tuples(inner) for name, inner in value.items()}
     return tuple(map(with_tuples, value)) if isinstance(value, list | tuple) else value
@@ -269,7 +269,7 @@ def shown(value: Any) -> str:
 
 
 def expand_home(instance: Any) -> None:
-    """Replaces `~` by the user's home folder at the start of all texts of a dataclass, since such texts are paths."""
+    """Replaces `~` by the user's home folder in all texts of a dataclass that begin with it, since these are paths."""
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         texts = value if isinstance(value, tuple) else (value,)
@@ -288,24 +288,24 @@ def check(instance: Any) -> None:
     hints = type_hints(type(instance))
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
-        wrong = _wrong_type(value, hints[field.name]) or _out_of_bounds(value, field.metadata)
-        whole = field.metadata.get("divides")
-        if whole and not wrong and getattr(instance, whole) % value:
-            wrong = f"a divisor of {whole} {getattr(instance, whole)}"
-        if wrong:
-            raise UsageError(f"{type(instance).__name__}: {flag_of(field)} must be {wrong}; it is {value!r}")
+        expected = _expected_type(value, hints[field.name]) or _expected_values(value, field.metadata)
+        multiple = field.metadata.get("divides")
+        if multiple and not expected and getattr(instance, multiple) % value:
+            expected = f"a divisor of {multiple} {getattr(instance, multiple)}"
+        if expected:
+            raise UsageError(f"{type(instance).__name__}: {flag_of(field)} must be {expected}; it is {value!r}")
 
 
-def _wrong_type(value: Any, kind: Any) -> str:
-    """The expected type in words; empty if the value has that type."""
+def _expected_type(value: Any, kind: Any) -> str:
+    """The type `kind` in words, such as `an int`, if the value has another type; else empty."""
     origin = typing.get_origin(kind)
     if origin is tuple:
         item = typing.get_args(kind)[0]
-        fits = isinstance(value, tuple) and not any(_wrong_type(part, item) for part in value)
+        fits = isinstance(value, tuple) and not any(_expected_type(part, item) for part in value)
         return "" if fits else f"a tuple of {item.__name__}"
     if origin in (types.UnionType, typing.Union):
-        wrongs = [_wrong_type(value, member) for member in typing.get_args(kind)]
-        return wrongs[0] if all(wrongs) else ""
+        expected_types = [_expected_type(value, member) for member in typing.get_args(kind)]
+        return expected_types[0] if all(expected_types) else ""
     if origin is not None or not isinstance(kind, type):
         return ""
     # True is an int in Python, but as a number of layers it is a mistake.
@@ -315,36 +315,37 @@ def _wrong_type(value: Any, kind: Any) -> str:
     return f"{'an' if kind is int else 'a'} {kind.__name__}"
 
 
-def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
-    if value is None:  # not set; `_wrong_type` has checked that None is allowed
+def _expected_values(value: Any, metadata: Mapping[str, Any]) -> str:
+    """The declared choices or the bound in words, such as `at least 1`, if the value violates them; else empty."""
+    if value is None:  # not set; `_expected_type` has checked that None is allowed
         return ""
     choices, low, high = (metadata.get(name) for name in ("choices", "minimum", "maximum"))
     if choices and value not in choices:
         return f"one of {', '.join(choices)}{suggestion(str(value), choices)}"
-    # Written so that NaN is refused too.
+    # `not part >= low` instead of `part < low`, so that NaN is refused too.
     for part in value if isinstance(value, tuple) else (value,):
         if low is not None and not part >= low:
             return f"at least {low}"
         if high is not None and not part <= high:
             return f"at most {high}"
-        if isinstance(part, int) and not -_LARGEST <= part <= _LARGEST:
-            return f"at most {_LARGEST}" if part > 0 else f"at least {-_LARGEST}"
+        if isinstance(part, int) and not -_LARGEST_INTEGER <= part <= _LARGEST_INTEGER:
+            return f"at most {_LARGEST_INTEGER}" if part > 0 else f"at least {-_LARGEST_INTEGER}"
     return ""
 
 
 class Checked:
-    """Base of dataclasses that check their options when they are made.
+    """The base class of dataclasses that check their options when an instance is created.
 
     Raises:
-      UsageError: for the reasons of `check`; or a required option is missing; or one has no effect without another.
+      UsageError: for the reasons of `check`; or a required option is missing; or an option lacks another that it needs.
     """
 
     shapes: ClassVar[Shapes | None] = None
 
     def __init_subclass__(cls, shapes: Shapes | None = None, is_common: bool = False) -> None:
-        """Declares what the options of the class shape, and whether all of them are common; see `option`.
+        """Declares `shapes` and `is_common` for all options of the class; see `option`.
 
-        An option with `shapes` of its own keeps them.
+        An option that declares `shapes` itself keeps its own.
         """
         cls.shapes = shapes or cls.shapes
         for field in vars(cls).values() if is_common else ():
@@ -370,7 +371,7 @@ class Checked:
 
 @contextlib.contextmanager
 def about_flags(beginning: str = "") -> Iterator[None]:
-    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
+    """Puts `beginning` before the errors of the block; errors of a config class name the flag, not class and field."""
     try:
         yield
     except UsageError as error:

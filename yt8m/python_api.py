@@ -4,7 +4,7 @@
 
 model = yt8m.load("runs/mine")
 for video in model.predict("data/video/test/*.tfrecord", top_k=3):
-    print(video.id, [(one.name, one.score) for one in video.classes])
+    print(video.id, [(scored.name, scored.score) for scored in video.classes])
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m.command_line import flag_parsing, flags, program
 from yt8m.datasets.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util import top_k as best_of
+from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.reports import evaluation_results
 from yt8m.runs.opened_run import RunFiles
 from yt8m.scoring import EvaluationSettings, Scorer, evaluation, video_features, video_predictions
@@ -45,12 +45,12 @@ class ScoredClass:
 
 @dataclass(frozen=True)
 class VideoPrediction:
-    """The text of a video's id, and its best classes, best first.
+    """The prediction for one video.
 
     Attributes:
-      id: the id of a record, or the path of a video file.
-      classes: the best classes.
-      seconds: of a video file, how many seconds of it were scored.
+      id: the id of a record as a text, or the path of a video file.
+      classes: the best classes, best first.
+      seconds: how many seconds of a video file were scored; None for a record.
     """
 
     id: str
@@ -59,9 +59,9 @@ class VideoPrediction:
 
 
 class Model(Closing):
-    """A trained model that is ready to predict; `load` makes it. Several threads may use it at once.
+    """A trained model that is ready to predict, from `load`. Several threads may use it at the same time.
 
-    Close it, or use it in a `with` block.
+    Close it after use, or use it in a `with` block.
 
     Attributes:
       path: the path that the model was loaded from.
@@ -75,11 +75,11 @@ class Model(Closing):
         self._close = weakref.finalize(self, scorer.close)
 
     def predict(self, data: Data, top_k: int = 5) -> Iterator[VideoPrediction]:
-        """The best classes of each video, one video after another; only one batch is in memory.
+        """Yields the best classes of each video. Only one batch is in memory.
 
         Args:
-          data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict of arrays by the
-            names of the features, [videos, size] or [videos, frames, size]; then the ids are the numbers of the rows.
+          data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
+            [videos, size] or [videos, frames, size]}. With a dict the ids are the numbers of the rows.
           top_k: number of classes for each video.
 
         Raises:
@@ -89,12 +89,12 @@ class Model(Closing):
         self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
-        return self._predicted(self._scorer.batches(data), top_k)
+        return self._predict_batches(self._scorer.batches(data), top_k)
 
-    def _predicted(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
+    def _predict_batches(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
         for videos in batches:
             ids, scores = self._scorer.scores(videos)
-            best = best_of.top_k(scores, top_k)
+            best = best_classes(scores, top_k)
             for video_id, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
                 yield self._prediction(video_id, classes, values)
 
@@ -111,23 +111,24 @@ class Model(Closing):
           data: as in `predict`, but with labels, so not a dict of arrays.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
-          metrics: custom metrics besides the usual ones, as `package.module:Class`.
+          metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
 
         Returns:
           A dict with the content of eval/report.json: `gap`, `map`, `hit_at_one`, `perr`, `loss`, `num_examples`,
           `classes` and more. An export gives no `loss`, since it does not contain the loss function.
 
         Raises:
-          UsageError, RunError: for the reasons of `predict`, or the data have no example.
+          UsageError: for the reasons of `predict`; or the data are a dict of arrays; or a metric is wrong.
+          RunError: for the reasons of `predict`; or the data have no example.
         """
         self._refuse_closed()
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
         settings = EvaluationSettings(top_k, segment_labels)
-        with _python_call("give trust_code=True to yt8m.load"):
+        with _call_scope("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)
-            done = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
-        return evaluation_results.report_json(done, self._scorer.model)
+            result = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
+        return evaluation_results.report_json(result, self._scorer.model)
 
     def predict_video(
         self,
@@ -138,32 +139,32 @@ class Model(Closing):
         trust_code: bool = False,
         **settings: Any,
     ) -> VideoPrediction:
-        """The best classes of a video file, by the extractors that the model's training data were made with.
+        """The best classes of a video file. Its features come from the extractors of the model's training data.
 
-        A video longer than the records of the training is scored in windows of their length; its scores are the means
-        of the windows' scores, weighted by the numbers of their frames.
+        A video that is longer than the records of the training is scored in windows of their length. Its scores are the
+        means of the windows' scores, weighted by their numbers of frames.
 
         Args:
           path: the video, local or gs://.
           top_k: number of classes.
-          extractors: the extractors of a model that does not name its own.
+          extractors: names of the extractors; only for a model that does not name its own.
           trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
-            train the model on this machine. If you gave it to `load`, it holds here too.
-          **settings: paths of weights by the names of their flags, such as `vggish_model="..."`.
+            train the model on this machine. If you gave it to `load`, you need not give it here.
+          **settings: the paths of weights, by the names of their flags, such as `vggish_model="..."`.
 
         Raises:
-          UsageError: the extractors are unknown, are not trusted, or have other weights than in the training.
+          UsageError: an extractor is unknown, is not trusted, or has other weights than in the training.
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
-        takes, whole = self._scorer.takes, storage.expanded(os.fspath(path))
+        takes, video = self._scorer.takes, storage.expanded(os.fspath(path))
         is_trusted = trust_code or self._trusts_code
-        with _python_call(), video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source:
-            (scored,) = video_predictions.predict(self._scorer, source, [whole])
+        with _call_scope(), video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source:
+            (scored,) = video_predictions.predict(self._scorer, source, [video])
         if scored.bad:
-            raise RunError(f"{whole}: {scored.bad}.")
-        best = best_of.top_k(scored.scores[np.newaxis], top_k)
-        prediction = self._prediction(whole, best.classes[0].tolist(), best.scores[0].tolist())
+            raise RunError(f"{video}: {scored.bad}.")
+        best = best_classes(scored.scores[np.newaxis], top_k)
+        prediction = self._prediction(video, best.classes[0].tolist(), best.scores[0].tolist())
         return dataclasses.replace(prediction, seconds=scored.seconds)
 
     def _refuse_closed(self) -> None:
@@ -171,7 +172,7 @@ class Model(Closing):
             raise UsageError(f"{self.path}: this model is closed; load it again.")
 
     def close(self) -> None:
-        """Closes the sessions, and removes the unpacked archive; a second call does nothing."""
+        """Closes the sessions, and removes the files that were unpacked from an archive. A second call does nothing."""
         self._close()
 
 
@@ -189,16 +190,21 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: the model cannot be read.
     """
-    whole = os.path.expanduser(os.fspath(path)).rstrip("/")
-    with _python_call():
-        return Model(whole, scoring.open(whole, checkpoint, trust_code=trust_code), trust_code=trust_code)
+    model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
+    with _call_scope():
+        scorer = scoring.open(model_path, checkpoint, trust_code=trust_code)
+        return Model(model_path, scorer, trust_code=trust_code)
 
 
 @contextlib.contextmanager
-def _python_call(remedy: str = "give trust_code=True") -> Iterator[None]:
-    """Trust that the block grants or refuses ends with it; its errors name `remedy` in place of the flag."""
+def _call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
+    """The context of a call from Python. What is trusted inside is not trusted after it.
+
+    Args:
+      remedy: replaces the advice to add the flag --trust_code in error messages.
+    """
     try:
-        with registry.own_trust():
+        with registry.local_trust():
             yield
     except UsageError as error:
         raise UsageError(str(error).replace("add --trust_code", remedy)) from error
@@ -216,40 +222,40 @@ def extract(
 
     Args:
       path: the video, local or gs://.
-      extractors: their names, as for the flag --extractors.
-      frames_per_second: rows for each second.
-      max_frames: the largest number of rows.
-      **settings: fields of the extractors, such as `picture_size=384` or `vggish_model="..."`.
+      extractors: names of the extractors, as for the flag --extractors.
+      frames_per_second: number of rows for each second of the video.
+      max_frames: largest number of rows.
+      **settings: values for the fields of the extractors, such as `picture_size=384` or `vggish_model="..."`.
 
     Returns:
-      {feature: float32 [rows, size]}, all with as many rows.
+      {feature: float32 [rows, size]}, all with the same number of rows.
 
     Raises:
       UsageError: an extractor or a setting is wrong.
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
-    chosen = Settings(frames_per_second, max_frames)
-    whole = storage.expanded(os.fspath(path))
-    with _python_call():
+    sampling = Settings(frames_per_second, max_frames)
+    video = storage.expanded(os.fspath(path))
+    with _call_scope():
         registry.set_command_line_names(extractors)
-        ((_, features, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
+        ((_, features, names),) = video_features.extract([video], extractors, settings, sampling, 1)
     if features.bad:
-        raise RunError(f"{whole}: {features.bad}.")
+        raise RunError(f"{video}: {features.bad}.")
     return dict(zip(names, features.arrays, strict=True))
 
 
 @dataclass(frozen=True)
 class FittedRun:
-    """The result of a training that ended well, or that a signal stopped in order.
+    """The result of a training that has finished, or that a signal has stopped; its last step is saved.
 
     Attributes:
       folder: the folder of the run, which you can pass to `load`.
       status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
       step: the last training step.
       message: how the training ended, in words.
-      figures: the values of the last log line: `loss`, `GAP` and others of one batch.
-      validations: the figures of each validation with its `step`, if `eval_data_pattern` was given; those of
-        earlier starts of the run too. The best checkpoint by `best_metric` can be loaded by `checkpoint="best"`.
+      figures: the values of the last log line: `loss`, `GAP` and other metrics of one batch.
+      validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
+        validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
     """
 
     folder: str
@@ -265,17 +271,17 @@ def fit(**flag_values: Any) -> FittedRun:
 
     Args:
       **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several
-          values. None stands for a flag that is not given.
+        values. None stands for a flag that is not given.
 
     Raises:
       UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
       RunError: the training failed; the message says why.
     """
-    here = cluster.from_environment()
-    if here is not None and here.is_distributed:
+    cluster_config = cluster.from_environment()
+    if cluster_config is not None and cluster_config.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
-    with _python_call(), program.shown_log():
-        config, outcome = training_run.train(flags.train_config(_words(flag_values)))
+    with _call_scope(), program.shown_log():
+        config, outcome = training_run.train(flags.train_config(_command_line(flag_values)))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))
@@ -284,15 +290,16 @@ def fit(**flag_values: Any) -> FittedRun:
     return FittedRun(config.train_dir, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
-def _words(flag_values: Mapping[str, Any]) -> list[str]:
-    """The command line of train.py with these flags."""
+def _command_line(flag_values: Mapping[str, Any]) -> list[str]:
+    """The arguments of train.py with these flags."""
     for name in flag_values:
         if name in flag_parsing.HELP:
             raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
-    return [f"--{name}={_word(name, value)}" for name, value in flag_values.items() if value is not None]
+    return [f"--{name}={_flag_text(name, value)}" for name, value in flag_values.items() if value is not None]
 
 
-def _word(name: str, value: Any) -> str:
+def _flag_text(name: str, value: Any) -> str:
+    """The value of the flag `name` as it is written on the command line."""
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
     if isinstance(value, np.generic):

@@ -1,12 +1,12 @@
 """Registries of things chosen by name: models, losses, callbacks, runners; and of classes whose fields are flags.
 
 Getting `package.module:Name` imports that module, which runs its code. Code that reads such names from a file of
-unknown origin passes them to `distrust`; from then on `Registry.get` refuses to import them, in the same context
-(`contextvars`): what one call of the Python interface distrusts does not concern the next one.
+unknown origin passes them to `distrust`; then `Registry.get` refuses to import them. This holds in the same context
+(`contextvars`): what one call of the Python interface distrusts does not concern the next call.
 
-The fields of a class in a `Catalogue`, such as a model, are declared options, and so flags too. So no class may have a
-field with the name of a flag of the program that uses it, and two classes that are used together may not give one name
-two meanings. Otherwise the flag would set something else than the user thinks.
+The fields of a class in a `Catalogue`, such as a model, are declared options, so each is also a flag. Therefore no
+class may have a field with the name of a flag of the program that uses it, and two classes that are used together must
+not declare one name with two meanings. Otherwise the flag would set something that the user does not expect.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 TRUST_HELP = "import the code that the run's config.json names, even if you did not train that run here"
 
-# {name of code: file that names it}
+# {name of code, as package.module:Name: file that holds the name}
 _distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default=MappingProxyType({}))
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
 def names_of_code(value: Any) -> set[str]:
-    """All texts in nested mappings, lists and tuples that `Registry.get` would import."""
+    """The names of code (package.module:Name) in a text, or in nested mappings, lists and tuples."""
     if isinstance(value, str):
         return {value} if ":" in value else set()
     if isinstance(value, Mapping):
@@ -45,12 +45,12 @@ def names_of_code(value: Any) -> set[str]:
 
 
 def distrust(names: Iterable[str], path: str) -> None:
-    """Forbids the import of these names, which the file `path` holds, unless the user gives them too."""
+    """Forbids the import of these names, which the file `path` holds, unless they are on the command line too."""
     _distrusted.set({**_distrusted.get(), **dict.fromkeys(names, path)})
 
 
 def set_trust(names: Iterable[str], path: str, *, is_trusted: bool) -> None:
-    """Allows or forbids the import of these names, which `path` holds; the last call for a name counts."""
+    """Allows or forbids the import of these names, which the file `path` holds. The last call for a name counts."""
     if is_trusted:
         trust(names)
     else:
@@ -59,23 +59,23 @@ def set_trust(names: Iterable[str], path: str, *, is_trusted: bool) -> None:
 
 def trust(names: Iterable[str]) -> None:
     """Undoes `distrust` for these names."""
-    trusted = set(names)
-    _distrusted.set({name: path for name, path in _distrusted.get().items() if name not in trusted})
+    trusted_names = set(names)
+    _distrusted.set({name: path for name, path in _distrusted.get().items() if name not in trusted_names})
 
 
 @contextlib.contextmanager
-def own_trust() -> Iterator[None]:
-    """Restores, when the block ends, which names are trusted, and which are those of the command line."""
-    tokens = _distrusted.set(_distrusted.get()), _on_command_line.set(_on_command_line.get())
+def local_trust() -> Iterator[None]:
+    """Undoes, at the end of the block, what the block has changed by the other functions of this module about trust."""
+    distrusted, on_command_line = _distrusted.set(_distrusted.get()), _on_command_line.set(_on_command_line.get())
     try:
         yield
     finally:
-        _distrusted.reset(tokens[0])
-        _on_command_line.reset(tokens[1])
+        _distrusted.reset(distrusted)
+        _on_command_line.reset(on_command_line)
 
 
 def set_command_line_names(names: Iterable[str]) -> None:
-    """Sets the names on the current command line. They may be imported even if distrusted, since the user gave them."""
+    """Sets the names on the command line. They may be imported even if distrusted, because the user typed them."""
     _on_command_line.set(frozenset(names))
 
 
@@ -90,7 +90,7 @@ def _refuse_distrusted(kind: str, name: str) -> None:
 
 
 class Registry(Generic[T]):
-    """Classes (or factories) by name, and `package.module:Name` for a user's own classes.
+    """Classes (or functions) by name, and `package.module:Name` for a user's own.
 
     >>> models = Registry("model")
     >>> @models.register
@@ -115,7 +115,7 @@ class Registry(Generic[T]):
         return self._entries_up_to("")
 
     def _entries_up_to(self, name: str) -> dict[str, T]:
-        """The entries by name; the modules after the one with the entry called `name` need not be imported."""
+        """The entries by name. Modules are imported only until the entry called `name` is registered."""
         for module in self._modules:
             if name in self._registered:
                 break
@@ -123,7 +123,7 @@ class Registry(Generic[T]):
         return self._registered
 
     def register(self, entry: T, name: str | None = None) -> T:
-        """Adds `entry` under `name`, by default its own `__name__`; usable as a decorator.
+        """Adds `entry` under `name`, by default its `__name__`; returns it, so that this can be a decorator.
 
         Raises:
           ValueError: another entry has that name.
@@ -148,7 +148,7 @@ class Registry(Generic[T]):
         return list(self._entries.values())
 
     def get(self, name: str) -> T:
-        """The entry called `name`, or the object that `package.module:Name` points to.
+        """The entry called `name`, or the imported object if `name` is like `package.module:Name`.
 
         Raises:
           UsageError: there is no such entry (the message lists all), or the name is distrusted.
@@ -166,7 +166,7 @@ class Registry(Generic[T]):
 
     def _load(self, path: str) -> T:
         module_name, _, attribute = path.partition(":")
-        # A user's module may import TensorFlow itself, before yt8m.lazy silences TensorFlow's messages.
+        # A user's module may import TensorFlow itself, without `yt8m.lazy`, which sets this variable otherwise.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
             loaded: Any = importlib.import_module(module_name)
@@ -177,14 +177,14 @@ class Registry(Generic[T]):
         return loaded  # type: ignore[no-any-return]
 
 
-_reserved: dict[str, dict[str, str]] = {}  # {use of classes: {flag: its declaration}}
+_reserved_flags: dict[str, dict[str, str]] = {}  # {use of the classes: {flag: where it is declared}}
 
 
 def reserve_flags(use: str, *configs: type) -> None:
-    """Lets every catalogue with this `use` refuse classes with a field that has the name of a flag of these configs."""
+    """Makes every catalogue with this `use` refuse a class if a field has the name of a flag of these configs."""
     for config in configs:
         flags = {flag_of(field): f"{config.__name__}.{path}" for path, field in fields_of(config)}
-        _reserved[use] = flags | _reserved.get(use, {})
+        _reserved_flags[use] = flags | _reserved_flags.get(use, {})
 
 
 class Catalogue(Registry[Any]):
@@ -192,8 +192,9 @@ class Catalogue(Registry[Any]):
 
     Args:
       kind: what the classes are, such as `model`.
-      use: what they are used for; a field may not have the name of a flag that `reserve_flags` reserved for this use.
-      passed: the arguments that every class gets if its constructor takes them; they may have the names of flags.
+      use: what they are used for. No field may have the name of a flag that `reserve_flags` has reserved for this use.
+      passed: names of arguments that a class gets from the program if its constructor takes them, so that they may have
+        the names of flags.
       modules: see `Registry`.
     """
 
@@ -207,7 +208,7 @@ class Catalogue(Registry[Any]):
         entry = super()._load(path)
         fields = arguments_of(entry) if isinstance(entry, type) else None
         for name in fields or ():
-            declaration = _reserved.get(self._use, {}).get(name)
+            declaration = _reserved_flags.get(self._use, {}).get(name)
             if declaration and name not in self._passed:
                 raise UsageError(
                     f"{self.kind} {path}: its field {entry.__name__}.{name} has the name of the flag --{name} "
@@ -216,16 +217,16 @@ class Catalogue(Registry[Any]):
         return entry
 
     def hyper_parameters(self, cls: type) -> dict[str, Option]:
-        """{name: (type, default, help)} of a class in the catalogue; empty if the class declares no options."""
+        """{name: option} of a class in the catalogue; empty if the class declares no options."""
         return declared(cls)
 
     def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
         """An instance of the class called `name`; hyper-parameters that are not given take their defaults.
 
-        Lists become tuples (JSON, in which runs are saved, has no tuples).
+        Lists become tuples, because runs are saved as JSON, which has no tuples.
 
         Raises:
-          UsageError: no such class or hyper-parameter (the message suggests one), or a value is not allowed.
+          UsageError: there is no such class or hyper-parameter (the message suggests one), or a value is not allowed.
         """
         cls, values = self.get(name), dict(hyper_parameters or {})
         if hasattr(cls, "arrange"):  # the class passes some hyper-parameters on to a part, such as a classifier
@@ -244,7 +245,7 @@ class Catalogue(Registry[Any]):
 
 
 def arguments_of(cls: type) -> list[str] | None:
-    """The names of the arguments that the constructor takes; None if it takes any, or does not say which."""
+    """The names of the arguments of a constructor; None if it takes any name, or if its signature is not known."""
     try:
         parameters = inspect.signature(cls).parameters.values()
     except ValueError:  # a class written in C
@@ -255,9 +256,12 @@ def arguments_of(cls: type) -> list[str] | None:
 
 
 def owners(catalogue: Any, chosen: str = "", *, others: bool = True) -> dict[str, list[tuple[str, Option]]]:
-    """{hyper-parameter: [(class, its declaration), ...]} of a catalogue; the chosen class comes first.
+    """{hyper-parameter: [(name of a class that declares it, the option), ...]}; the class `chosen` comes first.
 
-    Without `others`, only the chosen class counts, and the other ones are not imported.
+    Args:
+      catalogue: the catalogue of the classes.
+      chosen: name of the class that is used; empty if there is none.
+      others: whether the other classes of the catalogue are included; if not, they are not imported.
     """
     declarations: dict[str, list[tuple[str, Option]]] = {}
     for owner in dict.fromkeys([*_loadable(catalogue, chosen), *(catalogue.names() if others else ())]):
@@ -267,7 +271,7 @@ def owners(catalogue: Any, chosen: str = "", *, others: bool = True) -> dict[str
 
 
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
+    """[chosen] if it is a class that can be loaded, else []. A wrong name is refused later, when all flags are read."""
     try:
         return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
     except UsageError:
@@ -275,14 +279,14 @@ def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
 
 
 def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = ()) -> None:
-    """Refuses classes that are used together, one of them the user's own, and declare one name differently.
+    """Refuses a user's own class if a class that is used with it declares a field of the same name differently.
 
     Args:
-      classes: {name as the user wrote it: class}.
-      shared: the names that are meant to be the same.
+      classes: {name as the user wrote it: class} of the classes that are used together.
+      shared: names of fields that may be declared differently, because one flag is meant to set them all.
 
     Raises:
-      UsageError: the type or the help of a field differ; the message has both declarations.
+      UsageError: the type or the help text of a field differs; the message has both declarations.
     """
     for (name, cls), (other_name, other) in itertools.combinations(classes.items(), 2):
         if cls.__module__.startswith("yt8m.") and other.__module__.startswith("yt8m."):

@@ -1,4 +1,4 @@
-"""SIGTERM as an exception, for code that waits in Python and has something to clean up; and Ctrl-C held back."""
+"""Contexts in which SIGTERM raises an exception, so that code can clean up, and in which Ctrl-C is deferred."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import NoReturn
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; code that cleans up after Ctrl-C cleans up after this too."""
+    """SIGTERM arrived. It is a KeyboardInterrupt, so code that cleans up after Ctrl-C cleans up after it too."""
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
     """Inside the block SIGTERM raises `Terminated`.
 
-    Only for programs that wait in Python: while TensorFlow's runtime blocks, no Python handler runs.
-    Outside the main thread it does nothing, since only the main thread may set handlers.
+    It is only for programs that wait in Python: while TensorFlow's runtime blocks, no Python handler runs.
+    Outside the main thread it does nothing, because only the main thread may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    former = signal.signal(signal.SIGTERM, _terminate)
+    previous_handler = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
@@ -35,24 +35,25 @@ def _terminate(_number: int, _frame: object) -> NoReturn:
 
 
 @contextlib.contextmanager
-def held_interrupts() -> Iterator[None]:
-    """Holds Ctrl-C back until the end of the block. Processes that are started inside never get it.
+def deferred_interrupts() -> Iterator[None]:
+    """Defers Ctrl-C to the end of the block. Processes that are started inside do not get it at all.
 
-    Outside the main thread it does nothing, as `terminable`.
+    Outside the main thread it does nothing, like `terminable`.
 
     Raises:
-      KeyboardInterrupt: at the end, if Ctrl-C was pressed meanwhile.
+      KeyboardInterrupt: at the end of the block, if Ctrl-C was pressed inside.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    arrived = list[int]()
-    former = signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # processes inherit it, but not the handler
+    signals = list[int]()
+    previous_handler = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+    # Processes that are started inside inherit the mask, but not the handler.
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, former)
-    if arrived:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        signal.signal(signal.SIGINT, previous_handler)
+    if signals:
         raise KeyboardInterrupt

@@ -11,9 +11,9 @@ from yt8m.command_line import flags, program
 
 def run(words: list[str]) -> int:
     """Trains as the flags in `words` say; returns the exit status."""
-    program.set_up_log()  # before the flags are read, because that logs what the data say
+    program.set_up_log()  # before the flags are read, because that logs which flags the data set
     if os.environ.get("TF_CONFIG"):
-        # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the `Watch`. The
+        # If a process of the cluster dies, TensorFlow logs ten lines, which say less than the one line of `Watch`. The
         # variable is set before the flags are read, because the module that --model names may import TensorFlow.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     config = flags.train_config(words)

@@ -1,4 +1,4 @@
-"""The types that readers, models and the graph exchange (a batch, a model's output), and objects that are closed."""
+"""The types that readers, models and the graph exchange, and the base class of objects that are closed after use."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """Examples as they come from a reader; B of them, C classes, T the largest number of frames.
+    """A batch of examples from a reader: B examples, C classes, T the largest number of frames.
 
     Attributes:
       video_ids: string [B].
-      features: one tensor per feature name, kept apart until the tower joins them:
-        uint8 [B, T, size] for frames (float32 if the file holds floats, already dequantised),
-        float32 [B, size] at video level.
+      features: one tensor per feature name, which the tower joins: uint8 [B, T, size] for frames (float32 if the file
+        holds floats, already dequantised), float32 [B, size] at video level.
       num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
       labels: bool [B, C]; float32 [B, C] scores in 0..1 for rated segments.
-      label_weights: float32 [B, C], 1 if the pair was rated; None if every label counts.
+      label_weights: float32 [B, C], 1 if the pair (example, class) was rated, else 0; None if every label counts.
       video_labels: bool [B, C], the labels of the video that a rated segment is part of; None if the
         examples are videos.
       film_means: one tensor per feature name, float32 [B, size], dequantised: the mean of the frames of the video that
-        a segment is part of; None if no model asks for it, or the examples are videos.
+        a segment is part of; None without --film_mean, or if the examples are videos.
     """
 
     video_ids: tf.Tensor
@@ -37,13 +36,13 @@ class Batch(NamedTuple):
 
 
 class SideOutput(NamedTuple):
-    """A second head whose loss is trained along with the first.
+    """A further head of a model, whose loss is added to that of the first.
 
     Attributes:
       name: name of the summary of this head's loss.
       logits: float32 [B, C].
       weight: factor of this head's loss in the total loss.
-      target: float32 [B, C], probabilities of another output to learn; None to learn the labels.
+      target: float32 [B, C], the probabilities that this head learns; None if it learns the labels.
       loss: name of the loss of this head; None for the label loss.
     """
 
@@ -60,14 +59,15 @@ class ModelOutput:
 
     Attributes:
       predictions: float32 [B, C] probabilities.
-      logits: float32 [B, C] with predictions = sigmoid(logits), if the model has them.
+      logits: float32 [B, C] with predictions = sigmoid(logits); None if the model has none.
       regularization_loss: scalar, before any penalty factor; None if there is none.
       update_ops: ops to run once in each training step (for moving averages).
       side_outputs: further heads.
       loss: scalar, the mean over this tower's part of the batch. In this project the modeler computes it; other models
-          may set their own.
-      loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler
-        knows it in closed form. Together they must carry the whole gradient.
+        may set their own.
+      loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler knows it in
+        closed form. Together they must be the whole gradient.
+      extras: further values that the model or the modeler returns, by name.
     """
 
     predictions: tf.Tensor
@@ -81,7 +81,7 @@ class ModelOutput:
 
     @classmethod
     def of_returned(cls, output: ModelOutput | Mapping[str, Any]) -> ModelOutput:
-        """Accepts the plain dict that YouTube-8M models return; unknown keys go to `extras`.
+        """The output of a model, which may be a dict, as YouTube-8M models return it; unknown keys go to `extras`.
 
         Raises:
           ValueError: there are no `predictions`.
@@ -99,10 +99,10 @@ class ModelOutput:
 
 
 class Closing:
-    """The base class of objects with a method `close`, which the end of a `with` block calls."""
+    """The base class of objects with a method `close`, which is called at the end of a `with` block."""
 
     def close(self) -> None:
-        """Releases what the object holds."""
+        """Releases the files, processes or sessions of the object."""
 
     def __enter__(self) -> Self:
         return self

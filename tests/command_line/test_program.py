@@ -16,14 +16,14 @@ import pytest
 from absl import logging as absl_logging
 
 from yt8m.command_line import program
-from yt8m.termination import held_interrupts
+from yt8m.termination import deferred_interrupts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 _PROGRAM = """
 from absl import logging
 from yt8m.command_line import program
-from yt8m.termination import held_interrupts
+from yt8m.termination import deferred_interrupts
 from yt8m.lazy import tf
 program.set_up_log()
 logging.info("from absl before")
@@ -102,7 +102,7 @@ def test_ctrl_c_is_held_back_and_not_sent_to_processes_started_meanwhile() -> No
     steps = []
 
     def work() -> None:
-        with held_interrupts():
+        with deferred_interrupts():
             child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
             for pid in (os.getpid(), child.pid):
                 os.kill(pid, signal.SIGINT)
@@ -112,6 +112,6 @@ def test_ctrl_c_is_held_back_and_not_sent_to_processes_started_meanwhile() -> No
     with pytest.raises(KeyboardInterrupt):
         work()
     assert steps == [0]
-    with held_interrupts():
+    with deferred_interrupts():
         steps.append(1)
     assert steps == [0, 1]

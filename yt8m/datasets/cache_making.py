@@ -90,7 +90,7 @@ def fill_cache(config: CacheConfig, data: DataConfig) -> None:
     cached_shards = {path: cached for path in files if (cached := cache.opened(cache.path_of(path))) is not None}
     parsed_shards = [_ParsedShard(path, len(cached), cached.damage) for path, cached in cached_shards.items()]
     missing = [path for path in files if path not in cached_shards]
-    for shard in terminal.counted(
+    for shard in terminal.with_progress(
         _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
     ):
         parsed_shards.append(shard)
@@ -119,7 +119,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
     # The workers are not forked, because a forked process can hang if this process has threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_exit_with_parent) as pool:
-        with termination.held_interrupts():  # `submit` starts the workers, which must leave Ctrl-C to this process
+        with termination.deferred_interrupts():  # `submit` starts the workers, which must leave Ctrl-C to this process
             futures = [pool.submit(_parse_shard, cache, path) for path in paths]
         try:
             for path, future in zip(paths, futures, strict=True):

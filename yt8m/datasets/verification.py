@@ -89,7 +89,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     formats = {path: _declared_format(config, path) for path in paths} if config.deep else {}
     results = [
         verify(path, checker if config.deep else None, expected, formats.get(path))
-        for path in terminal.counted(paths, len(paths), "shards")
+        for path in terminal.with_progress(paths, len(paths), "shards")
     ]
     # The manifest may name more shards than the command line. Only those that do not exist are reported as missing.
     expected_paths = expected.shards if expected is not None else ()

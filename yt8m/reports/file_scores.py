@@ -80,7 +80,7 @@ def score(
       RunError: a prediction is for a video that is not in the records; the message names the line.
     """
     accumulated = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
-    for batch in terminal.counted(_batches(rows, truth), len(truth.rows), "videos", len):
+    for batch in terminal.with_progress(_batches(rows, truth), len(truth.rows), "videos", len):
         _accumulate(accumulated, batch, truth)
     return accumulated.get()
 

@@ -174,7 +174,7 @@ def _resample_sampled_videos(
     """The metrics of the resampled videos; without the loss if it is not the mean of the losses of the videos."""
 
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
-        return terminal.counted(numbers, resamples, "resamples")
+        return terminal.with_progress(numbers, resamples, "resamples")
 
     resampled = resample(
         samples.videos, samples.num_classes, resamples, seed, with_progress, metric_classes, class_counts

@@ -21,7 +21,7 @@ from yt8m.options import option, shown
 from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
-from yt8m.terminal import printable, show
+from yt8m.terminal import print_table, printable
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it recorded no end, so it was killed"
@@ -125,7 +125,7 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
     if config.json:
         print(json.dumps([run.as_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
-        _print_table(runs, _metric_name(config.sort))
+        _print_runs(runs, _metric_name(config.sort))
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
     return 0
@@ -339,7 +339,7 @@ def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
     return sorted(runs, key=metric_key)
 
 
-def _print_table(runs: Sequence[ListedRun], sorted_by: str) -> None:
+def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
     """Prints the table.
 
     It has a column for each metric that some run has. A detail (`names_of_details`) has one only if it is `sorted_by`.
@@ -351,7 +351,7 @@ def _print_table(runs: Sequence[ListedRun], sorted_by: str) -> None:
     of_header = ["of"] if figures else []
     has_differing = any(run.differing for run in runs)
     headers = ["run", "model", "step", *figures, *of_header, "age", "state", *["what differs"] * has_differing]
-    show(
+    print_table(
         headers, ([printable(cell) for cell in _cells(run, figures, has_differing)] for run in runs), ["step", *figures]
     )
 

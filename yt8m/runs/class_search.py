@@ -122,4 +122,6 @@ def _print_classes(matches: list[int], names: Vocabulary) -> None:
         "segments": ["rated" if index in rated else "" for index in matches] if rated else [],
     }
     shown_columns = {name: column for name, column in columns.items() if any(column) or (column and names.is_youtube8m)}
-    terminal.show(list(shown_columns), zip(*shown_columns.values(), strict=True), right=("class", "training videos"))
+    terminal.print_table(
+        list(shown_columns), zip(*shown_columns.values(), strict=True), right=("class", "training videos")
+    )

@@ -97,7 +97,7 @@ def show_classes(lines: Sequence[Sequence[str]]) -> None:
       lines: for each class the texts of its cells, such as its score and its name.
     """
     if lines:
-        terminal.show([""] * len(lines[0]), lines)
+        terminal.print_table([""] * len(lines[0]), lines)
     else:
         print("no tag: no score reaches the threshold of its class")
 

@@ -23,7 +23,7 @@ from yt8m import __version__, options
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
-from yt8m.terminal import show
+from yt8m.terminal import print_table
 from yt8m.training import trial_steps
 
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
@@ -238,7 +238,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
     for extra, packages in sorted(facts["missing_packages_of_extras"].items()):
         missing = f"lacks {', '.join(packages)}: pip install -e '.[{extra}]' in the checkout"
         rows.append([f"extra {extra}", missing if packages else "installed"])
-    show(["", ""], rows)
+    print_table(["", ""], rows)
 
 
 def _print_trials(trials: Iterable[Trial]) -> None:
@@ -254,6 +254,6 @@ def _print_trials(trials: Iterable[Trial]) -> None:
     ]
     if rows:
         print("\nOne training step, its update compared with that of one tower on the CPU in float32:")
-        show(["device", "model", "precision", "difference", ""], rows, right=["difference"])
+        print_table(["device", "model", "precision", "difference", ""], rows, right=["difference"])
     if rows and not any(trial.place.startswith("GPU") for trial in trials):
         print("TensorFlow sees no GPU here.")

@@ -193,7 +193,7 @@ class _RecordsMaker:
         """Writes the records of all rows that are not done, and counts videos, labels and frames in the progress."""
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, done = len(self._scan.splits), output.progress.rows
-        for batch in terminal.counted(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
+        for batch in terminal.with_progress(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
             labels, indices = self._number_labels(batch)
             labels, added, removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
