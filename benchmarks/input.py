@@ -85,7 +85,7 @@ def make_cache(repeats: int) -> Measured:
 def _fill(config: DataConfig, folder: str) -> None:
     cache = ShardCache(folder, format_of(reader_for(config)))
     for shard in manifest.shards_at(config.data_pattern):
-        cache.made(shard, cache.place(shard))
+        cache.parse_shard(shard, cache.path_of(shard))
 
 
 class _Gathering:

@@ -65,7 +65,7 @@ def test_the_cache_has_what_a_training_reads(
 def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     assert main(cache_arguments(tmp_path, "--all_segments")) == 0
     cache = ShardCache(f"{tmp_path}/cache", format_of(EverySegmentReader(10, (3, 2))))
-    assert len(cache.opened(cache.path_of(str(shards[0]))) or ()) == 4
+    assert len(cache.open_parsed(cache.path_of(str(shards[0]))) or ()) == 4
     assert main(cache_arguments(tmp_path, "--all_segments", "--segment_labels")) == 2
 
 

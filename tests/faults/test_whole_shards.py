@@ -40,7 +40,7 @@ def test_a_cut_anywhere_but_between_records_is_seen(tmp_path: pathlib.Path) -> N
 def test_a_length_beyond_the_file_takes_no_memory(tmp_path: pathlib.Path) -> None:
     import struct
 
-    from yt8m.records.shards import masked_crc
+    from yt8m.records.checksums import masked_crc
 
     path = tmp_path / "x.tfrecord"
     for length in (1 << 30, 1 << 40, (1 << 64) - 1):

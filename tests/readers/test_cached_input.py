@@ -386,7 +386,7 @@ def test_a_pass_reads_the_version_of_a_shard_that_it_began(
     kind: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two shards stay open, the shuffle buffer has all records, and their shards become shorter or vanish meanwhile."""
-    monkeypatch.setattr("yt8m.records.cached_records._OPEN", 2)
+    monkeypatch.setattr("yt8m.records.cached_records._MAX_OPEN", 2)
     shape: Any = {"kind": kind, "num_epochs": 1, "shuffle_buffer": sum(COUNTS), "batch_size": 1}
     shards = write(tmp_path / "shards", kind)
     expected = batches(queue(shards, tmp_path / "cache", **shape))

@@ -153,7 +153,7 @@ def test_every_size_of_a_block_gives_the_same_records(five: pathlib.Path, monkey
     expected = list(shards.read_shard(path))
     for size, few in itertools.product((1, 30, 200, 1000, 1 << 20), (1, 2, 16)):
         monkeypatch.setattr(shards, "_BLOCK", size)
-        monkeypatch.setattr(shards, "_FEW", few)
+        monkeypatch.setattr(shards, "_MIN_RECORDS", few)
         assert list(itertools.chain(*shards.read_blocks(path))) == expected
 
 

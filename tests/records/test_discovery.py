@@ -14,7 +14,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records import discovery, manifest, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat
-from yt8m.records.discovery import Found
+from yt8m.records.discovery import DiscoveredFormat
 
 VIDEO = video_record(id=[b"a"], labels=[1], zebra=[0.5] * 3, ant=[1.0] * 16, title=[b"a walk"], seconds=[12])
 BYTES = np.zeros([4, 8], np.uint8)
@@ -54,7 +54,7 @@ def test_rated_segments_are_seen() -> None:
 
 def test_a_manifest_says_more_than_a_record_and_keeps_its_order(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [VIDEO])
-    seen = Found(DataFormat("video", (FeatureFormat("ant", 16), FeatureFormat("zebra", 3))), path, False)
+    seen = DiscoveredFormat(DataFormat("video", (FeatureFormat("ant", 16), FeatureFormat("zebra", 3))), path, False)
     assert discovery.find([path]) == seen
     assert str(seen) == f"the first record of {path}"
     assert list(seen.format.sizes().items()) == [("ant", 16), ("zebra", 3)]
@@ -62,9 +62,9 @@ def test_a_manifest_says_more_than_a_record_and_keeps_its_order(tmp_path: pathli
     said = DataFormat("video", (FeatureFormat("zebra", 3), FeatureFormat("ant", 16)), num_classes=5)
     manifest.write(named, {}, said)
     assert discovery.find([path]) == seen
-    assert discovery.find([path], named) == Found(said, named, True)
+    assert discovery.find([path], named) == DiscoveredFormat(said, named, True)
     manifest.write(str(tmp_path / manifest.NAME), {}, said)
-    assert discovery.find([path]) == Found(said, str(tmp_path / manifest.NAME), True)
+    assert discovery.find([path]) == DiscoveredFormat(said, str(tmp_path / manifest.NAME), True)
     assert str(discovery.find([path])) == str(tmp_path / manifest.NAME)
     assert discovery.find([path], str(tmp_path / "none.json")) == seen  # it is refused when the shards are checked
     (tmp_path / manifest.NAME).write_text("{}")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.lazy import tf
-from yt8m.records import encoding, shards
+from yt8m.records import checksums, encoding
 
 VIDEOS = st.lists(
     st.tuples(st.text(max_size=200), st.sets(st.integers(0, (1 << 62) - 1), max_size=40)), min_size=1, max_size=12
@@ -29,9 +29,9 @@ def payloads(records: np.ndarray) -> list[bytes]:
     joined, found, place = records.tobytes(), [], 0
     while place < len(joined):
         length = int.from_bytes(joined[place : place + 8], "little")
-        assert joined[place + 8 : place + 12] == shards.masked_crc(joined[place : place + 8])
+        assert joined[place + 8 : place + 12] == checksums.masked_crc(joined[place : place + 8])
         payload, place = joined[place + 12 : place + 12 + length], place + 12 + length
-        assert joined[place : place + 4] == shards.masked_crc(payload)
+        assert joined[place : place + 4] == checksums.masked_crc(payload)
         found, place = [*found, payload], place + 4
     return found
 

@@ -164,7 +164,7 @@ def test_what_cannot_be_counted_says_where_it_is_damaged(tmp_path: pathlib.Path)
 
 def test_a_file_that_is_sound_by_now_says_so(tmp_path: pathlib.Path) -> None:
     path = shard(tmp_path / "a", [5, 6])
-    told = manifest._damage(path)
+    told = manifest._find_damage(path)
     assert (told.path, told.record, told.what) == (path, 2, "the file changed while it was read")
 
 

@@ -86,9 +86,9 @@ def test_rows_are_read_with_or_without_a_header(file: pathlib.Path, header: byte
         (b"a,1 y\n", "line 1: '1 y': expected alternating class numbers"),
         (b"a,1.5 0.5\n", "line 1: '1.5 0.5': expected alternating class numbers"),
         (b"a,99999999999999999999 0.5\n", "line 1: '99999999999999999999 0.5': expected alternating class numbers"),
-        (b"a,1 0.5 2\n", "line 1: a class has no score, or a score is not finite, in 3 words; expected a finite score"),
-        (b"a,1 nan\n", "line 1: a class has no score, or a score is not finite, in 2 words"),
-        (b"a,1 inf\n", "line 1: a class has no score, or a score is not finite, in 2 words"),
+        (b"a,1 0.5 2\n", "line 1: class 2 has no score; expected a score after each class."),
+        (b"a,1 nan\n", "line 1: the score of class 1 is not finite; expected a finite score for each class."),
+        (b"a,2 0.5 1 inf\n", "line 1: the score of class 1 is not finite"),
         (b"a,3 0.5 10 0.5\n", "line 1: classes 3 to 10; expected 0 to 9 (--num_classes)."),
         (b"a,-1 0.5 9 0.5\n", "line 1: classes -1 to 9; expected 0 to 9 (--num_classes)."),
         (b"a,1 0.5 2 0.5 1 0.25\n", "line 1: a class is repeated; give each class once per video."),
@@ -147,6 +147,8 @@ def test_starts_need_be_multiples_of_five_only_if_asked(file: pathlib.Path) -> N
     (line,) = read_segments(str(file), [3], any_start=True)
     assert line.ranks == {b"a:7": 0, b"a:0": 1, b"a:123456": 2}
     assert "'a:7' is not a segment" in refusal(read_segments, str(file), [3])
+    file.write_bytes(b"3,a:1234567\n")
+    assert "with a start of whole seconds from 0 to 999999," in refusal(read_segments, str(file), [3], True)
 
 
 @pytest.mark.parametrize("content", [b"", b"Class,Segments\n"])

@@ -180,19 +180,19 @@ _COUNTING = "indexes count from 0, without gaps and in order."
         ("index,name\n1,dog\n0,cat\n", f", line 2: the index is 1; expected 0: {_COUNTING}"),
         ("index,name\nx,dog\n", f", line 2: 'x' is not a class number; expected 0: {_COUNTING}"),
         ("index,name\n-1,dog\n", ", line 2: '-1' is not a class number"),
-        ("index,name\n0,cat\n1, \n", ", line 3: the name is empty; give it one."),
-        ('index,name,x\n0,cat,"a\nb"\n1,,c\n', ", line 4: the name is empty"),
+        ("index,name\n0,cat\n1, \n", ", line 3: the name of class 1 is empty; give the class a name."),
+        ('index,name,x\n0,cat,"a\nb"\n1,,c\n', ", line 4: the name of class 1 is empty"),
         ('index,name\n0,"c\tat"\n', r", line 2: the name 'c\tat' holds a control character; remove it."),
         ('index,name\n0,"c\u2028at"\n', r", line 2: the name 'c\u2028at' holds a control character"),
         ("index,name\n0,cat,dog\n", ", line 2: 3 fields, but the header has 2; put a name with a comma in quotes."),
         ("index,name\n0\n", ", line 2: 1 fields, but the header has 2"),
-        ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is not a number of videos."),
+        ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is not a number of videos; expected a whole number"),
         ("cat\ndog\n", ", line 1: the columns are cat; expected a header with `index,name`"),
         ("\nindex,name\n", ", line 1: the columns are missing"),
         ("index,name,name\n0,cat,dog\n", ", line 1: a column is repeated in index,name,name"),
         ('index,name\n0,"cat\n', ", line 2: this is not CSV (unexpected end of data)."),
         ("index,name\n0,caf\udce9\n", ", line 2: this is not UTF-8 text; save the file as UTF-8."),
-        ("index,name\n", " lists no class; expected a line `index,name` for each, after the header."),
+        ("index,name\n", " lists no class; expected a header, then a line `index,name` for each class."),
         ("", " lists no class"),
     ],
 )
@@ -205,7 +205,11 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: pathlib.Path, content
 
 def test_what_could_not_be_read_is_not_written(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "vocabulary.csv"
-    for names, told in (([""], "line 2: the name is empty"), ([], "lists no class"), (["a\nb"], "control character")):
+    for names, told in (
+        ([""], "line 2: the name of class 0 is empty"),
+        ([], "lists no class"),
+        (["a\nb"], "control character"),
+    ):
         with pytest.raises(RunError, match=told):
             vocabulary.write(str(path), vocabulary.of_names(names))
     assert not path.exists()

@@ -30,7 +30,7 @@ from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, sound_blocks
 from yt8m.readers.pipeline import cpu_session
 from yt8m.records import manifest
-from yt8m.records.batches import read_records, refuse_other_count
+from yt8m.records.batches import check_record_count, read_records
 from yt8m.records.cached_records import CachedRecords
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
@@ -160,9 +160,9 @@ class _LoadedModel:
 
     def _cached_batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """Batches of the numbers by which the cache knows a shard's records, up to the first bad record."""
-        shard, (start, end) = self.cached.begun(path)
+        shard, (start, end) = self.cached.begin_shard(path)
         if shard.damage is None:
-            refuse_other_count(path, len(shard), manifest.find([path]))
+            check_record_count(path, len(shard), manifest.find([path]))
         else:
             bad.append(DamagedError(path, *shard.damage))
         yield from (np.arange(first, min(first + self.batch_size, end)) for first in range(start, end, self.batch_size))

@@ -23,7 +23,7 @@ from yt8m.errors import UsageError
 from yt8m.options import flag_of, shown
 from yt8m.records import discovery, vocabulary
 from yt8m.records.data_format import DataFormat
-from yt8m.records.discovery import Found
+from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.vocabulary import Vocabulary
 
 
@@ -144,7 +144,7 @@ def complete(
     return _add_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
 
 
-def _refuse_more_classes(names: Vocabulary | None, discovered: Found) -> None:
+def _refuse_more_classes(names: Vocabulary | None, discovered: DiscoveredFormat) -> None:
     """Raises `UsageError` if the records have more classes than their vocabulary."""
     if names and (discovered.format.num_classes or 0) > len(names):
         raise UsageError(
@@ -197,14 +197,14 @@ def _add_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> 
     return {**values, "feature_sizes": known_sizes(names)}
 
 
-def _log_taken(values: Mapping[str, Any], discovered: Found) -> None:
+def _log_taken(values: Mapping[str, Any], discovered: DiscoveredFormat) -> None:
     unknown = (
         "" if "num_classes" in values else f"; the number of classes is unknown, so {DataConfig.num_classes} is assumed"
     )
     logging.info("taken from the data: %s (%s)%s", discovered.format, discovered, unknown)
 
 
-def _log_unused(values: Mapping[str, Any], discovered: Found) -> None:
+def _log_unused(values: Mapping[str, Any], discovered: DiscoveredFormat) -> None:
     read = values["feature_names"]
     unused = [name for name in discovered.format.sizes() if name not in read]
     if unused and set(read) <= discovered.format.sizes().keys():

@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
 from yt8m.records import discovery, manifest
 from yt8m.records.data_format import DataFormat, features_of, usual_range
-from yt8m.records.discovery import Found
+from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.vocabulary import Vocabulary
 
 DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)  # options that describe a record
@@ -94,7 +94,7 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
     return None
 
 
-def _find_misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterator[str]:
+def _find_misfits(data: DataConfig, discovered: DiscoveredFormat, is_rated: bool) -> Iterator[str]:
     """Yields each difference between the data and the input of the model, as the end of a sentence about the model.
 
     Args:
@@ -118,7 +118,10 @@ def _find_misfits(data: DataConfig, discovered: Found, is_rated: bool) -> Iterat
 
 
 def refuse_contradiction(
-    flags: Mapping[str, Any], discovered: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
+    flags: Mapping[str, Any],
+    discovered: DiscoveredFormat,
+    values: Mapping[str, Any] | None = None,
+    is_own: bool = False,
 ) -> None:
     """Refuses flags that contradict the data.
 
@@ -151,7 +154,7 @@ def refuse_contradiction(
 
 
 def _find_contradictions(
-    values: Mapping[str, Any], flags: Mapping[str, Any], discovered: Found, is_own: bool
+    values: Mapping[str, Any], flags: Mapping[str, Any], discovered: DiscoveredFormat, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
     """Yields (name of the flag, value that the data have) for each flag that contradicts the data.
 
@@ -220,7 +223,7 @@ def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[floa
     return tuple(ranges[name] or () for name in names)
 
 
-def class_count(num_classes: int | None, discovered: Found | None) -> int | None:
+def class_count(num_classes: int | None, discovered: DiscoveredFormat | None) -> int | None:
     """Finds the number of classes of records without a vocabulary.
 
     Args:

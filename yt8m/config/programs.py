@@ -17,7 +17,7 @@ from yt8m.errors import UsageError
 from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published
 from yt8m.options import Checked, option, path_option
-from yt8m.records.thresholds import AMONG, PrecisionTarget
+from yt8m.records.thresholds import NUM_CANDIDATES, PrecisionTarget
 from yt8m.registry import TRUST_HELP, reserve_flags
 
 
@@ -77,7 +77,7 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records", needs_run=True)
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
-    top_k: int = option(AMONG, "number of best predictions of each video that metrics use", minimum=1)
+    top_k: int = option(NUM_CANDIDATES, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", needs_run=True)
     report: bool = option(
         False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv", needs_run=True
@@ -133,8 +133,10 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
             raise UsageError("--calibrated_run calibrates a single checkpoint: add --run_once.")
         if self.target_precision is None:
             return
-        if self.top_k != AMONG:
-            raise UsageError(f"--target_precision tests the {AMONG} best classes of each video: leave --top_k out.")
+        if self.top_k != NUM_CANDIDATES:
+            raise UsageError(
+                f"--target_precision tests the {NUM_CANDIDATES} best classes of each video: leave --top_k out."
+            )
         if self.min_positives != EvalConfig.min_positives:
             raise UsageError("--min_positives is for thresholds with the best F1: leave it out, or --target_precision.")
         if self.segment_labels:

@@ -86,8 +86,8 @@ def fill_cache(config: CacheConfig, data: DataConfig) -> None:
     data.check_cache()
     files = manifest.shards_at(data.data_pattern)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
-    print(cache.room(files), file=sys.stderr)
-    cached_shards = {path: cached for path in files if (cached := cache.opened(cache.path_of(path))) is not None}
+    print(cache.describe_space(files), file=sys.stderr)
+    cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}
     parsed_shards = [_ParsedShard(path, len(cached), cached.damage) for path, cached in cached_shards.items()]
     missing = [path for path in files if path not in cached_shards]
     for shard in terminal.with_progress(
@@ -131,7 +131,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
 
 
 def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
-    cached = cache.made(path, cache.path_of(path))
+    cached = cache.parse_shard(path, cache.path_of(path))
     return _ParsedShard(path, len(cached), cached.damage)
 
 

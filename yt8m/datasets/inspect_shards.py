@@ -24,7 +24,7 @@ from yt8m.options import option
 from yt8m.records import discovery, manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, Range
 from yt8m.records.deep_check import DeepCheck
-from yt8m.records.discovery import Found
+from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
@@ -224,7 +224,7 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     return 1 if any(summary["damages"] for summary in summaries) else 0
 
 
-def _find_vocabulary(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
+def _find_vocabulary(config: InspectConfig, path: str, data: DiscoveredFormat | None) -> Vocabulary:
     """The names of the classes of a shard.
 
     They are those of the file that --vocabulary names, or of the vocabulary in the shard's folder or above it. Without

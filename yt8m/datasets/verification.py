@@ -21,7 +21,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, shards
 from yt8m.records.deep_check import DeepCheck
-from yt8m.records.discovery import Found
+from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.shards import DamagedError, read_records
 
@@ -122,7 +122,7 @@ def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
     if declared_format is not None:
         names = options.paths_where(DataConfig, shapes="variables")
         flags = {name: value for name in names if (value := getattr(config, name, None)) not in ((), None)}
-        data_fit.refuse_contradiction(flags, Found(declared_format, source, True))
+        data_fit.refuse_contradiction(flags, DiscoveredFormat(declared_format, source, True))
     return declared_format
 
 

@@ -125,7 +125,7 @@ class CachedInput:
         return tf.numpy_function(called, [argument], types, stateful=False)
 
     def _ends(self, path: bytes) -> list[np.ndarray]:
-        shard, ends = self._records.begun(path.decode())
+        shard, ends = self._records.begin_shard(path.decode())
         if shard.damage:
             error = DamagedError(path.decode(), *shard.damage)
             if self._tolerance is None:
@@ -135,15 +135,15 @@ class CachedInput:
 
     def _videos(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Ids, labels, numbers of frames, and padded features."""
-        picked = self._records.picked(numbers)
+        picked = self._records.pick_records(numbers)
         return [picked.ids, picked.labels(self._reader.num_classes), picked.num_frames, *picked.features()]
 
     def _labels(self, numbers: np.ndarray) -> list[np.ndarray]:
-        return [self._records.picked(numbers).labels(self._reader.num_classes)]
+        return [self._records.pick_records(numbers).labels(self._reader.num_classes)]
 
     def _flat_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Ids, numbers of frames, row-split labels and ratings (if they are read), and frames without padding."""
-        picked, lists = self._records.picked(numbers), []
+        picked, lists = self._records.pick_records(numbers), []
         if self._format.segment_labels:
             lists = [picked.lists(name) for name in ("labels", *RATING_LISTS)]
         arrays = [array for ragged in lists for array in ragged]
@@ -160,7 +160,7 @@ def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: 
       skips_bad: whether reading a shard ends at a damaged record, rather than raising an error.
     """
     cache = ShardCache(folder, format_of(reader), skips_bad)
-    logging.info("--cache: %s", cache.room(files))
+    logging.info("--cache: %s", cache.describe_space(files))
     return CachedRecords(cache, files)
 
 

@@ -1,4 +1,4 @@
-"""Batches of records as NumPy arrays, without TensorFlow: for models of other libraries, and for `yt8m.load`.
+"""Reads records into batches of NumPy arrays, without TensorFlow: for models of other libraries, and for `yt8m.load`.
 
 for batch in read_records("data/video/train/*.tfrecord", seed=1):
     features, labels = batch.features["mean_rgb"], batch.labels
@@ -23,25 +23,31 @@ from yt8m.records.shards import DamagedError
 
 T = TypeVar("T")
 
-# Number of serialized records in a shuffle buffer. A video record has 5 KB, a frame record 250 to 350 KB.
+# Default number of serialized records in a shuffle buffer, by level. A record of a video has 5 KB; one of frames has
+# 250 to 350 KB, so its buffer is smaller.
 VIDEO_SHUFFLE_BUFFER, FRAME_SHUFFLE_BUFFER = 4096, 256
 BLOCK = 4  # number of consecutive records that a shuffled epoch reads from a file before it turns to the next one
-_AT_ONCE = 8  # number of files that a shuffled epoch reads in turns
+_FILES_IN_TURN = 8  # number of files that a shuffled epoch reads in turns
 
 
 @dataclass(eq=False)
 class Records:
-    """Batches of the records of some files; each `iter` is one epoch.
+    """Batches of the records of some files; each iteration over this object (`for batch in records`) is one epoch.
 
     Attributes:
-      files: the paths, in order.
-      format: level, features and class count of the records.
-      batch_size: B; the last batch of an epoch may be smaller.
-      max_frames: frames of a video that are read, from its start.
-      dequantize: whether bytes are converted to floats.
+      files: the paths of the TFRecord files, in order.
+      format: level, features and number of classes of the records.
+      batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
+      max_frames: largest number of frames that are read of a video, from its start.
+      dequantize: whether features that are stored as bytes are converted to float32.
       seed: shuffles files and records, in a new order in each epoch; None keeps their order.
-      shuffle_buffer: number of records from which the next one is drawn; None for the default of the level.
-      worker: (i, n) reads the i-th of n shares: every n-th file if there are at least n files, else every n-th record.
+      shuffle_buffer: number of records from which a shuffled epoch draws the next one; None for 4096 at video level,
+        256 at frame level.
+      worker: (i, n), with i from 0: only the i-th of n shares of the records is read. A share is every n-th file if
+        there are at least n files, else every n-th record of each file.
+
+    Raises:
+      UsageError: a number is below 1, or `worker` is not such a pair.
     """
 
     files: Sequence[str]
@@ -67,7 +73,7 @@ class Records:
         return self.epoch(self._epoch - 1)
 
     def epoch(self, number: int) -> Iterator[NumpyBatch]:
-        """The batches of one epoch, whose order depends only on the files, the seed and `number`.
+        """The batches of epoch `number`, from 0; their order depends only on the files, the seed and this number.
 
         Raises:
           DamagedError: a record is damaged or not of the expected format; the message names file and record.
@@ -76,51 +82,74 @@ class Records:
         return map(self.parsed, self.serialized(number))
 
     def parsed(self, raws: Sequence[Raw]) -> NumpyBatch:
-        """Serialized records as one batch; raises like `epoch`."""
+        """Parses serialized records into one batch; raises like `epoch`.
+
+        Args:
+          raws: the records: (serialized record, its file, its number in the file).
+        """
         batch = self._parser.batch(raws)
         return batch.dequantize() if self.dequantize else batch
 
     def serialized(self, epoch: int = 0) -> Iterator[list[Raw]]:
-        """The batches of one epoch before parsing: lists of (serialized record, its file, its number in the file)."""
+        """The batches of one epoch before parsing: lists of (serialized record, its file, its number in the file).
+
+        Args:
+          epoch: number of the epoch, from 0; with a seed, each number has another order.
+
+        Raises:
+          DamagedError: a checksum or a length in a file is wrong; the message names file and record.
+          RunError: a file has another number of records than its manifest says, or cannot be read.
+        """
         raws = self._raws(epoch)
         while group := list(itertools.islice(raws, self.batch_size)):
             yield group
 
     def _raws(self, epoch: int) -> Iterator[Raw]:
-        """The records of this worker's share, in the order of the epoch."""
+        """The serialized records of this worker's share, in the order of this epoch; raises like `serialized`."""
         part, workers = self.worker
         has_files = len(self.files) >= workers
         files = list(self.files[part::workers] if has_files else self.files)
         expected, share = manifest.find(files), (0, 1) if has_files else self.worker
-        draw = random.Random(f"{self.seed} {epoch}")
+        generator = random.Random(f"{self.seed} {epoch}")
         if self.seed is not None:
-            draw.shuffle(files)
-        streams = [itertools.chain.from_iterable(_of_file(path, expected, share)) for path in files]
+            generator.shuffle(files)
+        streams = [itertools.chain.from_iterable(_blocks_of_file(path, expected, share)) for path in files]
         if self.seed is None:
             return itertools.chain.from_iterable(streams)
-        usual = VIDEO_SHUFFLE_BUFFER if self.format.level == "video" else FRAME_SHUFFLE_BUFFER
-        return _shuffled(_in_turns(streams), self.shuffle_buffer or usual, draw)
+        default_size = VIDEO_SHUFFLE_BUFFER if self.format.level == "video" else FRAME_SHUFFLE_BUFFER
+        return _shuffle(_read_in_turns(streams), self.shuffle_buffer or default_size, generator)
 
 
-def _of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
-    """The records of a file that belong to the i-th of n workers, for `share` (i, n); one block at a time.
+def _blocks_of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
+    """Yields the records of a file, or every n-th of them; each item iterates over the records of one read.
 
-    At the end, the number of records in the file is compared with that in the manifest.
+    Args:
+      path: the file.
+      expected_shards: the manifest; at the end, the number of records in the file is compared with that in it.
+      share: (i, n) for the records i, i + n, i + 2 n, ... of the file; (0, 1) for all.
+
+    Raises:
+      DamagedError, RunError: as for `Records.serialized`.
     """
     count, (part, workers) = 0, share
     for records in shards.read_blocks(path):
         first = (part - count) % workers
         yield zip(records[first::workers], itertools.repeat(path), itertools.count(count + first, workers))
         count += len(records)
-    refuse_other_count(path, count, expected_shards)
+    check_record_count(path, count, expected_shards)
 
 
-def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None:
-    """Compares the number of records of a file with that in its manifest, if it has one.
+def check_record_count(path: str, count: int, expected_shards: Manifest) -> None:
+    """Compares the number of records of a file with that in its manifest, if a manifest names the file.
+
+    Args:
+      path: the file.
+      count: number of records that were read from the file.
+      expected_shards: the manifest.
 
     Raises:
-      DamagedError: the file is empty.
-      RunError: the manifest has another number.
+      DamagedError: the file has no record.
+      RunError: the manifest has another number of records.
     """
     if not count:
         raise DamagedError(path, 0, shards.EMPTY)
@@ -128,11 +157,14 @@ def refuse_other_count(path: str, count: int, expected_shards: Manifest) -> None
         raise RunError(f"{path} {difference}. {manifest.REMEDY}")
 
 
-def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
-    """All items of the streams: `_AT_ONCE` streams are read in turns, and one that ends is replaced by the next."""
+def _read_in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
+    """Yields all items of the streams: `_FILES_IN_TURN` streams take turns of `BLOCK` items each.
+
+    When a stream ends, the next one of `streams` takes its place.
+    """
     waiting, open_streams = deque(streams), deque[Iterator[T]]()
     while waiting or open_streams:
-        while waiting and len(open_streams) < _AT_ONCE:
+        while waiting and len(open_streams) < _FILES_IN_TURN:
             open_streams.append(waiting.popleft())
         stream = open_streams.popleft()
         block = list(itertools.islice(stream, BLOCK))
@@ -141,14 +173,14 @@ def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
             open_streams.append(stream)
 
 
-def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]:
-    """The items in a random order, drawn from a buffer of `size`."""
+def _shuffle(items: Iterator[T], size: int, generator: random.Random) -> Iterator[T]:
+    """Yields the items in a random order: each is drawn from a buffer of `size` items."""
     buffer = list(itertools.islice(items, size))
     for item in items:
-        index = int(draw.random() * size)
+        index = int(generator.random() * size)
         yield buffer[index]
         buffer[index] = item
-    draw.shuffle(buffer)
+    generator.shuffle(buffer)
     yield from buffer
 
 
@@ -167,34 +199,37 @@ def read_records(
     """Batches of the records in TFRecord files as NumPy arrays; TensorFlow is not imported.
 
     Args:
-      pattern: a pattern of files, local or gs://; or a list of patterns.
+      pattern: a glob pattern of files such as "data/train*.tfrecord", local or gs://; or a list of patterns.
       batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
       feature_names: the features to read, in this order; by default all, in the order of the manifest, or in
         alphabetical order if there is no manifest.
-      num_classes: number of classes, C; by default that of the vocabulary or the manifest of the data, else 3862.
-      max_frames: frames of a video that are read, from its start.
+      num_classes: number of classes, C; by default that of the vocabulary or the manifest beside the files, else 3862.
+      max_frames: largest number of frames that are read of a video, from its start.
       dequantize: whether frames that are stored as bytes are converted to float32.
       seed: shuffles the files and the records, each epoch in another order; None keeps their order.
-      shuffle_buffer: number of records from which the next one is drawn; by default 4096 at video level, 256 at frame
-        level.
-      worker: (i, n) reads the i-th of n shares of the files, so that n processes read each record once.
+      shuffle_buffer: number of records from which a shuffled epoch draws the next one; by default 4096 at video level,
+        256 at frame level.
+      worker: (i, n), with i from 0, reads the i-th of n shares of the records, so that n processes together read each
+        record once.
 
     Returns:
       `Records`; each iteration over it is one epoch.
 
     Raises:
-      UsageError: no file matches, or an argument is out of its bounds.
-      DamagedError: there is no manifest to describe the data, and the first record is damaged.
+      UsageError: no file matches, the files have no feature of one of `feature_names`, an argument is out of its
+        bounds, or there is no manifest and the first records do not show the names and sizes of the features.
+      DamagedError: there is no manifest that describes the records, and the first record is damaged.
+      RunError: a manifest or the vocabulary is damaged, or two of them contradict each other.
     """
     files = manifest.shards_at(pattern)
     data = _format_of(files)
-    features = data.features if feature_names is None else tuple(_feature(data, name) for name in feature_names)
+    features = data.features if feature_names is None else tuple(_find_feature(data, name) for name in feature_names)
     classes = num_classes or _classes_of(files, data)
     data = data._replace(features=features, num_classes=classes)
     return Records(files, data, batch_size, max_frames, dequantize, seed, shuffle_buffer, worker)
 
 
-def _feature(data: DataFormat, name: str) -> FeatureFormat:
+def _find_feature(data: DataFormat, name: str) -> FeatureFormat:
     features = {feature.name: feature for feature in data.features}
     if name not in features:
         raise UsageError(f"feature_names has {name!r}; the records have {', '.join(features)}.")
@@ -202,13 +237,17 @@ def _feature(data: DataFormat, name: str) -> FeatureFormat:
 
 
 def _classes_of(files: Sequence[str], data: DataFormat) -> int:
-    """The number of classes in the files' vocabulary, or else in their manifest, or else in YouTube-8M."""
+    """The number of classes in the vocabulary beside the files, or else in their manifest, or else in YouTube-8M."""
     path = vocabulary.find(files)
     return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
-    """The format in the manifest if there is one, else that of the first record."""
+    """The format that the manifest beside the files declares, or else that of a first record.
+
+    Raises:
+      DamagedError, RunError, UsageError: as for `read_records`.
+    """
     discovered = discovery.find(files)
     if discovered is not None:
         return discovered.format

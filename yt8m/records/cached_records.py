@@ -1,4 +1,4 @@
-"""The parsed records of a list of shards, read by record numbers from a `ShardCache` into the arrays of a batch."""
+"""Reads parsed records by their numbers from a `ShardCache` into the arrays of a batch."""
 
 from __future__ import annotations
 
@@ -14,98 +14,110 @@ from numpy.typing import NDArray
 from yt8m.errors import RunError
 from yt8m.records.shard_cache import CachedShard, DamagedCacheError, Ragged, ShardCache
 
-_OPEN = 64  # number of shards that stay open
-_ROWS = 1 << 32  # more records than any shard has; record number = index of the shard * _ROWS + row in the shard
+_MAX_OPEN = 64  # largest number of shards that stay open
+# More than the records of any shard. The number of a record is (index of its shard) * _ROWS + (its row in the shard).
+_ROWS = 1 << 32
 
 
 class CachedRecords:
-    """The parsed records of some shards; a shard that the cache lacks is parsed. Any thread may read.
+    """The parsed records of some shards. If the cache lacks a shard, the first access parses it into the cache.
+
+    Several threads may call the methods at the same time.
 
     Args:
-      cache: the cache.
-      files: the shards; the number of a record encodes the index of its shard in this list.
+      cache: the folder of parsed shards.
+      files: the paths of the shards; the number of a record encodes the index of its shard in this list.
 
     Attributes:
       cache: as given.
-      memory: provides the arrays of batches.
-      is_closed: whether `close` was called; then nothing can be read. The next pass over the data sets it to False.
+      memory: allocates the arrays into which records are read.
+      is_closed: whether `close` was called; then nothing can be read. A caller that begins another pass over the data
+        sets it to False.
     """
 
     def __init__(self, cache: ShardCache, files: Sequence[str]) -> None:
         self.cache, self._files, self.memory = cache, list(files), ReusedMemory()
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._open: OrderedDict[int, CachedShard] = OrderedDict()
-        self._paths: dict[int, str] = {}  # {index of a shard: the cache's file of the version that is being read}
+        self._paths: dict[int, str] = {}  # {index of a shard: path of the cache's file from which it is being read}
         self._lock = threading.Lock()
-        self._lock_of_shard = [threading.Lock() for _ in self._files]  # held while the shard is parsed
+        self._lock_of_shard = [threading.Lock() for _ in self._files]  # so that only one thread parses a shard
         self.is_closed = False
 
-    def begun(self, path: str) -> tuple[CachedShard, NDArray[np.int64]]:
-        """Opens the present version of a shard, which a pass over the data begins to read.
+    def begin_shard(self, path: str) -> tuple[CachedShard, NDArray[np.int64]]:
+        """Opens the present version of a shard, which a pass over the data begins to read; parses it if necessary.
+
+        Args:
+          path: the path of the shard, one of `files`.
 
         Returns:
-          (the shard, int64 [2]: the number of its first record and that after its last one).
+          (the shard, int64 [2]: the number of its first record, and the number of its last record plus 1).
 
         Raises:
           DamagedError: a record is damaged, and the cache does not skip damaged records.
-          RunError: the shard cannot be read, or its file in the cache cannot be written.
+          RunError: the shard cannot be read, its file in the cache cannot be written, or `is_closed`.
         """
         number = self._numbers[path]
-        shard = self.shard(number, is_begun=True)
+        shard = self.open_shard(number, needs_newest=True)
         return shard, np.int64(number * _ROWS) + np.array([0, len(shard)])
 
-    def shard(self, number: int, is_begun: bool = False, is_damaged: bool = False) -> CachedShard:
-        """A shard by its index; raises like `begun`.
+    def open_shard(self, number: int, needs_newest: bool = False, is_damaged: bool = False) -> CachedShard:
+        """Opens a shard in the cache, or returns the open one; parses the shard if the cache lacks it.
 
         Args:
-          number: the index.
-          is_begun: whether a pass begins to read the shard, so that its newest version is needed.
-          is_damaged: whether the shard's file in the cache is known to be damaged and must be made again.
+          number: the index of the shard in `files`.
+          needs_newest: whether a version that was written since the shard was opened replaces the open one. False in
+            the middle of a pass, since the numbers of records refer to the version with which the pass began.
+          is_damaged: whether the shard's file in the cache is known to be damaged, so that it must be written again.
+
+        Raises:
+          DamagedError, RunError: as for `begin_shard`.
         """
         with self._lock_of_shard[number]:
             if self.is_closed:
                 raise RunError("the cache of parsed records is closed")
             file, shard = self._files[number], self._open.get(number)
-            path = "" if is_begun else self._paths.get(number, "")  # record numbers refer to this version
+            path = "" if needs_newest else self._paths.get(number, "")
             path = path or self.cache.path_of(file)
             if shard is None or is_damaged or path != shard.path:
-                shard = None if is_damaged else self.cache.opened(path)
-                shard = self.cache.made(file, path) if shard is None else shard  # a shard without records is falsy
+                shard = None if is_damaged else self.cache.open_parsed(path)
+                # `shard or ...` would parse a shard without records each time: its length is 0, so it is falsy.
+                shard = self.cache.parse_shard(file, path) if shard is None else shard
             self._paths[number] = path
         with self._lock:
             self._open[number] = shard
             self._open.move_to_end(number)
-            if len(self._open) > _OPEN:
+            if len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)
         return shard
 
-    def picked(self, numbers: NDArray[np.int64]) -> PickedRecords:
-        """The records with these numbers; raises like `begun`."""
+    def pick_records(self, numbers: NDArray[np.int64]) -> PickedRecords:
+        """The records with these numbers, in this order; raises like `begin_shard`."""
         return PickedRecords(self, *np.divmod(numbers, _ROWS))
 
     def close(self) -> None:
-        """Drops the open shards, and opens no others: threads that read ahead would open them after the pass."""
+        """Closes the shards. Later calls raise `RunError`, so that a thread that still reads ahead opens none again."""
         with self._lock:
             self.is_closed = True
             self._open.clear()
 
 
 class PickedRecords:
-    """N records of a cache, in a given order.
+    """N records of a cache, in the order of `owners` and `rows`.
 
     Args:
-      records: all records of the cache.
+      records: opens the shards.
       owners: int64 [N], the index of the shard of each record.
       rows: int64 [N], the row of each record in its shard.
 
     Attributes:
-      ids: object [N], the ids as bytes.
-      num_frames: int32 [N].
+      ids: object [N], the id of each record as bytes.
+      num_frames: int32 [N], the number of frames of each record; 1 at video level.
     """
 
     def __init__(self, records: CachedRecords, owners: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         self._records, self._owners, self._rows = records, owners, rows
-        self._shards = {number: records.shard(number) for number in np.unique(owners).tolist()}
+        self._shards = {number: records.open_shard(number) for number in np.unique(owners).tolist()}
         self._positions = {number: np.flatnonzero(owners == number) for number in self._shards}
         self.ids, self.num_frames = np.empty(len(rows), object), np.empty(len(rows), np.int32)
         for number, shard in self._shards.items():
@@ -114,7 +126,7 @@ class PickedRecords:
             self.num_frames[positions] = shard.num_frames[rows[positions]]
 
     def labels(self, num_classes: int) -> NDArray[np.bool_]:
-        """The labels of each record, bool [N, num_classes]."""
+        """Whether each record has each class as a label, bool [N, num_classes]."""
         labels = np.zeros((len(self._rows), num_classes), np.bool_)
         for number, shard in self._shards.items():
             classes = shard.lists["labels"].take(self._rows[self._positions[number]])
@@ -122,7 +134,7 @@ class PickedRecords:
         return labels
 
     def lists(self, name: str) -> Ragged:
-        """The list `name` of each record: `labels`, or one of `RATING_LISTS`."""
+        """The list `name` of each of the N records; `name` is `labels` or one of `shards.RATING_LISTS`."""
         pieces: list[Any] = [None] * len(self._rows)
         for number, shard in self._shards.items():
             positions = self._positions[number]
@@ -132,14 +144,18 @@ class PickedRecords:
         return Ragged.of_counts(np.concatenate(pieces), np.array(list(map(len, pieces))))
 
     def features(self) -> list[NDArray[Any]]:
-        """The values of each feature: [N, size] at video level; else [N, T, size], padded with 0, with T at least 1."""
+        """The values of each feature: float32 [N, size] at video level; uint8 or float32 [N, T, size] at frame level.
+
+        T is the number of frames of the longest record, at least 1; shorter records are padded with 0.
+        """
         if self._records.cache.data.level == "video":
             return self._vectors()
         longest = max(1, *self.num_frames.tolist())
-        arrays = self._values(np.arange(len(self._rows)) * longest, longest)
+        arrays = self._read_frames(np.arange(len(self._rows)) * longest, longest)
         return [array.reshape(len(self._rows), longest, -1) for array in arrays]
 
     def _vectors(self) -> list[NDArray[np.float32]]:
+        """The values of each feature of video-level records, float32 [N, size]."""
         sizes = self._records.cache.frame_bytes
         arrays = [self._records.memory.array(len(self._rows) * size).reshape(-1, size) for size in sizes]
         for number, positions in self._positions.items():
@@ -147,20 +163,20 @@ class PickedRecords:
             try:
                 vectors = self._shards[number].vectors(rows)
             except DamagedCacheError:
-                vectors = self._records.shard(number, is_damaged=True).vectors(rows)
+                vectors = self._records.open_shard(number, is_damaged=True).vectors(rows)
             for array, values in zip(arrays, np.split(vectors, np.cumsum(sizes)[:-1], axis=1), strict=True):
                 array[positions] = values
         return [array.view(np.float32) for array in arrays]
 
     def frames(self) -> list[NDArray[Any]]:
-        """The frames of each feature, [F, size]: those of the first record, then those of the next, without padding."""
-        return self._values(np.cumsum(self.num_frames) - self.num_frames)
+        """The frames of each feature, uint8 or float32 [F, size]: those of all records, one after another, unpadded."""
+        return self._read_frames(np.cumsum(self.num_frames) - self.num_frames)
 
-    def _values(self, starts: NDArray[Any], longest: int = 0) -> list[NDArray[Any]]:
-        """The frames of each feature, [F, size].
+    def _read_frames(self, starts: NDArray[Any], longest: int = 0) -> list[NDArray[Any]]:
+        """The frames of each feature, uint8 or float32 [F, size].
 
         Args:
-          starts: [N], the index in the result of each record's first frame.
+          starts: int64 [N], the row of the result at which each record's frames begin.
           longest: number of frames to which each record is padded with 0; 0 for no padding.
         """
         cache, counts = self._records.cache, self.num_frames.tolist()
@@ -175,7 +191,7 @@ class PickedRecords:
             try:
                 self._shards[owner].read_values(row, buffers)
             except DamagedCacheError:
-                self._shards[owner] = self._records.shard(owner, is_damaged=True)
+                self._shards[owner] = self._records.open_shard(owner, is_damaged=True)
                 self._shards[owner].read_values(row, buffers)
             if count < longest:
                 for array, size in outputs:
@@ -186,15 +202,15 @@ class PickedRecords:
         ]
 
 
-_ALIGNED = 64  # bytes; TensorFlow takes an array that begins at a multiple of this as it is, and copies any other
-_GROWTH = 8  # memory is 1/8 larger than the array that needs it, so that it also serves somewhat larger arrays
+_ALIGNMENT = 64  # bytes; TensorFlow uses an array whose address is a multiple of this without a copy
+_SPARE = 8  # a new block of memory is 1/8 larger than the requested array, so that somewhat larger arrays can reuse it
 
 
 class ReusedMemory:
-    """Allocates arrays, if possible in the memory of earlier ones that were garbage-collected. Any thread may call it.
+    """Allocates arrays, if possible in the memory of earlier arrays that were garbage-collected.
 
-    The kernel provides the memory of an array of more than 32 MB anew each time, and clears it first. For frames that
-    takes as long as reading them.
+    Without it, the kernel would provide and clear new memory for each array of more than 32 MB. For the frames of a
+    batch, that takes as long as reading them. Several threads may call the methods at the same time.
 
     Args:
       most_idle: the largest number of unused blocks of memory that are kept.
@@ -213,18 +229,21 @@ class ReusedMemory:
         self._idle.append(memory)
 
     def _memory_for(self, size: int) -> NDArray[np.uint8]:
-        """A block for `size` bytes and their alignment, of at most twice that number of bytes if it is reused."""
+        """A block that has room for `size` bytes from an aligned address; a reused one has at most twice that room."""
         with contextlib.suppress(IndexError):  # another thread took the last block
             for _ in range(len(self._idle)):
                 memory = self._idle.popleft()
-                if size + _ALIGNED <= len(memory) <= 2 * (size + _ALIGNED):
+                if size + _ALIGNMENT <= len(memory) <= 2 * (size + _ALIGNMENT):
                     return memory
                 self._idle.append(memory)
-        return np.empty(size + size // _GROWTH + _ALIGNED, np.uint8)
+        return np.empty(size + size // _SPARE + _ALIGNMENT, np.uint8)
 
 
 class _Loan:
-    """The memory of an array in use. NumPy keeps this object as long as the array, or a view of it, exists."""
+    """Lends a block of memory to an array, and gives it back to `ReusedMemory` when the array is garbage-collected.
+
+    NumPy keeps this object alive as long as the array, or a view of it, exists.
+    """
 
     def __init__(self, owner: ReusedMemory, memory: NDArray[np.uint8], size: int) -> None:
         self._owner, self._memory = owner, memory
@@ -232,7 +251,7 @@ class _Loan:
         self.__array_interface__: dict[str, Any] = {
             "shape": (size,),
             "typestr": "|u1",
-            "data": (address + -address % _ALIGNED, False),
+            "data": (address + -address % _ALIGNMENT, False),
             "version": 3,
         }
 

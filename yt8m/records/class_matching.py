@@ -19,10 +19,10 @@ class Matching(NamedTuple):
     """Where the classes of a new vocabulary are in an old one.
 
     Attributes:
-      sources: for each new class its index in the old vocabulary, or -1 if it is not there.
+      sources: for each class of the new vocabulary its index in the old one, or -1 if the old one lacks the class.
       num_classes_there: number of classes of the old vocabulary.
       gone: the names of the old classes that the new vocabulary lacks.
-      renamed: the number of classes that were found by a rename.
+      renamed: the number of classes whose name differs in the two vocabularies, by the user's list of renames.
     """
 
     sources: tuple[int, ...]
@@ -36,22 +36,23 @@ class Matching(NamedTuple):
         return not self.gone and self.sources == tuple(range(len(self.sources)))
 
     def summary(self) -> str:
-        """How many classes were kept, are new and are gone."""
+        """A text such as `3 kept (1 renamed), 2 new, 0 gone`, with the numbers of classes."""
         new = self.sources.count(-1)
         renamed = f" ({self.renamed} renamed)" if self.renamed else ""
         return f"{len(self.sources) - new} kept{renamed}, {new} new, {len(self.gone)} gone"
 
 
 def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) -> Matching:
-    """Finds each class of `new` in `old`.
+    """Finds each class of `new` in `old` by its name.
 
     Args:
       old: the vocabulary to look in.
       new: the vocabulary whose classes are looked for.
-      renames: {old name: new name}.
+      renames: {name in `old`: name in `new`} of the classes whose name differs.
 
     Raises:
-      UsageError: a vocabulary has a name twice, or a rename does not fit the two vocabularies.
+      UsageError: a vocabulary has a name twice, the old name of a rename is not in `old`, the new one is not in `new`,
+        or `old` has a class of the new name too, which is not renamed itself.
     """
     for which, names in (("old", old.names), ("new", new.names)):
         _refuse_repeated(names, f"--init_from: classes are found by name, but the {which} vocabulary has the name")
@@ -68,7 +69,7 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
 
 
 def read_renames(path: str) -> dict[str, str]:
-    """{old name: new name} in a CSV file with the columns `old,new`.
+    """The renames {old name: new name} in a CSV file with the columns `old,new`.
 
     Raises:
       UsageError: the file is missing or not CSV, a line does not have two names, or a column has a name twice.

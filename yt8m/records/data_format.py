@@ -1,6 +1,6 @@
 """The format of the records of a data set (level, features, classes), and the conversion of features stored as bytes.
 
-`manifest.json` stores the format under its key `data`; the last four entries are optional:
+`manifest.json` stores the format as the entry `data`, in which all keys but `level` and `features` are optional:
 
     {"level": "frame", "features": [{"name": "clip", "size": 16, "range": [-1.5, 3.0]}],
      "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100]}
@@ -22,13 +22,15 @@ LEVELS = ("video", "frame")
 
 Range = tuple[float, float]
 PUBLISHED: Range = (-2.0, 2.0)  # the range of YouTube-8M's features
-_BATCH_BYTES = 1 << 29  # of float32 values: 256 videos of 300 frames of 1,152 values take 354 MB
+# The largest batch that `videos_in_batch` chooses, as float32. 256 videos of 300 frames of 1,152 values take 354 MB.
+_BATCH_BYTES = 1 << 29
 
 
 def usual_range(level: str, name: str) -> Range | None:
-    """The range of a feature that no manifest describes: YouTube-8M's for frames (bytes), else None (floats).
+    """The range that is assumed for a feature that no manifest describes; None if its values are floats.
 
-    MediaPipe writes frames as floats, under names that end in `/floats`.
+    Frames are assumed to be bytes with the range of YouTube-8M, -2..2, unless their name ends in `/floats`: MediaPipe
+    writes frames as floats under such names. Features of whole videos are assumed to be floats.
     """
     return PUBLISHED if level == "frame" and not name.endswith("/floats") else None
 
@@ -53,12 +55,14 @@ class FeatureFormat(NamedTuple):
 def features_of(
     level: str, names: Sequence[str], sizes: Sequence[int], ranges: Sequence[Sequence[float]] = ()
 ) -> tuple[FeatureFormat, ...]:
-    """The features of records of a level.
+    """Describes the features of records by their names, sizes and ranges.
 
     Args:
       level: `video` or `frame`.
-      names, sizes: the name and the size of each feature.
-      ranges: the range of each feature, or () for floats; if `ranges` is empty, each feature has its `usual_range`.
+      names: the name of each feature.
+      sizes: for each feature the number of values per video, or per frame at frame level.
+      ranges: for each feature its smallest and largest value if it is stored as bytes, or () if it is stored as floats;
+        if `ranges` is empty, each feature has its `usual_range`.
     """
     bounds = [(ends[0], ends[1]) if ends else None for ends in ranges] or [usual_range(level, name) for name in names]
     return tuple(FeatureFormat(*column) for column in zip(names, sizes, bounds, strict=True))
@@ -95,16 +99,17 @@ class DataFormat(NamedTuple):
         return ", ".join(texts)
 
     def as_json(self) -> dict[str, Any]:
-        """The dict that a manifest stores; `parse` is the inverse."""
-        return _known(self) | {"features": [_known(feature) for feature in self.features]}
+        """The dict that a manifest stores as its entry `data`; `parse` makes a `DataFormat` of it."""
+        return _without_none(self) | {"features": [_without_none(feature) for feature in self.features]}
 
 
-def _known(values: DataFormat | FeatureFormat) -> dict[str, Any]:
+def _without_none(values: DataFormat | FeatureFormat) -> dict[str, Any]:
+    """{attribute: value} of the attributes that are not None."""
     return {name: value for name, value in values._asdict().items() if value is not None}
 
 
 def parse(written: Mapping[str, Any]) -> DataFormat:
-    """The format that `DataFormat.as_json` gave.
+    """Makes a format of the entry `data` of a manifest, which `DataFormat.as_json` returned.
 
     Raises:
       ValueError, KeyError, TypeError: the argument is not such a dict.
@@ -112,41 +117,41 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     level, positives = written["level"], written.get("positives")
     if level not in LEVELS:
         raise ValueError(f"the level is {level!r}, not {' or '.join(LEVELS)}")
-    features = tuple(_feature(values) for values in written["features"])
+    features = tuple(_parse_feature(values) for values in written["features"])
     if not features or len({feature.name for feature in features}) < len(features):
         raise ValueError("there must be at least one feature, and their names must differ")
     segment_labels = bool(written.get("segment_labels", False))
-    classes, frames = _at_least_one(written, "num_classes"), _at_least_one(written, "max_frames")
+    classes, frames = _positive_count(written, "num_classes"), _positive_count(written, "max_frames")
     return DataFormat(
         level, features, segment_labels, classes, frames, None if positives is None else tuple(map(int, positives))
     )
 
 
-def _feature(values: Mapping[str, Any]) -> FeatureFormat:
+def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
     declared, bounds = values.get("range"), None
     if declared is not None:
         low, high = map(float, declared)
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"the range of feature {values['name']} is {declared}; expected two ascending numbers")
         bounds = low, high
-    return FeatureFormat(str(values["name"]), _at_least_one(values, "size") or 0, bounds)
+    return FeatureFormat(str(values["name"]), _positive_count(values, "size") or 0, bounds)
 
 
-def _at_least_one(values: Mapping[str, Any], name: str) -> int | None:
-    """The count `values[name]`, which must be positive; None if it is missing."""
+def _positive_count(values: Mapping[str, Any], name: str) -> int | None:
+    """`values[name]` as a whole number; None if it is missing. Raises `ValueError` if it is below 1."""
     if name in values and int(values[name]) < 1:
         raise ValueError(f"{name} is {values[name]}; expected at least 1")
     return int(values[name]) if name in values else None
 
 
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
-    """Joins the formats that several files declare; None if there are none.
+    """Joins the formats that several manifests declare; None if there are none.
 
-    The number of classes is that of any format that has it, and `max_frames` the largest that a format has. The counts
-    of positives are added if each format has them.
+    The number of classes is that of the first format that has it, and `max_frames` the largest that a format has. The
+    counts of positives are added if each format has them.
 
     Args:
-      formats: (path of the file, the format that it declares).
+      formats: (path of the manifest, the format that it declares).
 
     Raises:
       RunError: two formats contradict each other; the message names the files and the first difference.
@@ -170,6 +175,7 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
 
 
 def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
+    """Yields texts about the entries of two formats that contradict each other; None agrees with any value."""
     for name in ("level", "segment_labels", "num_classes"):
         values = getattr(first, name), getattr(other, name)
         if None not in values and values[0] != values[1]:
@@ -180,10 +186,10 @@ def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
 
 
 def videos_in_batch(values: int, most: int) -> int:
-    """The default batch size of an evaluation or inference.
+    """The default batch size of an evaluation or inference: so many videos that a batch fits into memory.
 
     Args:
-      values: the number of feature values of a video, over all of its frames.
+      values: the number of feature values of a video, over all of its frames; at least 1.
       most: the largest batch size.
 
     Returns:
@@ -194,13 +200,23 @@ def videos_in_batch(values: int, most: int) -> int:
 
 
 def quantized(values: NDArray[Any], bounds: Range) -> NDArray[np.uint8]:
-    """The bytes whose `dequantized` values are nearest to `values`, which are clipped to the bounds."""
+    """Converts floats to bytes: each becomes the byte that `dequantized` converts to the nearest value.
+
+    Args:
+      values: the floats, of any shape; those outside the bounds are clipped to them.
+      bounds: the smallest and the largest value of the feature.
+    """
     low, high = bounds
     steps = (values - low - (high - low) / 512) * (255 / (high - low))
     return np.asarray(np.clip(np.rint(steps), 0, 255), np.uint8)
 
 
 def dequantized(values: NDArray[np.uint8], bounds: Range) -> NDArray[np.float32]:
-    """The float32 values that bytes stand for: q * span/255 + span/512 + low, the formula of YouTube-8M's readers."""
+    """Converts bytes to floats by the formula of YouTube-8M's readers: byte * span/255 + span/512 + low.
+
+    Args:
+      values: the bytes, of any shape.
+      bounds: (low, high), the smallest and the largest value of the feature; span is high - low.
+    """
     low, high = bounds
     return values * np.float32((high - low) / 255) + np.float32((high - low) / 512 + low)

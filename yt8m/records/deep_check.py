@@ -16,36 +16,35 @@ class DeepCheck:
     """Checks the content of records, one at a time.
 
     Args:
-      sizes: {feature: number of values per frame} that every record must have; if empty, the sizes are those in the
-          manifest of a shard, or else those of its first record.
+      sizes: {feature: number of values per frame, or per video at video level} that every record must have; if empty,
+        the sizes are those in the manifest of a shard, or else those of its first record.
       num_classes: labels must be below this number; None for the number in the manifest. If the manifest has none
-          either, all labels from 0 on are allowed.
+        either, all labels from 0 on are allowed.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
-        self._given = dict(sizes), num_classes
-        self._seen: dict[bytes, str] = {}
+        self._required_sizes, self._required_classes = dict(sizes), num_classes
+        self._places: dict[bytes, str] = {}  # {id: shard and number of the first record that has it}
         self.begin_shard()
 
     def begin_shard(self, declared: DataFormat | None = None) -> None:
-        """Forgets the format of the previous shard's records; to be called before each shard.
+        """Forgets the format of the previous shard's records. Callers must call it before the records of each shard.
 
         Args:
           declared: the format of the records in the shard's manifest; None if there is no manifest.
         """
-        sizes, num_classes = self._given
         features = declared.features if declared else ()
         self._level = declared and declared.level
-        self._sizes = dict(sizes) or (declared.sizes() if declared else {})
+        self._sizes = dict(self._required_sizes) or (declared.sizes() if declared else {})
         self._kinds = {feature.name: "bytes" if feature.range else "float" for feature in features}
-        self._num_classes = num_classes or (declared and declared.num_classes)
+        self._num_classes = self._required_classes or (declared and declared.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
         """The problems of one record; each text begins with the id of the record, if it has one.
 
         Args:
           payload: the serialized record.
-          where: shard and number of the record, which the message names if a later record has the same id.
+          where: shard and number of the record, for the message about a later record that has the same id.
         """
         try:
             record = shards.parse(payload)
@@ -54,13 +53,17 @@ class DeepCheck:
         return self.problems_of(record, where)
 
     def problems_of(self, record: Record, where: str) -> list[str]:
-        """`problems` of a parsed record."""
-        problems = [*self._id(record, where), *label_problems(record, self._num_classes), *rating_problems(record)]
-        problems += self._features(record)
+        """The problems of a parsed record; arguments and result are as for `problems`."""
+        problems = [
+            *self._id_problems(record, where),
+            *label_problems(record, self._num_classes),
+            *rating_problems(record),
+        ]
+        problems += self._feature_problems(record)
         name = id_text(record.id())
         return [f"video {name}: {problem}" if name else problem for problem in problems]
 
-    def _id(self, record: Record, where: str) -> Iterator[str]:
+    def _id_problems(self, record: Record, where: str) -> Iterator[str]:
         for key in ("id", "video_id"):
             feature = record.context.get(key, _ABSENT)
             if feature.kind and (feature.kind != "bytes" or len(feature.value) != 1):
@@ -68,15 +71,15 @@ class DeepCheck:
         name = record.id()
         if not name:
             yield "it has no id: neither 'id' nor 'video_id' is there"
-        elif self._seen.setdefault(name, where) != where:
-            yield f"its id is that of {self._seen[name]} too"
+        elif self._places.setdefault(name, where) != where:
+            yield f"its id is that of {self._places[name]} too"
 
-    def _features(self, record: Record) -> Iterator[str]:
+    def _feature_problems(self, record: Record) -> Iterator[str]:
         features, level = record.features(), "frame" if record.lists else "video"
         self._level = self._level or level
         if self._level != level:
             yield f"it is a {level}-level record, expected {self._level} level"
-        self._learn(features)
+        self._note_format(features)
         for name, size in self._sizes.items():
             if name not in features:
                 yield f"feature {name} is missing"
@@ -87,12 +90,18 @@ class DeepCheck:
             counts = ", ".join(f"{count} of {name}" for name, count in lengths.items())
             yield f"unequal numbers of frames: {counts}"
 
-    def _learn(self, features: Mapping[str, list[Feature]]) -> None:
-        """Takes the sizes and types that are still unknown from this record, as training does without a manifest."""
+    def _note_format(self, features: Mapping[str, list[Feature]]) -> None:
+        """Expects the sizes and types of this record in later ones, as far as no argument or manifest declares them.
+
+        Training without a manifest does the same.
+
+        Args:
+          features: {name of a feature: its frames} of a record.
+        """
         frames = {name: steps[0] for name, steps in features.items() if steps}
         types = ("bytes", "float") if self._level == "frame" else ("float",)
         if not self._sizes:
-            # An entry of another type (timestamps, say) is no feature, unless it has the name of a published feature.
+            # An entry of another type (timestamps, say) is no feature, unless YouTube-8M has a feature of its name.
             self._sizes = {
                 name: len(frame.numbers())
                 for name, frame in frames.items()
@@ -107,7 +116,14 @@ _PUBLISHED_FEATURES = {"mean_rgb", "mean_audio", "rgb", "audio"}
 
 
 def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Iterator[str]:
-    """Yields the problems of one feature: its first frame of a wrong type or size, and the number of invalid values."""
+    """Yields the problems of one feature: its first frame of a wrong type or size, and the number of invalid values.
+
+    Args:
+      name: the feature's name.
+      frames: the feature in each frame; at video level, one item.
+      size: the expected number of values per frame.
+      kind: the expected type, `bytes` or `float`.
+    """
     arrays = [frame.numbers() for frame in frames]
     for index, (frame, values) in enumerate(zip(frames, arrays, strict=True)):
         place = f", frame {index}," if len(arrays) > 1 else ""
@@ -126,7 +142,12 @@ def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Ite
 
 
 def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
-    """Yields the problems of a record's labels and segment labels; all from 0 on are right if `num_classes` is None."""
+    """Yields the problems of a record's labels and segment labels.
+
+    Args:
+      record: the record.
+      num_classes: labels must be from 0 to this number minus 1; None allows all labels from 0 on.
+    """
     for name in ("labels", "segment_labels"):
         if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
             yield f"{name} holds values of type {kind}; expected whole numbers"
@@ -138,7 +159,7 @@ def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
 
 
 def rating_problems(record: Record) -> Iterator[str]:
-    """Yields the problems of the starts and scores of a record's rated segments."""
+    """Yields the problems of a record's rated segments: lists of unequal lengths, and wrong starts or scores."""
     counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; these numbers must be equal"

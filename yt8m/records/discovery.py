@@ -14,19 +14,20 @@ from yt8m.records import manifest, shards
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.shards import Record
 
-_TRIED = 3  # number of shards whose first record is examined before the search is given up
+_MAX_SHARDS = 3  # if the first records of so many shards do not show the format, it is regarded as unknown
 _HEAD = 1 << 18  # bytes read from the start of a shard; most first records are shorter
 _LARGEST = 1 << 28  # bytes; a longer first record is not fetched
 
 
-class Found(NamedTuple):
-    """The format of the records in shards, and the file that it was found in.
+class DiscoveredFormat(NamedTuple):
+    """The format of the records in shards, and the file that shows it.
 
     Attributes:
       format: the level and the features; other attributes are None if they are unknown.
       source: the path of the manifest, or of the shard whose first record was read.
-      is_declared: whether a manifest declares the format. A format read from one record may lack features of others.
-      extractors: the entry `extractors` of the manifest; empty if it has none.
+      is_declared: whether a manifest declares the format. If not, it is that of one record, and other records may have
+        further features.
+      extractors: the entry `extractors` of the manifest, the networks that computed the features; empty if it has none.
     """
 
     format: DataFormat
@@ -38,12 +39,13 @@ class Found(NamedTuple):
         return self.source if self.is_declared else f"the first record of {self.source}"
 
 
-def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
-    """The format of the records; None if there is no manifest, and the first records of a few shards do not show it.
+def find(files: Sequence[str], manifest_path: str = "") -> DiscoveredFormat | None:
+    """The format of the records; None if no manifest declares it, and the first records of the shards do not show it.
 
     Args:
       files: the shards.
-      manifest_path: path of the manifest; if it is empty, the manifests in the folders of the shards are read.
+      manifest_path: path of the manifest, which need not exist; if the path is empty, the manifests in the folders of
+        the shards are read.
 
     Raises:
       RunError: a manifest is damaged, or two contradict each other.
@@ -53,20 +55,20 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
     else:
         written = manifest.find(files)
     if written.data is not None:
-        return Found(written.data, written.sources[0], True, written.extractors)
-    for path in files[:_TRIED]:
+        return DiscoveredFormat(written.data, written.sources[0], True, written.extractors)
+    for path in files[:_MAX_SHARDS]:
         record = _first_record(path)
         format = None if record is None else of_record(record)
         if format is not None:
-            return Found(format, path, False)
+            return DiscoveredFormat(format, path, False)
     return None
 
 
 def of_record(record: Record) -> DataFormat | None:
     """The format of a record, with its features in alphabetical order; None if the record does not show their sizes.
 
-    A feature is a list of floats or, at frame level, one list of floats or one string of bytes per frame. Its size is
-    unknown if it has no frame, or frames of several sizes.
+    A feature is a list of floats; at frame level, it is one list of floats or one string of bytes per frame. A record
+    does not show the size of a feature that has no frame, or frames of several sizes.
     """
     has_frames = bool(record.lists)
     kinds = ("float", "bytes") if has_frames else ("float",)
@@ -84,7 +86,10 @@ def of_record(record: Record) -> DataFormat | None:
 
 
 def _first_record(path: str) -> Record | None:
-    """The first record of a shard; None if it is damaged: whatever reads the shard later reports the damage."""
+    """The first record of a shard; None if it is damaged, or the shard has none.
+
+    The damage is not reported here: the program that reads the whole shard later reports it.
+    """
     with contextlib.suppress(RunError, ValueError):
         for payload in shards.read_records(io.BytesIO(_start_of(path)), path):
             return shards.parse(payload)
@@ -92,7 +97,7 @@ def _first_record(path: str) -> Record | None:
 
 
 def _start_of(path: str) -> bytes:
-    """The first bytes of a shard, at least up to the end of its first record unless that is longer than `_LARGEST`."""
+    """The first bytes of a shard: the first record is complete in them, unless it has more than `_LARGEST` bytes."""
     start = storage.read_start(path, _HEAD)
-    whole = struct.unpack_from("<Q", start)[0] + manifest.AROUND if len(start) >= 12 else 0
-    return start if not len(start) < whole <= _LARGEST else storage.read_start(path, whole)
+    record_size = struct.unpack_from("<Q", start)[0] + manifest.AROUND if len(start) >= 12 else 0
+    return storage.read_start(path, record_size) if len(start) < record_size <= _LARGEST else start

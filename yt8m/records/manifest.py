@@ -8,14 +8,14 @@
      "split": "train",
      "corrections": {"file": "decisions.csv", "sha256": "...", "labels added": 12, "labels removed": 30}}
 
-Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
-The other entries are optional. `data` is described in `data_format`; the manifests of YouTube-8M's own shards have
-none. `extractors` describes the networks that computed the features, in the order of the command line, if `yt8m
-extract` made the records. `split` is the split of the records, and `corrections` names the file of corrected labels
-that `yt8m make-records` applied.
+Names of shards are relative to the manifest's folder; `crc32c` is the checksum of the whole file, which buckets report
+too. The entries after `shards` are optional. `data` is described in `data_format`; the manifests of YouTube-8M's own
+shards lack it. `extractors` describes the networks that computed the features, in the order of the command line, if
+`yt8m extract` made the records. `split` is the name of the split to which the records belong, and `corrections` names
+the file of corrected labels that `yt8m make-records` applied.
 
-`count_records` counts the records of a shard; of each record it reads only the 12 header bytes. If a shard was cut
-inside such a header, TensorFlow regards the cut as the end of the shard, but `count_records` reports it.
+`count_records` counts the records of a shard by reading only their 12 header bytes each. If a shard was cut inside such
+a header, TensorFlow regards the cut as the end of the shard, but `count_records` reports it as damage.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from yt8m.records.shards import DamagedError
 NAME, _KIND = "manifest.json", "yt8m manifest"
 FORMAT = f"{_KIND} {formats.MANIFEST}"
 AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
-_CHUNK, _HEADER = 1 << 18, 64
-_LARGE = 1 << 16  # bytes; after a longer record, `_HEADER` bytes are read at a time instead of `_CHUNK`
+# Counting reads the headers of many short records with one read of `_CHUNK` bytes. After a record of more than `_LARGE`
+# bytes it reads only `_HEADER` bytes, since the next header is probably far away.
+_CHUNK, _HEADER, _LARGE = 1 << 18, 64, 1 << 16
 _THREADS = 8
-_HELD = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
+_CONTENT_TEXTS = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
 REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
 
 
 class Shard(NamedTuple):
-    """The content of a shard.
+    """What a manifest says about the content of a shard.
 
     Attributes:
       records: number of records.
@@ -68,8 +69,8 @@ class Manifest(NamedTuple):
       sources: the paths of the manifest files.
       shards: {absolute path: the content that the shard must have}.
       data: the format of the records; None if no file has it.
-      extractors, split, corrections: the entries of these names; empty if a file lacks them, or if the files have
-        different ones.
+      extractors, split, corrections: the entries of these names, which the text at the top of this module describes;
+        empty if a file lacks the entry, or if the files have different ones.
     """
 
     sources: tuple[str, ...]
@@ -80,28 +81,29 @@ class Manifest(NamedTuple):
     corrections: Mapping[str, Any] = MappingProxyType({})
 
     def expected(self, path: str) -> Shard | None:
-        """The content that the shard must have; None if no manifest names the shard."""
+        """The content that the shard at `path` must have; None if no manifest names the shard."""
         return self.shards.get(storage.absolute(path))
 
     def differences(self, path: str, **content: Any) -> list[str]:
-        """The differences between a shard and its manifest, each as the end of a sentence about the shard.
+        """The differences between a shard and its manifest, such as `holds 5 records, but the manifest says 6`.
 
-        There are none if no manifest names the shard.
+        Each text continues a sentence that begins with the shard's path. There are none if no manifest names the shard.
 
         Args:
-          path: the shard.
-          content: values of attributes of `Shard` that were found in the shard.
+          path: the path of the shard.
+          content: the number of records, the size or the checksum that the shard really has, each under the name of the
+            attribute of `Shard`.
         """
         expected = self.expected(path)
         return [
-            f"{_HELD[name].format(value)}, but the manifest says {getattr(expected, name)}"
+            f"{_CONTENT_TEXTS[name].format(value)}, but the manifest says {getattr(expected, name)}"
             for name, value in content.items()
             if expected is not None and value != getattr(expected, name)
         ]
 
 
 def read(path: str) -> Manifest:
-    """The manifest in a file.
+    """Reads one manifest file.
 
     Raises:
       RunError: the file is not a valid manifest, or has a newer format.
@@ -132,7 +134,10 @@ def read(path: str) -> Manifest:
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """The joined manifests in the folders of `files`; it has no shards if there is no manifest.
+    """Reads and joins the manifests in the folders of some shards; the result has no shards if there is no manifest.
+
+    Args:
+      files: the paths of the shards.
 
     Raises:
       RunError: a file is not a valid manifest, or two contradict each other about the format of the records.
@@ -157,22 +162,27 @@ def write(
     split: str = "",
     corrections: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Writes a manifest.
+    """Writes a manifest file; an existing one is replaced.
 
     Args:
       path: the file to write.
-      shards: {path: content of the shard}.
+      shards: {path of a shard: its content}.
       data: the format of the records; None if unknown.
-      extractors, split, corrections: the entries of these names; left out if empty.
+      extractors, split, corrections: the entries of these names, which the text at the top of this module describes; an
+        empty one is left out.
 
     Raises:
       UsageError: the manifest is in a bucket and a shard is not, or the other way round.
+      RunError: the file cannot be written.
     """
     folder = os.path.dirname(storage.absolute(path))
     shards_by_name: dict[str, Any] = {}
     for shard_path, shard in shards.items():
         if storage.is_remote(path) != storage.is_remote(shard_path):
-            raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
+            raise UsageError(
+                f"--manifest={path}: {shard_path} is elsewhere: one of the two is in a bucket, the other is not. "
+                "Write the manifest beside the shards."
+            )
         shards_by_name[os.path.relpath(storage.absolute(shard_path), folder)] = shard._asdict()
     content: dict[str, Any] = {"format": FORMAT, "shards": shards_by_name} | (
         {} if data is None else {"data": data.as_json()}
@@ -184,18 +194,25 @@ def write(
 
 
 def shards_at(patterns: storage.Patterns) -> list[str]:
-    """The sorted files that match the patterns a user gave, each once, without the manifests beside the shards.
+    """The sorted paths of the shards that match a user's patterns, each once; manifests that match are left out.
+
+    Args:
+      patterns: a glob pattern of files, local or gs://, or a list of patterns.
 
     Raises:
-      UsageError: no pattern is given, one of them matches no file, or one matches nothing but a folder.
+      UsageError: no pattern is given, one of them matches no file, one matches nothing but a folder, or one matches a
+        pipe or a device.
     """
     return sorted(storage.named_files(patterns, shards_among))
 
 
 def shards_among(paths: list[str]) -> list[str]:
-    """The paths that match one pattern and are not manifests.
+    """Removes the manifests from the paths that match one pattern, and refuses paths that cannot be shards.
 
-    A folder among several paths is kept: whatever reads the files reports it as a damaged one.
+    A folder among several paths is kept: the program that reads the files later reports it as a damaged one.
+
+    Args:
+      paths: the files and folders that match the pattern.
 
     Raises:
       UsageError: the only path is a folder, or a path is a pipe or a device.
@@ -209,7 +226,7 @@ def shards_among(paths: list[str]) -> list[str]:
 
 
 def patterns_in(folder: str) -> str:
-    """Patterns, for an error message, that match the shards in a folder, or else those up to two folders deeper."""
+    """Up to three quoted patterns of the shards in a folder or up to two folders below it, for an error message."""
     for deeper in ("", "*/", "*/*/"):
         folders = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
         if folders:
@@ -218,25 +235,36 @@ def patterns_in(folder: str) -> str:
 
 
 class ShardWriter:
-    """Writes serialized records into an open file, and counts what it writes."""
+    """Writes serialized records into an open file, and computes the manifest's entry for the file.
+
+    Args:
+      file: the file, open for writing in binary mode; the caller closes it.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._records, self._bytes, self._crc = file, 0, 0, 0
 
     def add(self, payload: bytes) -> None:
-        """Writes a record."""
+        """Writes one serialized record with its length and checksums."""
         framed = shards.framed(payload)
         self._file.write(framed)
         self._records, self._bytes = self._records + 1, self._bytes + len(framed)
         self._crc = google_crc32c.extend(self._crc, framed)
 
     def content(self) -> Shard:
-        """The content that has been written so far."""
+        """The number of records, size and checksum of what has been written so far."""
         return Shard(self._records, self._bytes, f"{self._crc:08x}")
 
 
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
-    """Writes serialized records into a shard atomically.
+    """Writes serialized records into a shard atomically; an existing file is replaced.
+
+    Args:
+      path: the shard to write.
+      payloads: the serialized records.
+
+    Returns:
+      The manifest's entry for the shard.
 
     Raises:
       RunError: the shard cannot be written.
@@ -249,30 +277,30 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
 
 
 def count_records(path: str) -> int:
-    """The number of records of a shard; a shard in a bucket is downloaded first.
+    """Counts the records of a shard; a shard in a bucket is downloaded first.
 
     Raises:
       DamagedError: the shard is empty or cut short, or the lengths of its records do not add up to its size.
       RunError: the shard cannot be read.
     """
     with storage.open_read(path) as file:
-        count = _walk(file)
+        count = _count_headers(file)
     if count == 0:
         raise DamagedError(path, 0, shards.EMPTY)
     if count is None:
-        raise _damage(path)
+        raise _find_damage(path)
     return count
 
 
 def count_all(paths: Sequence[str]) -> list[int | BaseException]:
-    """`count_records` of each path, in several threads; an error that it raises is returned in place of the count."""
+    """Counts the records of each shard, in several threads; a count that fails is replaced by the error it raised."""
     with ThreadPoolExecutor(_THREADS) as threads:
         counts = [threads.submit(count_records, path) for path in paths]
     return [count.exception() or count.result() for count in counts]
 
 
-def _walk(file: BinaryIO) -> int | None:
-    """The number of records by their headers; None if the last record does not end at the end of the file."""
+def _count_headers(file: BinaryIO) -> int | None:
+    """Counts records by following their lengths; None if the last record does not end at the end of the file."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
     offset = count = length = 0
     while offset < end:
@@ -288,8 +316,8 @@ def _walk(file: BinaryIO) -> int | None:
     return count if offset == end else None
 
 
-def _damage(path: str) -> DamagedError:
-    """The error of the first damaged record; reads the whole shard to find it."""
+def _find_damage(path: str) -> DamagedError:
+    """Reads a whole shard to find its first damaged record, and returns the error that describes it."""
     try:
         count = sum(1 for _ in shards.read_shard(path))
     except DamagedError as error:

@@ -3,9 +3,10 @@
     VideoId,LabelConfidencePairs            Class,Segments
     ab12,3 0.95 17 0.5                      3,ab12:0 ab12:35 cd34:10
 
-Left, 2017 and 2018: a line is a video with classes and scores, best first. An id is written as `shards.id_text` gives
-it, and quoted if it contains a comma or a quote; it is never empty. Right, 2019: a line is a class with its segments,
-each `video:start in seconds`, best first. Errors in a file name the line.
+Left, the challenges of 2017 and 2018: each line has a video with classes and their scores, best first. An id is never
+empty; it is written as the text that `shards.id_text` returns, in quotes if it contains a comma or a quote. Right, the
+challenge of 2019: each line has a class with its segments, each `video:start in seconds`, best first. The message about
+an error in a file names the line.
 """
 
 from __future__ import annotations
@@ -22,27 +23,35 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
-_BEGINS_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
-_DIGITS = 18  # a number with this many digits always fits an int64
+_FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
+_MAX_DIGITS = 18  # every number of so many digits fits an int64
 
 
 def spreadsheet_text(text: str) -> str:
-    """Escapes a text for a CSV file that people open in a spreadsheet, which would evaluate `=1+1`.
+    """Escapes a text for a CSV file that people open in a spreadsheet, which would evaluate a text such as `=1+1`.
 
-    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection recommends.
+    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection recommends; any
+    other text stays as it is.
     """
-    return f"'{text}" if text.startswith(_BEGINS_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def text_of_spreadsheet(text: str) -> str:
-    """The inverse of `spreadsheet_text`."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_BEGINS_FORMULA) else text
+    """Removes the single quote that `spreadsheet_text` put before a text that begins like a formula."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA_STARTS) else text
 
 
 def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a CSV file that people may open in a spreadsheet, atomically.
+    """Writes a CSV file that people may open in a spreadsheet, atomically; an existing file is replaced.
 
-    The caller must pass texts of unknown content in `rows`, such as ids and names, through `spreadsheet_text`.
+    Args:
+      path: the file to write.
+      header: the names of the columns.
+      rows: the fields of each line. The caller must escape texts of unknown content, such as ids and names, by
+        `spreadsheet_text`.
+
+    Raises:
+      RunError: the file cannot be written.
     """
     with storage.write_atomic(path, "w") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -51,7 +60,7 @@ def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object
 
 
 class TextLine(NamedTuple):
-    """One line of a file, as error messages name it.
+    """One line of a text file, with what an error message needs to name it.
 
     Attributes:
       path: the path of the file.
@@ -64,12 +73,12 @@ class TextLine(NamedTuple):
     text: bytes
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raises `RunError` with the file, the line number and `problem`."""
+        """Raises a `RunError` that names the file, the line number and `problem`."""
         raise RunError(f"{self.path}, line {self.number}: {problem}")
 
 
 def read_lines(path: str) -> Iterator[TextLine]:
-    """The lines of a file, one in memory at a time; empty lines are skipped.
+    """Yields the lines of a file, one in memory at a time; empty lines are skipped.
 
     Raises:
       RunError: the file is compressed by gzip, has CRLF line ends, or its last line has no line end; the message has
@@ -83,7 +92,13 @@ def read_lines(path: str) -> Iterator[TextLine]:
 
 
 def checked_line(path: str, number: int, text: bytes) -> TextLine:
-    """`text`, which includes its line end, as a `TextLine`; raises like `read_lines`."""
+    """Makes a `TextLine` of one line of a file; raises like `read_lines`.
+
+    Args:
+      path: the path of the file.
+      number: the line number, from 1.
+      text: the line with its line end.
+    """
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
@@ -95,12 +110,12 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
 
 
 def whole_number(text: bytes) -> int:
-    """The value of `text`, or -1 if it is not a whole number of at most 18 digits."""
-    return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
+    """The number that `text` spells in decimal digits; -1 if it has another character or more than 18 digits."""
+    return int(text) if text.isdigit() and len(text) <= _MAX_DIGITS else -1
 
 
 def shown(text: bytes) -> str:
-    """The first 40 bytes of `text`, quoted for an error message."""
+    """The first 40 bytes of `text` in quotes, for an error message; `...` stands for further bytes."""
     start = text[:40].decode("utf-8", "backslashreplace")
     return repr(start + ("..." if len(text) > 40 else ""))
 
@@ -111,11 +126,15 @@ _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 
 
 class PredictionWriter:
-    """Writes predictions for videos in the order in which they arrive; an inference calls it with each batch's results.
+    """Writes a file of predictions for videos. An inference calls this object with the results of each batch, in order.
 
     Args:
-      file: a text file, open for writing.
+      file: a text file, open for writing; the header is written into it at once.
       top_k: largest number of (class, score) pairs per video; fewer if the results have fewer columns.
+
+    Attributes:
+      top_k: the argument of this name.
+      count: number of videos written so far.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -124,38 +143,42 @@ class PredictionWriter:
         self._file.write(HEADER_LINE)
 
     def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Writes the lines of one batch: `video_ids` [B], `classes` and `scores` [B, k], best first.
+        """Writes the lines of one batch of B videos.
+
+        Args:
+          reports: `video_ids` (bytes [B]), `classes` (integers [B, k]) and `scores` (floats [B, k]); the classes of
+            each video are sorted by score, best first.
 
         Raises:
           RunError: an id is empty.
         """
         classes, scores = (reports[name][:, : self.top_k] for name in ("classes", "scores"))
         # Formatting a whole row at once takes half the time of formatting each pair.
-        form = " ".join(["%i %g"] * classes.shape[1])
+        line_format = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])
         for video_id, row_classes, row_scores in zip(
             reports["video_ids"].tolist(), classes.tolist(), scores.tolist(), strict=True
         ):
             numbers[::2], numbers[1::2] = row_classes, row_scores
-            self._file.write(f"{_field(id_text(video_id))},{form % tuple(numbers)}\n")
+            self._file.write(f"{_id_field(id_text(video_id))},{line_format % tuple(numbers)}\n")
         self.count += len(classes)
 
 
 def prediction_line(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
-    """One line of a prediction file, with its end.
+    """One line of a file of predictions for videos, with its line end.
 
     Args:
-      video_id: the text of the id, as `id_text` gives it.
+      video_id: the text of the id, as `shards.id_text` returns it.
       pairs: (class, score), best first.
 
     Raises:
       RunError: the id is empty.
     """
-    return f"{_field(video_id)},{' '.join(['%i %g' % pair for pair in pairs])}\n"  # noqa: UP031
+    return f"{_id_field(video_id)},{' '.join(['%i %g' % pair for pair in pairs])}\n"  # noqa: UP031
 
 
-def _field(text: str) -> str:
-    """An id as a field of CSV."""
+def _id_field(text: str) -> str:
+    """The text of an id as a field of CSV; raises `RunError` if it is empty."""
     if not text:
         raise RunError("a video has an empty id, so no line can be written for it. Give it an id.")
     if '"' not in text and "," not in text:
@@ -168,9 +191,9 @@ class PredictionRow(NamedTuple):
 
     Attributes:
       where: file and line number, for error messages.
-      video_id: the text of the id, as `id_text` gives it.
+      video_id: the text of the id, as `shards.id_text` returns it.
       classes: int32 [k], in the order of the file, without duplicates.
-      scores: float32 [k].
+      scores: float32 [k], the score of each of these classes.
     """
 
     where: str
@@ -180,7 +203,11 @@ class PredictionRow(NamedTuple):
 
 
 def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
-    """The rows of a prediction file, with or without its header, one in memory at a time.
+    """Yields the rows of a file of predictions for videos, one in memory at a time; the header may be missing.
+
+    Args:
+      path: the path of the file.
+      num_classes: classes must be below this number.
 
     Raises:
       RunError: the file has no video, or a repeated video, an empty id, an unknown or repeated class, a word that is
@@ -204,15 +231,17 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
 
 
 def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
-    """The predictions in one line; raises like `read_predictions`."""
+    """The predictions in one line, whose classes must be below `num_classes`; raises like `read_predictions`."""
     video_id, pairs = split_line(line)
-    return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
+    return PredictionRow(f"{line.path}, line {line.number}", video_id, *_parse_pairs(line, pairs, num_classes))
 
 
 def split_line(line: TextLine) -> tuple[str, bytes]:
-    """(the id as `id_text` gives it, the unparsed pairs) of a line; raises like `read_predictions`.
+    """Splits a line with the predictions for a video; raises like `read_predictions`.
 
-    Control characters, and bytes that are not UTF-8, which other programs may have written into an id, are escaped.
+    Returns:
+      (the text of the id, the unparsed classes and scores). If another program wrote control characters or bytes that
+      are not UTF-8 into the id, they are escaped as `shards.id_text` does.
     """
     field, comma, pairs = line.text.rpartition(b",")
     if not comma:
@@ -226,18 +255,21 @@ def split_line(line: TextLine) -> tuple[str, bytes]:
     return id_text(id_bytes(field)), pairs
 
 
-def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+def _parse_pairs(
+    line: TextLine, pairs: bytes, num_classes: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """(classes [k], scores [k]) in the text `class score class score ...` of a line; raises like `read_predictions`."""
     words = pairs.split()
     try:
         classes = np.array(words[::2], np.bytes_).astype(np.int64)
         scores = np.array(words[1::2], np.bytes_).astype(np.float32)
     except (ValueError, OverflowError):
         line.refuse(f"{shown(pairs)}: expected alternating class numbers and scores.")
-    if len(classes) != len(scores) or not np.isfinite(scores).all():
-        line.refuse(
-            f"a class has no score, or a score is not finite, in {len(words)} words; expected a finite score for each "
-            "class."
-        )
+    if len(classes) != len(scores):
+        line.refuse(f"class {classes[-1]} has no score; expected a score after each class.")
+    if not np.isfinite(scores).all():
+        number = classes[~np.isfinite(scores)][0]
+        line.refuse(f"the score of class {number} is not finite; expected a finite score for each class.")
     if len(classes) and not 0 <= classes.min() <= classes.max() < num_classes:
         line.refuse(f"classes {classes.min()} to {classes.max()}; expected 0 to {num_classes - 1} (--num_classes).")
     if len(np.unique(classes)) < len(classes):
@@ -248,9 +280,9 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
 SEGMENTS_HEADER = b"Class,Segments"
 
 _SEPARATOR = re.compile(r'[ ,"]')
-# These match the segments `video:start` from the start of a line up to the first that is malformed; in the first
-# pattern, starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One match checks all
-# segments of a line: a Python loop would take ten times as long, and a file has 100 million segments.
+# Each pattern matches the well-formed segments `video:start` at the beginning of a line, up to the first malformed one.
+# In the first pattern, starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One match
+# checks all segments of a line: a Python loop would take ten times as long, and a file may have 100 million segments.
 _SEGMENTS_ON_GRID = re.compile(rb'(?:[^ ,\t\r"]+:(?:[05]|[1-9]\d{0,4}[05])(?: |\Z))*+')
 _SEGMENTS = re.compile(rb'(?:[^ ,\t\r"]+:(?:0|[1-9]\d{0,5})(?: |\Z))*+')
 
@@ -268,17 +300,17 @@ class ClassLine(NamedTuple):
 
 
 def video_name(video_id: bytes) -> bytes:
-    """The part of a segment's name before `:start`: `id_text` of the id, with ` `, `,` and `"` escaped as `\\xHH`."""
+    """The video's name in a file of ranked segments: `id_text` of its id, with ` `, `,` and `"` escaped as `\\xHH`."""
     return _SEPARATOR.sub(lambda match: f"\\x{ord(match[0]):02x}", id_text(video_id)).encode()
 
 
 def read_segments(path: str, classes: Collection[int], any_start: bool = False) -> Iterator[ClassLine]:
-    """The lines of a file of ranked segments, with or without its header, one in memory at a time.
+    """Yields the lines of a file of ranked segments, one in memory at a time; the header may be missing.
 
     Args:
       path: the path of the file.
       classes: the classes that the file may contain.
-      any_start: whether starts need not be multiples of 5 seconds.
+      any_start: whether a segment may start at any second; if False, starts must be multiples of 5 seconds.
 
     Raises:
       RunError: the file has no class, or an unknown or repeated class, a repeated segment, a wrong start, a malformed
@@ -301,23 +333,21 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
             line.refuse("there is no comma; expected `class,video:start video:start ...`.")
         if seen.setdefault(number, line.number) != line.number:
             line.refuse(f"class {number} is in line {seen[number]} already; give each class one line.")
-        yield ClassLine(number, _ranks(line, segments, any_start))
+        yield ClassLine(number, _parse_ranks(line, segments, any_start))
     if not seen:
         raise RunError(f"{path} lists no class; expected lines `class,video:start video:start ...`.")
 
 
-def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """{segment: its rank, from 0}, after a check of every segment."""
+def _parse_ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
+    """{segment: its rank, from 0} in the text `video:start video:start ...` of a line; raises like `read_segments`."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)
     if match and match.end() < len(text):
         bad = segments[text.count(b" ", 0, match.end())]
         problem = f"{shown(bad)} is not a segment" if bad else "there are two spaces in a row"
-        line.refuse(
-            f"{problem}; expected video:start with a start of 0, 5, 10, ... seconds, and one space between two "
-            "segments."
-        )
+        starts = "whole seconds from 0 to 999999" if any_start else "0, 5, 10, ... seconds"
+        line.refuse(f"{problem}; expected video:start with a start of {starts}, and one space between two segments.")
     ranks = dict(zip(segments, range(len(segments)), strict=True))
     if len(ranks) < len(segments):
         repeated = next(name for rank, name in enumerate(segments) if ranks[name] != rank)

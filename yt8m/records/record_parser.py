@@ -1,4 +1,7 @@
-"""Parses records of a known format into NumPy arrays: by `wire` if they have the usual encoding, else by protobuf."""
+"""Parses records of a known format into NumPy arrays.
+
+Records in the usual encoding are parsed by `yt8m.records.wire`, and others by protobuf, which is slower.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,14 @@ class NumpyBatch:
     """A batch of B videos.
 
     Attributes:
-      ids: the id of each video, as `id_text` gives it.
+      ids: the id of each video, as text; control characters and bytes that are not UTF-8 are escaped as `\\xHH`.
       features: {name of a feature: its values}. At video level float32 [B, size]; at frame level [B, T, size], uint8 if
         the records hold bytes, else float32. T is the number of frames of the longest video; shorter ones are padded
         with 0.
-      num_frames: int32 [B]; 1 at video level.
-      labels: bool [B, C].
-      ranges: {uint8 feature: the range of the values that its bytes stand for}; by default YouTube-8M's -2..2.
+      num_frames: int32 [B], the number of frames of each video; 1 at video level.
+      labels: bool [B, C], whether each video has each class as a label.
+      ranges: {name of a uint8 feature: (low, high), the values for which the bytes 0 and 255 stand}; a feature that is
+        missing here has YouTube-8M's range, -2..2.
     """
 
     ids: Sequence[str]
@@ -50,7 +54,7 @@ class NumpyBatch:
         return dataclasses.replace(self, labels=np.zeros((len(self), 0), np.bool_))
 
     def joined_means(self) -> NDArray[np.float32]:
-        """float32 [B, D]: the features of each video, concatenated; at frame level their means over the frames."""
+        """float32 [B, D]: the features of each video, concatenated; at frame level, each averaged over the frames."""
         frames = np.maximum(self.num_frames, 1)[:, np.newaxis]
         means = [
             values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames
@@ -59,6 +63,7 @@ class NumpyBatch:
         return np.asarray(np.concatenate(means, axis=1), np.float32)
 
     def _floats(self, name: str) -> NDArray[np.float32]:
+        """The values of a feature as float32; the padding after the end of a video is 0."""
         values = self.features[name]
         if values.dtype != np.uint8:
             return values
@@ -73,7 +78,8 @@ class _Layout(NamedTuple):
     Two records of the same length have the same layout if they agree in all bytes that are not part of a value.
 
     Attributes:
-      video_id, labels, features: the spans of the id, of the packed labels, and of each feature.
+      video_id, labels, features: the offsets at which the id, the packed labels and the values of each feature begin
+        and end.
       fixed: the offsets of all other bytes.
     """
 
@@ -87,11 +93,11 @@ class RecordParser:
     """Parses records of one format into batches.
 
     Args:
-      data: the format of the records; if `num_classes` is None, no labels are read, and C is 0.
-      max_frames: number of frames that are read from the start of a video; None for all.
+      data: the format of the records; if its `num_classes` is None, no labels are read, and C is 0.
+      max_frames: largest number of frames that are read of a video, from its start; None for all.
 
     Attributes:
-      format: as given.
+      format: the argument `data`.
     """
 
     def __init__(self, data: DataFormat, max_frames: int | None = 300) -> None:
@@ -100,7 +106,10 @@ class RecordParser:
         self._classes = data.num_classes or 0
 
     def batch(self, raws: Sequence[Raw]) -> NumpyBatch:
-        """Parses some records, whose order is kept.
+        """Parses records into a batch with one row for each, in the same order.
+
+        Args:
+          raws: the records: (serialized record, its file, its number in the file).
 
         Raises:
           DamagedError: a record is damaged or does not have the format; the message names file and record.
@@ -114,10 +123,10 @@ class RecordParser:
             for feature in self.format.features
             if feature.range and self.format.level == "frame"
         }
-        return NumpyBatch(_texts(videos.ids), videos.features, videos.num_frames, self._labels(videos, raws), ranges)
+        return NumpyBatch(_id_texts(videos.ids), videos.features, videos.num_frames, self._labels(videos, raws), ranges)
 
     def _labels(self, videos: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
-        """The labels, bool [B, C]."""
+        """The labels of parsed records, bool [B, C]; raises `DamagedError` if a class is not one of the format's."""
         if self.format.num_classes is None:
             return np.zeros((len(raws), 0), np.bool_)
         rows, classes = (np.concatenate([np.zeros(0, np.int64), *arrays]) for arrays in (videos.rows, videos.classes))
@@ -128,7 +137,11 @@ class RecordParser:
         return labels
 
     def ratings(self, raw: Raw) -> list[NDArray[Any]]:
-        """The lists `shards.RATING_LISTS` of a record, each int64 or float32; raises like `batch`."""
+        """The starts (int64), classes (int64) and scores (float32) of a record's rated segments, three lists.
+
+        Raises:
+          DamagedError: the lists differ in length or have values that are not allowed, or the record is damaged.
+        """
         try:
             context = shards.parse(raw[0], with_lists=False)
             starts, classes, scores = (
@@ -144,16 +157,17 @@ class RecordParser:
         raise DamagedError(*raw[1:], "its ratings cannot be read")
 
     def layout(self, record: bytes) -> _Layout:
-        """The layout of a video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
+        """The layout of a serialized video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
         entries = wire.entries(record)
         video_id, labels = self._id_and_labels(record, entries)
-        features = [_vector(record, entries.context[name], feature) for name, feature in self._features]
+        features = [_vector_span(record, entries.context[name], feature) for name, feature in self._features]
         is_fixed = np.ones(len(record), np.bool_)
         for span in (video_id, labels, *features):
             is_fixed[slice(*span)] = False
         return _Layout(video_id, labels, features, np.flatnonzero(is_fixed))
 
     def _id_and_labels(self, record: bytes, entries: wire.FeatureSpans) -> tuple[wire.Span, wire.Span]:
+        """The spans of the id and of the packed labels of a record whose features are at `entries`."""
         video_id = wire.bytes_value(record, entries.context.get(b"id") or entries.context[b"video_id"])
         if video_id[0] == video_id[1]:
             raise wire.OtherEncodingError
@@ -161,7 +175,7 @@ class RecordParser:
         return video_id, wire.numbers_value(record, labels) if labels else (0, 0)
 
     def frames(self, record: bytes) -> Example:
-        """The example in a frame-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
+        """Parses a serialized frame-level record by `wire`; raises one of `_UNUSUAL` if only protobuf can parse it."""
         entries = wire.entries(record)
         video_id, packed = self._id_and_labels(record, entries)
         values = [
@@ -174,14 +188,14 @@ class RecordParser:
         return Example(record[slice(*video_id)], labels, values)
 
     def example(self, raw: Raw) -> Example:
-        """The example in a frame-level record; raises like `batch`."""
+        """Parses a frame-level record, by `wire` or else by protobuf; raises like `batch`."""
         try:
             return self.frames(raw[0])
         except _UNUSUAL:
             return self.by_protobuf(raw)
 
     def by_protobuf(self, raw: Raw) -> Example:
-        """The example in a record that has an unusual encoding, or is damaged; raises like `batch`."""
+        """Parses a record of either level by protobuf; raises `DamagedError` if it is damaged or has another format."""
         self.refuse_damage(raw)
         record = shards.parse(raw[0])
         frames = record.features()
@@ -192,7 +206,7 @@ class RecordParser:
         return Example(record.id(), np.array(record.values("labels"), np.int64), values)
 
     def refuse_damage(self, raw: Raw) -> None:
-        """Raises `DamagedError` if a check of the whole record finds a problem."""
+        """Raises a `DamagedError` that names file and record, if a check of the whole record finds a problem."""
         check = DeepCheck({}, self._classes)
         check.begin_shard(self.format)
         problems = check.problems(raw[0], "")
@@ -204,8 +218,8 @@ class RecordParser:
 _UNUSUAL = (wire.OtherEncodingError, KeyError)
 
 
-def _vector(record: bytes, span: wire.Span, feature: FeatureFormat) -> wire.Span:
-    """The span of the values in the Feature at `span`, which are stored as float32 or bytes."""
+def _vector_span(record: bytes, span: wire.Span, feature: FeatureFormat) -> wire.Span:
+    """The span of the values of a video-level feature, which the Feature at `span` stores as float32 or bytes."""
     if not feature.range:
         return wire.floats_value(record, span, feature.size)
     start, end = wire.bytes_value(record, span)
@@ -215,7 +229,13 @@ def _vector(record: bytes, span: wire.Span, feature: FeatureFormat) -> wire.Span
 
 
 class Example(NamedTuple):
-    """One parsed record: id, int64 labels, and for each feature its values [T, size] (T is 1 at video level)."""
+    """One parsed record.
+
+    Attributes:
+      video_id: the id.
+      labels: int64 [n], the classes of the video.
+      values: for each feature its values, uint8 or float32 [T, size]; T, the number of frames, is 1 at video level.
+    """
 
     video_id: bytes
     labels: NDArray[np.int64]
@@ -225,10 +245,14 @@ class Example(NamedTuple):
 class _Parsed:
     """The values of B parsed records, before they become a `NumpyBatch`.
 
+    Args:
+      count: B.
+
     Attributes:
       ids: the id of each record, as bytes.
       features, num_frames: as in `NumpyBatch`.
-      rows, classes: int64 arrays; concatenated, they are the row and the class of each label.
+      rows: int64 arrays; concatenated, they are for each label of any record the row of its record.
+      classes: int64 arrays; concatenated, they are the class of each of these labels.
     """
 
     features: Mapping[str, NDArray[Any]]
@@ -240,14 +264,17 @@ class _Parsed:
         self.classes: list[NDArray[np.int64]] = []
 
     def add(self, row: int, example: Example) -> None:
-        """Stores the id and the labels of one record."""
+        """Stores the id and the labels of the record in row `row`."""
         self.ids[row] = example.video_id
         self.rows.append(np.full(len(example.labels), row))
         self.classes.append(example.labels)
 
 
 class _Videos(_Parsed):
-    """Parses video-level records; those of equal length together, since most of them have the same layout."""
+    """Parses video-level records.
+
+    Records of equal length are parsed together, since most of them have the same layout.
+    """
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw]) -> None:
         super().__init__(len(raws))
@@ -260,27 +287,41 @@ class _Videos(_Parsed):
             groups.setdefault(len(payload), []).append(row)
         for size, rows in groups.items():
             joined = b"".join([raws[row][0] for row in rows])
-            self._group(np.frombuffer(joined, np.uint8).reshape(len(rows), size), np.array(rows))
+            self._parse_group(np.frombuffer(joined, np.uint8).reshape(len(rows), size), np.array(rows))
         self.features = {
             feature.name: data_format.dequantized(values, feature.range) if feature.range else values
             for feature, values in zip(formats, self._stored, strict=True)
         }
 
-    def _group(self, records: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-        """Parses records of equal length, uint8 [N, length], which are these rows of the batch."""
+    def _parse_group(self, records: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
+        """Parses records of equal length: those with the layout of the first one together, then the rest likewise.
+
+        Args:
+          records: uint8 [N, length], the serialized records.
+          rows: int64 [N], the row of the batch of each.
+        """
         while len(rows):
             raw = self._raws[rows[0]]
             try:
                 layout = self._parser.layout(raw[0])
-                alike = (records[:, layout.fixed] == records[0, layout.fixed]).all(axis=1)
-                self._take(records if alike.all() else records[alike], rows[alike], layout)
-                rows, records = rows[~alike], records[~alike]
+                is_alike = (records[:, layout.fixed] == records[0, layout.fixed]).all(axis=1)
+                self._store_group(records if is_alike.all() else records[is_alike], rows[is_alike], layout)
+                rows, records = rows[~is_alike], records[~is_alike]
             except _UNUSUAL:
-                self._one(rows[0], self._parser.by_protobuf(raw))
+                self._store_one(rows[0], self._parser.by_protobuf(raw))
                 rows, records = rows[1:], records[1:]
 
-    def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> None:
-        """Copies the values of records that have this layout; raises `OtherEncodingError` if a label is negative."""
+    def _store_group(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> None:
+        """Stores ids, labels and values of records that have this layout.
+
+        Args:
+          records: uint8 [N, length], the serialized records.
+          rows: int64 [N], the row of the batch of each.
+          layout: the layout of all of them.
+
+        Raises:
+          OtherEncodingError: a label is negative or cut short.
+        """
         start, end = layout.video_id
         labels = wire.numbers(records[:, slice(*layout.labels)])
         joined, width = records[:, start:end].tobytes(), end - start
@@ -291,14 +332,15 @@ class _Videos(_Parsed):
         for values, span in zip(self._stored, layout.features, strict=True):
             values.view(np.uint8)[rows] = records[:, slice(*span)]
 
-    def _one(self, row: int, example: Example) -> None:
+    def _store_one(self, row: int, example: Example) -> None:
+        """Stores one parsed record as row `row` of the batch."""
         self.add(row, example)
         for values, value in zip(self._stored, example.values, strict=True):
             values[row] = value[0]
 
 
 class _Frames(_Parsed):
-    """Parses frame-level records one by one, because most of the time is spent on copying the frames."""
+    """Parses frame-level records one by one: copying their frames takes most of the time, so grouping saves little."""
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int | None) -> None:
         super().__init__(len(raws))
@@ -308,13 +350,18 @@ class _Frames(_Parsed):
         lengths = [len(example.values[0][:max_frames]) for example in examples]
         self.num_frames = np.array(lengths, np.int32)
         self.features = {
-            feature.name: _padded([example.values[index] for example in examples], lengths)
+            feature.name: _pad_frames([example.values[index] for example in examples], lengths)
             for index, feature in enumerate(parser.format.features)
         }
 
 
-def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[Any]:
-    """The first `lengths` frames of one feature of each video, as [B, T, size]; T is the largest length, at least 1."""
+def _pad_frames(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[Any]:
+    """Copies the frames of one feature into an array [B, T, size], padded with 0.
+
+    Args:
+      values: for each video its frames, uint8 or float32 [frames, size].
+      lengths: for each video the number of frames to copy. T is the largest of them, at least 1.
+    """
     padded = np.empty((len(values), max(1, *lengths), values[0].shape[1]), values[0].dtype)
     for row, (frames, length) in enumerate(zip(values, lengths, strict=True)):
         padded[row, :length] = frames[:length]
@@ -323,8 +370,8 @@ def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[A
 
 
 def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The indices of the rows of uint8 or float32 [B, ...] that have a value which is `shards.UNFIT`."""
-    # The sum of squares needs a single pass; if it is small, every value is in range.
+    """The indices of the rows of uint8 or float32 [B, ...] that have a NaN, infinite or too large value."""
+    # The sum of squares takes less time than the exact test below; if it is small, every value is in range.
     flat = values.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype == np.uint8 or np.dot(flat, flat) < shards.LARGEST**2 / 4:
@@ -332,8 +379,8 @@ def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).reshape(len(values), -1).all(axis=1))
 
 
-def _texts(ids: Sequence[bytes]) -> list[str]:
-    """`id_text` of each id."""
-    joined = b"\n".join(ids)  # one test of all ids together is faster than one test each
+def _id_texts(ids: Sequence[bytes]) -> list[str]:
+    """The text of each id, as `shards.id_text` returns it."""
+    joined = b"\n".join(ids)  # one test of all ids together is faster than a test of each
     texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
     return texts if len(texts) == len(ids) else [id_text(video_id) for video_id in ids]

@@ -2,15 +2,16 @@
 
 A shard is parsed once. Its file is written atomically, so that several processes may fill one folder. The name of the
 file contains a hash of the shard's path, size and modification time, and of the format, so that a changed shard or
-another format has another file. The file holds the values of the records as arrays hold them, then an index:
+another format has another file. The file has the values of all records, in the layout of NumPy arrays, then an index:
 
     values of record 0 | values of record 1 | ... | index: an NPZ file | end of the values, checksum of the index, magic
 
 The values of a record are those of one feature after another: uint8 or little-endian float32, [frames, size]; the
 vector of a video-level feature is one frame. Each record has a checksum, which is compared when the record is first
-read. Frames are read by `preadv` straight into a batch. This is as fast as copying from a memory map; but the pages do
-not count as memory of the process, and a file that became shorter causes an error rather than a crash. Video-level
-records are too small for a system call each, so their file is memory-mapped.
+read after opening the file. The frames of a record are read by `preadv` straight into the array of a batch. That is as
+fast as copying from a memory map. But the pages of a map would count as memory of the process, and a map of a file that
+became shorter would crash the process, where `preadv` reports an error. A file of video-level records is memory-mapped
+nevertheless: a system call for each of such small records would take too long.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.storage.local import free_bytes
 
-_FORMAT = 4  # version of the files; files of another version are not read
-_FOOTER = struct.Struct("<QI8s")
+_FORMAT = 4  # version of the files; it is part of the hash, so files of another version have other names
+_FOOTER = struct.Struct("<QI8s")  # end of the values, checksum of the index, magic
 _MAGIC = b"yt8mrec1"
 
 
@@ -48,7 +49,7 @@ class Block(NamedTuple):
 
     Attributes:
       batch: the records.
-      ratings: {name of `RATING_LISTS`: the list of each record}; empty if ratings are not read.
+      ratings: {one of the names `RATING_LISTS`: the list of each record}; empty if ratings are not read.
     """
 
     batch: NumpyBatch
@@ -59,8 +60,8 @@ class Ragged(NamedTuple):
     """Lists of values, one for each record.
 
     Attributes:
-      values: the values of all lists, one list after another.
-      splits: int64 [N + 1]; list i is `values[splits[i] : splits[i + 1]]`.
+      values: [n], the values of all lists, one list after another.
+      splits: int64 [N + 1]; the list of record i is `values[splits[i] : splits[i + 1]]`.
     """
 
     values: NDArray[Any]
@@ -68,24 +69,28 @@ class Ragged(NamedTuple):
 
     @classmethod
     def of_counts(cls, values: NDArray[Any], counts: NDArray[Any]) -> Ragged:
-        """Splits `values` into lists with these numbers of values."""
+        """Splits `values` [n] into consecutive lists; `counts` [N] has the number of values of each."""
         return cls(values, np.append(0, np.cumsum(counts, dtype=np.int64)))
 
     def take(self, rows: NDArray[np.int64]) -> Ragged:
-        """The lists of some records."""
+        """The lists of the records with the numbers `rows`, in this order."""
         counts = self.splits[rows + 1] - self.splits[rows]
         splits = np.append(0, np.cumsum(counts))
-        at = np.arange(splits[-1]) + np.repeat(self.splits[rows] - splits[:-1], counts)
-        return Ragged(self.values[at], splits)
+        indices = np.arange(splits[-1]) + np.repeat(self.splits[rows] - splits[:-1], counts)
+        return Ragged(self.values[indices], splits)
 
 
 def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[DamagedError] = ()) -> None:
-    """Writes the records of a shard atomically.
+    """Writes the parsed records of a shard into a file of the cache, atomically; an existing file is replaced.
 
     Args:
-      path: the file.
+      path: the file to write.
       blocks: the records; one block is in memory at a time.
-      damage: the damaged record at which reading the shard ended, if any; may be filled while `blocks` is iterated.
+      damage: empty, or a list of the damaged record at which reading the shard ended. It is read after `blocks`, so
+        that the iterator of `blocks` may add the record to it.
+
+    Raises:
+      RunError: the file cannot be written; or an error that `blocks` raises.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *RATING_LISTS)}
     with storage.write_atomic(path) as file:
@@ -95,22 +100,28 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
             columns["labels"] += map(np.flatnonzero, batch.labels)
             for name, values in ratings.items():
                 columns[name] += values
-            for content in _values_of_each(batch):
+            for content in _record_values(batch):
                 file.write(content)
                 columns["checksums"].append(google_crc32c.value(content))
-        index, values_end = _index(columns, damage), file.tell()
+        index, values_end = _encode_index(columns, damage), file.tell()
         file.write(index)
         file.write(_FOOTER.pack(values_end, google_crc32c.value(index), _MAGIC))
 
 
-def _values_of_each(batch: NumpyBatch) -> Iterator[bytes]:
-    """The values of each record of a batch, without the padding after its last frame."""
+def _record_values(batch: NumpyBatch) -> Iterator[bytes]:
+    """Yields the bytes of each record's values, without the padding after its last frame."""
     for row, count in enumerate(batch.num_frames.tolist()):
         frames = [values[row] if values.ndim == 2 else values[row, :count] for values in batch.features.values()]
         yield b"".join([values.tobytes() for values in frames])
 
 
-def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> bytes:
+def _encode_index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> bytes:
+    """The index of a file as an NPZ file.
+
+    Args:
+      columns: {name: arrays of which each describes some records}, all in the order of the records.
+      damage: as in `write_cached_shard`.
+    """
     arrays: dict[str, Any] = {
         "frames": np.concatenate([np.zeros(0, np.int32), *columns["frames"]]),
         "checksums": np.array(columns["checksums"], np.uint32),
@@ -126,23 +137,27 @@ def _index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> 
 
 
 class DamagedCacheError(RunError):
-    """A file of the cache is damaged and must be made again."""
+    """A file of the cache is damaged, so its shard must be parsed again.
+
+    Args:
+      path: the file.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: this file of --cache is damaged; check the disk, and remove the file.")
 
 
 class CachedShard:
-    """The parsed records of a shard. Any thread may read them.
+    """The parsed records of a shard, read from its file in the cache. Several threads may read at the same time.
 
     Args:
-      path: a file that `write_cached_shard` made.
-      frame_bytes: the bytes of a frame, over all features.
+      path: a file that `write_cached_shard` wrote.
+      frame_bytes: the number of bytes of a frame, over all features; of a vector at video level.
 
     Attributes:
-      path: as given.
-      ids: object [N], the ids as bytes.
-      num_frames: int32 [N]; 1 at video level.
+      path: the argument of this name.
+      ids: object [N], the id of each record as bytes.
+      num_frames: int32 [N], the number of frames of each record; 1 at video level.
       lists: {name: the list of each record} for `labels` (int64) and, if ratings were read, for `RATING_LISTS`.
       damage: (number of the damaged record at which reading the shard ended, what is wrong with it); None if all
         records are sound.
@@ -154,7 +169,7 @@ class CachedShard:
 
     def __init__(self, path: str, frame_bytes: int) -> None:
         self.path = path
-        self._context = storage.open_read(path)  # closes the file when no thread has this object any more
+        self._context = storage.open_read(path)  # closes the file when this object is garbage-collected
         self._opened = self._context.__enter__()
         self._file = self._opened.fileno()
         index, values_end = self._read_index()
@@ -163,11 +178,11 @@ class CachedShard:
         self._starts = np.append(0, np.cumsum(self.num_frames, dtype=np.int64) * frame_bytes)
         if self._starts[-1] != values_end:
             raise DamagedCacheError(path)
-        names = _lists(index, "ids")
-        content = names.values.tobytes()
+        ids = _lists_in_index(index, "ids")
+        content = ids.values.tobytes()
         self.ids = np.empty(len(self), object)
-        self.ids[:] = [content[start:end] for start, end in itertools.pairwise(names.splits.tolist())]
-        self.lists = {name: _lists(index, name) for name in ("labels", *RATING_LISTS)}
+        self.ids[:] = [content[start:end] for start, end in itertools.pairwise(ids.splits.tolist())]
+        self.lists = {name: _lists_in_index(index, name) for name in ("labels", *RATING_LISTS)}
         self._is_checked = np.zeros(len(self), np.bool_)
         bad = zip(index["bad_record"].tolist(), index["bad_because"].tolist(), strict=True)
         self.damage: tuple[int, str] | None = next(bad, None)
@@ -176,7 +191,7 @@ class CachedShard:
         return len(self.num_frames)
 
     def _read_index(self) -> tuple[Mapping[str, NDArray[Any]], int]:
-        """(the arrays of the index, the offset in the file at which the values end)."""
+        """(the arrays of the index, the offset at which the values end); raises `DamagedCacheError`."""
         size = os.fstat(self._file).st_size
         footer = os.pread(self._file, _FOOTER.size, max(0, size - _FOOTER.size))
         if len(footer) < _FOOTER.size:
@@ -195,12 +210,12 @@ class CachedShard:
         """Reads the values of one record.
 
         Args:
-          row: number of the record.
+          row: number of the record in the shard.
           buffers: for each feature the uint8 array to fill, with as many bytes as the record's values take.
 
         Raises:
           DamagedCacheError: the values are damaged.
-          RunError: the disk has failed.
+          RunError: the disk reports an error.
         """
         start, end = self._starts[row : row + 2].tolist()
         try:
@@ -221,30 +236,32 @@ class CachedShard:
 
     @functools.cached_property
     def _mapped(self) -> NDArray[np.uint8]:
+        """The values of all video-level records, memory-mapped: uint8 [N, bytes of a record]."""
         return np.memmap(self._opened, np.uint8, "r", shape=(len(self), self._frame_bytes))
 
     def _check(self, row: int, values: list[Any]) -> None:
-        """Compares the stored checksum of a record with that of the values just read."""
+        """Compares the stored checksum of a record with that of the values just read; raises `DamagedCacheError`."""
         if functools.reduce(google_crc32c.extend, values, 0) != self._checksums[row]:
             raise DamagedCacheError(self.path)
         self._is_checked[row] = True
 
 
-def _lists(index: Mapping[str, NDArray[Any]], name: str) -> Ragged:
+def _lists_in_index(index: Mapping[str, NDArray[Any]], name: str) -> Ragged:
+    """The list `name` of each record."""
     return Ragged.of_counts(index[name], index[f"{name} each"])
 
 
 class ShardCache:
-    """The parsed shards in a folder.
+    """A folder of parsed shards, which makes, names and opens its files.
 
     Args:
       folder: local folder, made if missing; any number of processes may share it.
-      data: the format in which records are read: `num_classes` None reads no labels, `segment_labels` True reads
-        ratings, and `max_frames` is the number of frames read from the start of a video (None for all).
-      skips_bad: whether reading a shard ends at a damaged record, rather than raising an error.
+      data: the format in which records are read. If `num_classes` is None, no labels are read; if `segment_labels` is
+        True, ratings are read; `max_frames` is the largest number of frames that are read of a video (None for all).
+      skips_bad: whether a damaged record, and those after it in its shard, are left out; if False, an error is raised.
 
     Attributes:
-      data: as given.
+      data: the argument of this name.
       types: the NumPy type in which each feature is stored: uint8 for frames stored as bytes, else float32.
       frame_bytes: the number of bytes of one frame of each feature.
     """
@@ -257,15 +274,20 @@ class ShardCache:
             feature.size * np.dtype(kind).itemsize for feature, kind in zip(data.features, self.types, strict=True)
         ]
 
-    def room(self, files: Sequence[str]) -> str:
-        """A line: the number of parsed shards in the folder, the space that the others need, and the free space."""
+    def describe_space(self, files: Sequence[str]) -> str:
+        """A line for the log: how many of the shards are parsed, the space that the others need, and the free space.
+
+        Args:
+          files: the paths of the shards.
+        """
         missing = [shard for shard in files if not storage.exists(self.path_of(shard))]
         needed, free = sum(storage.size(shard) for shard in missing), free_bytes(self._folder)
         line = f"{self._folder} has {len(files) - len(missing)} of {len(files)} parsed shards"
         if not missing:
             return line
         line += f"; the others take at most {needed / 1e9:.2f} GB, the size of the shards; {free / 1e9:.2f} GB are free"
-        return f"{line}. The disk may become full" if needed > free else line
+        warning = ". The disk may become full: free some space, or name a --cache on a larger disk"
+        return line + warning if needed > free else line
 
     def path_of(self, shard: str) -> str:
         """The path of the cache's file for the present version of a shard.
@@ -282,35 +304,39 @@ class ShardCache:
         name = os.fsencode(os.path.basename(shard))[:100].decode(errors="ignore")  # systems limit a name by its bytes
         return storage.join(self._folder, f"{name}.{digest}.parsed")
 
-    def opened(self, path: str) -> CachedShard | None:
-        """The parsed records in a file of the cache; None if it is missing or damaged."""
+    def open_parsed(self, path: str) -> CachedShard | None:
+        """Opens a file of the cache; None if it is missing or damaged."""
         try:
             return CachedShard(path, sum(self.frame_bytes))
         except (storage.NotFoundError, DamagedCacheError):
             return None
 
-    def made(self, shard: str, path: str) -> CachedShard:
-        """Parses a shard, writes its file and opens it.
+    def parse_shard(self, shard: str, path: str) -> CachedShard:
+        """Parses a shard, writes its file in the cache, and opens that file.
 
         Args:
           shard: the path of the shard.
-          path: `path_of(shard)` before the shard is read; another path afterwards means that the shard has changed.
+          path: the file to write, which `path_of(shard)` returned. If `path_of(shard)` is another path after the shard
+            was read, the shard has changed.
 
         Raises:
           DamagedError: a record is damaged, and `skips_bad` is False. Then no file is written.
-          RunError: the shard has changed, or the file cannot be written.
+          RunError: the shard has changed or cannot be read, or the file cannot be written.
         """
         damage = list[DamagedError]()
         write_cached_shard(path, self._blocks(shard, path, damage), damage)
         return CachedShard(path, sum(self.frame_bytes))
 
     def _blocks(self, shard: str, path: str, damage: list[DamagedError]) -> Iterator[Block]:
-        """The records before the first damaged one, which is added to `damage` if `skips_bad`, else raised."""
+        """Yields the records before the first damaged one; adds its error to `damage` if `skips_bad`, else raises it.
+
+        The other arguments, and what else is raised, are those of `parse_shard`.
+        """
         count = 0
         try:
             for records in shards.read_blocks(shard):
                 raws = [(record, shard, count + row) for row, record in enumerate(records)]
-                yield from self._parsed(raws)
+                yield from self._parse_sound(raws)
                 count += len(records)
         except DamagedError as error:
             if not self._skips_bad:
@@ -319,18 +345,19 @@ class ShardCache:
         if self.path_of(shard) != path:
             raise RunError(f"{shard} changed while it was read; start again once it is complete.")
 
-    def _parsed(self, raws: Sequence[Raw]) -> Iterator[Block]:
-        """The records before the first damaged one; then raises the `DamagedError` of that record."""
+    def _parse_sound(self, raws: Sequence[Raw]) -> Iterator[Block]:
+        """Yields the parsed records before the first damaged one, then raises the `DamagedError` of that record."""
         try:
-            yield self._block(raws)
+            yield self._parse_block(raws)
         except DamagedError as error:
             # An earlier record may be damaged too: the parser checks all records for one kind of damage after another.
             before = raws[: error.record - raws[0][2]]
             if before:
-                yield from self._parsed(before)
+                yield from self._parse_sound(before)
             raise
 
-    def _block(self, raws: Sequence[Raw]) -> Block:
+    def _parse_block(self, raws: Sequence[Raw]) -> Block:
+        """Parses records, with their ratings if these are read; raises `DamagedError` if one is damaged."""
         batch = self._parser.batch(raws)
         if not self.data.segment_labels:
             return Block(batch, {})

@@ -3,10 +3,10 @@
     storage.write("a.tfrecord", framed(example({"id": bytes_feature(b"abcd"), "labels": int64_feature([3])})))
     labels = [parse(payload).values("labels") for payload in read_shard("a.tfrecord")]
 
-A TFRecord frame: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. A payload is
-encoded as a protocol buffer (https://protobuf.dev/programming-guides/encoding); its messages are those of
-tensorflow/core/example/example.proto and feature.proto. On the wire an Example is a SequenceExample with only a
-context, so one class reads both.
+A TFRecord file consists of frames: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. Each
+payload is a record, encoded as a protocol buffer (https://protobuf.dev/programming-guides/encoding); its messages are
+those of tensorflow/core/example/example.proto and feature.proto. An Example is encoded like a SequenceExample that has
+only a context, so one class reads both.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.records.checksums import mask_crc, masked_crc
 
 Values = list[bytes] | list[int] | list[float]
 
-# {list in the context of a record, with one entry for each rating of a segment: type of its entries}
+# {name: NumPy type} of the lists in the context of a record that have one entry for each rating of a segment.
 RATING_LISTS = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
 LATEST_START = (1 << 31) - 1  # seconds; the latest allowed start of a segment, so that (record, start) fits one int64
 # Entries of a record's context that are not features.
@@ -41,15 +42,14 @@ UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages describe the va
 NO_PROTO = "it is not an Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
-_USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has as many
-_FEW = 16  # if a block of `_BLOCK` bytes holds fewer records, `read_blocks` reads the records one by one
+_MAX_UNCHECKED = 1 << 24  # bytes; before a longer read, `_has_bytes_left` checks that the file has as many
+_MIN_RECORDS = 16  # if a block of `_BLOCK` bytes has fewer records, `read_blocks` reads the records one by one
 _BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they fit into a core's cache
 _GZIP = b"\x1f\x8b"
-_MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
 _ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
 _ORDINARY_IDS = re.compile(rb"[ -\[\]-~\n]*")
-# Control characters, line separators, bytes that are not UTF-8, and a backslash that looks like an escape.
+# Control characters, line separators, bytes that are not UTF-8, and the backslash of what looks like an escape.
 _ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
@@ -57,36 +57,41 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 class DamagedError(RunError):
     """A record of a shard is damaged; the records before it are sound.
 
+    Args:
+      path: the path of the shard.
+      record: number of the damaged record, from 0.
+      problem: what is wrong with the record, for the message; a remedy follows it, unless it names a flag.
+
     Attributes:
       path: the path of the shard.
       record: number of the damaged record, from 0.
-      what: what is wrong with the record.
+      what: the argument `problem`.
     """
 
     def __init__(self, path: str, record: int, problem: str) -> None:
-        # A problem that names a flag already says what to do.
+        # A text that names a flag already says what to do.
         remedy = "" if "--" in problem else "; fetch the file again, or leave it out"
         super().__init__(f"{path}: record {record}: {problem}{remedy}.")
         self.path, self.record, self.what = path, record, problem
 
 
 class Feature(NamedTuple):
-    """One Feature of a record.
+    """One Feature message of a record: a list of values of one type.
 
     Attributes:
-      kind: `bytes`, `float` or `int64`; empty for a feature without a value.
-      value: the values: of type bytes, float or int.
+      kind: the type of the values: `bytes`, `float` or `int64`; empty for a Feature without a list.
+      value: the values, as bytes, float or int objects.
     """
 
     kind: str
     value: Sequence[Any]
 
     def values(self) -> Values:
-        """The values as a list; empty for an empty feature."""
+        """The values as a list."""
         return list(self.value)
 
     def numbers(self) -> NDArray[Any]:
-        """The values as an array: the bytes as uint8, the others as float32 or int64."""
+        """The values as an array [n]: floats as float32, whole numbers as int64, all bytes of all strings as uint8."""
         if self.kind == "bytes":
             return np.frombuffer(b"".join(self.value), np.uint8)
         return np.array(self.value, np.float32 if self.kind == "float" else np.int64)
@@ -96,7 +101,7 @@ class Record(NamedTuple):
     """A decoded Example or SequenceExample.
 
     Attributes:
-      context: the Features of the whole video; an Example has no others.
+      context: {name: Feature} of the whole video; an Example has no other Features.
       lists: {name of a feature list: the Feature of each frame}; empty for an Example.
     """
 
@@ -104,11 +109,11 @@ class Record(NamedTuple):
     lists: dict[str, list[Feature]]
 
     def values(self, name: str) -> list[Any]:
-        """The values of one Feature of the context; empty if there is no such Feature."""
+        """The values of the Feature `name` of the context; empty if there is no such Feature."""
         return list(self.context[name].value) if name in self.context else []
 
     def id(self) -> bytes:
-        """The `id`, or the `video_id` in files of 2017; empty if the record has neither."""
+        """The id of the video: the entry `id`, or `video_id` as in files of 2017; empty if the record has neither."""
         for name in ("id", "video_id"):
             ids = self.values(name)
             if ids and isinstance(ids[0], bytes):
@@ -116,33 +121,37 @@ class Record(NamedTuple):
         return b""
 
     def features(self) -> dict[str, list[Feature]]:
-        """The features that a model reads: {name: its frames}; a feature in the context has one frame."""
-        taken = NOT_FEATURES | self.lists.keys()
-        return self.lists | {name: [feature] for name, feature in self.context.items() if name not in taken}
+        """The features that a model reads, {name: the Feature of each frame}; a Feature in the context is one frame."""
+        excluded = NOT_FEATURES | self.lists.keys()
+        return self.lists | {name: [feature] for name, feature in self.context.items() if name not in excluded}
 
 
 def id_text(video_id: bytes) -> str:
-    """The id of a video as one line of text, as all files and messages show it; `id_bytes` is the inverse.
+    """The id of a video as one line of text, as all files and messages show it; `id_bytes` restores the id.
 
-    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is not UTF-8
-    becomes `\\xHH`. So does a backslash that would otherwise read as such an escape. Everything else stays.
+    Each byte of a control character or of a line separator (U+2028, U+2029), and each byte that is not UTF-8, becomes
+    an escape `\\xHH`. So does a backslash that would otherwise look like the start of an escape. The rest stays.
     """
     if _ORDINARY_ID.fullmatch(video_id):
         return video_id.decode("ascii")
-    return _ESCAPED_IN_IDS.sub(_escape, video_id.decode("utf-8", "surrogateescape"))
+    return _ESCAPED_IN_IDS.sub(_escape_bytes, video_id.decode("utf-8", "surrogateescape"))
 
 
 def are_ordinary_ids(lines: bytes) -> bool:
-    """Whether each of these ids, one per line, is ASCII that `id_text` returns unchanged."""
+    """Whether all of these ids, one per line, are ASCII without a character that `id_text` might escape."""
     return _ORDINARY_IDS.fullmatch(lines) is not None
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_bytes(match: re.Match[str]) -> str:
+    """`\\xHH` for each byte of the matched text."""
     return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def id_bytes(text: bytes) -> bytes:
-    """The id whose `id_text` is `text` (UTF-8); a text without escapes is returned unchanged."""
+    """Restores an id from the text that `id_text` returned, given in UTF-8.
+
+    Each escape `\\xHH` becomes the byte with the hexadecimal number HH; everything else stays.
+    """
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text)
 
 
@@ -170,7 +179,7 @@ def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
 
 
 def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
-    """Yields the serialized records of an open shard from its present position on; raises like `read_shard`.
+    """Yields the serialized records of an open shard from the file's position to its end; raises like `read_shard`.
 
     Args:
       file: an open file, positioned at the beginning of a record.
@@ -181,7 +190,7 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
         if len(header) < 12 or header[8:] != masked_crc(header[:8]):
             raise DamagedError(path, number, _header_damage(header, number))
         (length,) = struct.unpack("<Q", header[:8])
-        body = file.read(length + 4) if _is_there(file, length) else b""
+        body = file.read(length + 4) if _has_bytes_left(file, length) else b""
         if len(body) < length + 4:
             raise DamagedError(path, number, "it is cut short")
         payload = body[:length]
@@ -192,27 +201,30 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
 
 
 def read_blocks(path: str) -> Iterator[list[bytes]]:
-    """Yields several records of `read_shard` at a time, which is much faster if records are small."""
+    """Yields the serialized records of a TFRecord file in lists; raises like `read_shard`.
+
+    Short records are read many at a time, which is much faster; a list of long records has one record.
+    """
     with storage.open_read(path) as file:
-        data, begun, number = b"", 0, 0  # unparsed bytes, their offset in the file, the number of the next record
+        data, offset, number = b"", 0, 0  # the unparsed bytes, their offset in the file, the number of the next record
         while chunk := file.read(_BLOCK):
             data += chunk
-            records, used = _block(data)
+            records, size = _parse_block(data)
             if records:
                 yield records
-            begun, number, data = begun + used, number + len(records), data[used:]
-            if len(data) > 12 and len(records) < _FEW:
-                break  # records are long, and `read_records` makes fewer copies; or one is damaged
-        file.seek(begun)
+            offset, number, data = offset + size, number + len(records), data[size:]
+            if len(data) > 12 and len(records) < _MIN_RECORDS:
+                break  # the records are long, and `read_records` makes fewer copies of them; or a record is damaged
+        file.seek(offset)
         long_records = read_records(file, path, number)
         while records := list(itertools.islice(long_records, 1)):
             yield records
 
 
-def _block(data: bytes) -> tuple[list[bytes], int]:
-    """(the complete and sound records at the beginning of `data`, the number of bytes that they take)."""
+def _parse_block(data: bytes) -> tuple[list[bytes], int]:
+    """(the complete and sound records at the beginning of `data`, the number of bytes of their frames)."""
     records, crcs, ends, offset = [], [], [], 0
-    lengths: dict[bytes, int] = {}  # {header: length}; saves checksums, because few lengths occur
+    lengths: dict[bytes, int] = {}  # {header: length}; a header that occurs again needs no second checksum
     while True:
         header = data[offset : offset + 12]
         length = lengths.get(header, -1)
@@ -228,16 +240,26 @@ def _block(data: bytes) -> tuple[list[bytes], int]:
         crcs.append(google_crc32c.value(record))
         ends.append(end)
         offset = end + 4
-    return _sound(data, records, crcs, ends)
+    return _sound_records(data, records, crcs, ends)
 
 
-def _sound(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
-    """(the records before the first with a wrong checksum, the offset after the last of them)."""
+def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
+    """The records before the first one with a wrong checksum.
+
+    Args:
+      data: the frames of the records, one after the other.
+      records: the payloads.
+      crcs: the CRC-32C of each payload.
+      ends: the offset in `data` at which each payload ends.
+
+    Returns:
+      (the sound records, the number of bytes of their frames).
+    """
     if not records:
         return [], 0
     places = np.array(ends)
     stored = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
-    wrong = np.flatnonzero(stored != masked(np.array(crcs, np.uint64)))
+    wrong = np.flatnonzero(stored != mask_crc(np.array(crcs, np.uint64)))
     count = int(wrong[0]) if len(wrong) else len(records)
     return records[:count], ends[count - 1] + 4 if count else 0
 
@@ -248,25 +270,25 @@ def _header_damage(header: bytes, number: int) -> str:
     return "its length is damaged or cut short"
 
 
-def _is_there(file: BinaryIO, length: int) -> bool:
-    """Whether the file has `length` more bytes.
+def _has_bytes_left(file: BinaryIO, length: int) -> bool:
+    """Whether the file has `length` bytes after its position; a length below `_MAX_UNCHECKED` is not checked.
 
-    Without this check, a read with a damaged length would allocate that much memory.
+    Without this check, reading a record whose length is damaged would allocate that much memory.
     """
-    if length < _USUAL:
+    if length < _MAX_UNCHECKED:
         return True
-    here = file.tell()
+    position = file.tell()
     end = file.seek(0, 2)
-    file.seek(here)
-    return length <= end - here
+    file.seek(position)
+    return length <= end - position
 
 
 def parse(payload: bytes, with_lists: bool = True) -> Record:
     """Decodes a serialized Example or SequenceExample.
 
     Args:
-      payload: one record.
-      with_lists: whether the result has the feature lists (the frames).
+      payload: one serialized record.
+      with_lists: whether the frames (the feature lists) are decoded; if False, `lists` of the result is empty.
 
     Raises:
       ValueError: protobuf cannot parse `payload` as such a message.
@@ -289,11 +311,12 @@ def _feature(message: Any) -> Feature:
 
 
 def unfit_values(values: NDArray[Any]) -> int:
-    """The number of values that are `UNFIT`."""
+    """The number of floats that are NaN, infinite or beyond `LARGEST`; 0 for an array of whole numbers."""
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
-# The fields of each message, numbered from 1. On the wire a map is a repeated message of a key and a value.
+# The fields of each message, numbered from 1: label, type and name. The label `kind` marks the fields of the oneof
+# `kind`. A map is encoded like a repeated message of a key and a value, and declared as one here.
 _MESSAGES = {
     "BytesList": ("repeated bytes value",),
     "FloatList": ("repeated float value",),
@@ -336,7 +359,7 @@ def _proto() -> Any:
 def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[int]:
     """Yields 1 for each field of a serialized message, or for a field of integers their count; builds no objects.
 
-    The sum estimates the work of parsing the message; a caller can stop early if it is too large.
+    The sum of these numbers estimates the work of parsing the message. A caller can stop when the sum is too large.
 
     Args:
       content: the serialized message.
@@ -356,7 +379,7 @@ def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[in
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields (number, content) of each length-delimited field of a message; (0, empty) for a field of another type.
+    """Yields (number, content) of each length-delimited field of a message, and (0, b"") for each other field.
 
     Raises:
       ValueError: `content` is not a message.
@@ -380,6 +403,7 @@ def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(content: bytes, offset: int) -> tuple[int, int]:
+    """(the varint at `offset`, the offset after it); raises `ValueError` if it does not end within ten bytes."""
     value = shift = 0
     while offset < len(content) and shift < 70:
         byte = content[offset]
@@ -391,45 +415,8 @@ def _varint(content: bytes, offset: int) -> tuple[int, int]:
     raise ValueError(f"a number at byte {offset} does not end")
 
 
-def masked_crc(data: bytes) -> bytes:
-    """TFRecord's masked CRC-32C: rotated and offset, because the CRC of data that contain CRCs would be weak."""
-    return struct.pack("<I", masked(google_crc32c.value(data)))
-
-
-def masked(crc: Any) -> Any:
-    """The masked form of a CRC-32C, or of a uint64 array of them."""
-    return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
-
-
-def joined_crc(first: int, second: int, size: int) -> int:
-    """The CRC-32C of two concatenated byte strings, from the CRC-32C of each and the size of the second in bytes.
-
-    A CRC is the remainder of a polynomial over GF(2): appending zeros to a string multiplies its CRC by a power of x.
-    """
-    power, exponent, product = 1 << 31, 8 * size, 1 << 30  # x^0, and x^1: the highest bit is the lowest coefficient
-    while exponent:
-        power = _multiplied(power, product) if exponent & 1 else power
-        exponent, product = exponent >> 1, _squared(product)
-    return _multiplied(power, first) ^ second
-
-
-def _multiplied(factor: int, other: int) -> int:
-    """The product of two polynomials over GF(2) modulo the polynomial of CRC-32C."""
-    product = 0
-    for bit in range(31, -1, -1):
-        if factor >> bit & 1:
-            product ^= other
-        other = other >> 1 ^ (0x82F63B78 if other & 1 else 0)
-    return product
-
-
-@functools.cache
-def _squared(factor: int) -> int:
-    return _multiplied(factor, factor)
-
-
 def framed(payload: bytes) -> bytes:
-    """One record with length and checksums, as in a TFRecord file."""
+    """A serialized record with length and checksums, as a TFRecord file stores it."""
     length = struct.pack("<Q", len(payload))
     return b"".join((length, masked_crc(length), payload, masked_crc(payload)))
 
@@ -446,48 +433,58 @@ def varint(value: int) -> bytes:
 
 
 def head(number: int, size: int) -> bytes:
-    """The bytes before the content of a field of `size` bytes: text, a message or bytes (wire type 2)."""
+    """The bytes before the content of an encoded field of bytes, text or a message (wire type 2).
+
+    Args:
+      number: the number of the field.
+      size: the number of bytes of the content.
+    """
     return varint(number << 3 | 2) + varint(size)
 
 
 def field(number: int, content: bytes) -> bytes:
-    """An encoded field of bytes, text or a message."""
+    """Encodes field `number` of a message, whose content is bytes, text or an encoded message."""
     return head(number, len(content)) + content
 
 
 def bytes_feature(*values: bytes) -> bytes:
-    """A Feature with a BytesList."""
+    """An encoded Feature with a BytesList of these strings."""
     return field(1, b"".join(field(1, value) for value in values))
 
 
 def float_feature(values: Any) -> bytes:
-    """A Feature with a packed FloatList of `values`, converted to float32."""
+    """An encoded Feature with a packed FloatList of `values`, an array or list [n] that is converted to float32."""
     return field(2, field(1, np.asarray(values, "<f4").tobytes()))
 
 
 def int64_feature(values: Iterable[int]) -> bytes:
-    """A Feature with a packed Int64List of `values`."""
+    """An encoded Feature with a packed Int64List of `values`."""
     return field(3, field(1, b"".join(varint(int(value)) for value in values)))
 
 
 def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
-    """A Feature for each frame of uint8 [T, size]: a BytesList with one string of `size` bytes."""
+    """An encoded Feature for each frame of uint8 [T, size]: a BytesList of one string of `size` bytes."""
     value = head(1, frames.shape[1])
     header = head(1, len(value) + frames.shape[1]) + value  # it is the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 
 def entries(values: Mapping[str, bytes]) -> bytes:
-    """An encoded proto map from names to messages: field 1 is repeated for each entry."""
+    """Encodes a proto map {name: encoded message}: field 1 is repeated for each entry."""
     return b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in values.items())
 
 
 def example(features: Mapping[str, bytes]) -> bytes:
-    """A serialized tf.train.Example of encoded Features."""
+    """A serialized tf.train.Example with the Features {name: encoded Feature}."""
     return field(1, entries(features))
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
-    """A serialized tf.train.SequenceExample of encoded Features: the context, and {name: the Feature of each frame}."""
+    """A serialized tf.train.SequenceExample.
+
+    Args:
+      context: {name: encoded Feature} of the whole video.
+      feature_lists: {name: the encoded Feature of each frame}.
+    """
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
     return field(1, entries(context)) + field(2, entries(lists))

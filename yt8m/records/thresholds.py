@@ -1,22 +1,24 @@
-"""Files of one threshold per class: a class is a tag of a video if its score is at least the threshold.
+"""Reads and writes `thresholds.csv`, a threshold per class: a class is a tag of a video if its score is at least that.
 
     index,name,threshold,basis,positives,precision,recall,f1,step
     0,cat,0.4375,class,120,0.85,0.8,0.824242424,1000
     1,newt,0.25,common,2,,,,1000
 
 `basis` is `class` for a threshold that was chosen for the class, and `common` for one that was chosen for all classes
-together, because the class has too few positives. Precision, recall and F1 are cross-fitted: a threshold is chosen on
-each half of the predictions and measured on the other half. `step` is the step of the evaluated checkpoint.
+together, because the class has too few positives (videos with the label). Precision, recall and F1 are cross-fitted: a
+threshold is chosen on each half of the predictions and measured on the other half. `step` is the training step of the
+evaluated checkpoint.
 
-Thresholds that guarantee a precision have three further columns, and neither precision nor F1, which would be too high
-on the videos on which the threshold was chosen:
+Thresholds that guarantee a precision (`yt8m eval --target_precision`) have three further columns. Their fields of
+precision and F1 are empty: measured on the videos on which the threshold was chosen, both would be too high.
 
     index,name,threshold,basis,positives,precision,recall,f1,step,target,confidence,n
     0,cat,0.8125,class,120,,0.6,,1000,0.95,0.9,61
     1,newt,inf,too_few_labels,2,,0,,1000,0.95,0.9,0
 
-`n` is the number of predictions on which the threshold was tested. A class for which no threshold reaches the target
-abstains: its threshold is `inf`, so that it is never a tag.
+`target` is the precision, `confidence` the probability with which it is reached on new videos, and `n` the number of
+predictions on which the threshold was tested. A class for which no threshold reaches the target abstains: its threshold
+is `inf`, so that it is never a tag, and `basis` says why, `too_few_labels` or `below_target`.
 """
 
 from __future__ import annotations
@@ -37,16 +39,21 @@ from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
 NAME, EVALUATION = "thresholds.csv", "eval"
-AMONG = 20  # tags and thresholds are chosen among this number of best classes of each video
+NUM_CANDIDATES = 20  # tags and thresholds are chosen among so many classes of each video, those with the best scores
 CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
 _ABSTAINING = (TOO_FEW_LABELS, BELOW_TARGET)
 _COLUMNS = ("index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step")
 _GUARANTEE_COLUMNS = ("target", "confidence", "n")
-_NEEDED = ("index", "threshold")
+_REQUIRED_COLUMNS = ("index", "threshold")
 
 
 class PrecisionTarget(NamedTuple):
-    """The least precision on new videos, and the confidence that it is reached. Both are between 0 and 1."""
+    """A precision that thresholds must reach on new videos.
+
+    Attributes:
+      precision: the least precision, between 0 and 1.
+      confidence: the probability with which it must be reached, between 0 and 1.
+    """
 
     precision: float
     confidence: float
@@ -60,7 +67,7 @@ class Guarantee(NamedTuple):
 
     Attributes:
       target: the precision on new videos, and the confidence that it is reached.
-      tested: int64 [C], number of predictions on which the threshold was tested.
+      tested: int64 [C], for each class the number of predictions on which its threshold was tested.
       has_enough: bool [C], False for a class with too few labels for any threshold.
     """
 
@@ -73,13 +80,14 @@ class OperatingPoints(NamedTuple):
     """A threshold for each class, and its precision and recall on the evaluated data. All arrays are [C].
 
     Attributes:
-      thresholds: float64; inf for a class that abstains.
-      is_own: bool, False for a class that has the common threshold, or none.
-      positives: int64, number of videos with the label.
-      precision: float64, cross-fitted: of thresholds chosen on one half of the predictions, measured on the other half;
-        nan for a class without a threshold of its own, or if no score reaches the threshold.
+      thresholds: float64; inf for a class that abstains, which is never a tag.
+      is_own: bool, False for a class that has the threshold common to all classes, or abstains.
+      positives: int64, number of evaluated videos with the label.
+      precision: float64; each half of the predictions is measured with the threshold chosen on the other half. nan for
+        a class without a threshold of its own, or if no score reaches the threshold.
       recall, f1: float64, measured in the same way.
-      guarantee: the guaranteed precision; then precision and F1 are nan. None for the thresholds with the best F1.
+      guarantee: the precision that the thresholds guarantee; then `precision` and `f1` are nan. None for thresholds
+        that were chosen for the best F1.
     """
 
     thresholds: NDArray[np.float64]
@@ -91,21 +99,23 @@ class OperatingPoints(NamedTuple):
     guarantee: Guarantee | None = None
 
     def bases(self) -> list[str]:
-        """The column `basis`: what each class's threshold was chosen for, or why the class has none."""
+        """The column `basis`: whether the threshold was chosen for its class or for all, or why the class abstains."""
         bases = [CLASS if is_own else COMMON for is_own in self.is_own.tolist()]
         if self.guarantee is None:
             return bases
         reasons = [BELOW_TARGET if enough else TOO_FEW_LABELS for enough in self.guarantee.has_enough.tolist()]
         abstains = np.isposinf(self.thresholds).tolist()
-        return [reason if none else basis for basis, reason, none in zip(bases, reasons, abstains, strict=True)]
+        return [
+            reason if is_tagless else basis for basis, reason, is_tagless in zip(bases, reasons, abstains, strict=True)
+        ]
 
 
 class Tagger(NamedTuple):
-    """Chooses the tags of videos.
+    """Chooses the tags of videos by the thresholds of a file.
 
     Attributes:
       thresholds: float64 [C]; inf for a class that is never a tag.
-      step: the step of the checkpoint whose scores the thresholds were chosen for; -1 if the file has none.
+      step: the training step of the checkpoint for whose scores the thresholds were chosen; -1 if the file has none.
       target: the precision that the thresholds guarantee; None if the file has none.
     """
 
@@ -114,23 +124,31 @@ class Tagger(NamedTuple):
     target: PrecisionTarget | None = None
 
     def are_tags(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Whether each score reaches the threshold of its class. All arrays have the same shape."""
+        """Whether each score reaches the threshold of its class. Arguments and result have the same shape."""
         return np.asarray(scores >= self.thresholds[classes])
 
 
 def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> None:
-    """Writes the file atomically. An undefined value becomes an empty field.
+    """Writes a file of thresholds atomically; an existing file is replaced. An undefined value becomes an empty field.
 
-    Names are for people: they are written by `spreadsheet_text`, and `read` ignores them.
+    Args:
+      path: the file to write.
+      points: the thresholds, and what was measured with them.
+      names: the names of the classes. They are for people who open the file in a spreadsheet, so they are escaped by
+        `spreadsheet_text`; `read` ignores them.
+      step: the training step of the evaluated checkpoint.
+
+    Raises:
+      RunError: the file cannot be written.
     """
     rows = []
-    shares = zip(points.precision, points.recall, points.f1, strict=True)
-    columns = zip(points.thresholds, points.bases(), points.positives, shares, strict=True)
-    for index, (threshold, basis, positives, measured) in enumerate(columns):
-        # Nine digits tell any two float32 values apart, and the threshold lies half-way between two such scores.
-        share_texts = [f"{share:.6g}" if math.isfinite(share) else "" for share in measured]
+    measures = zip(points.precision, points.recall, points.f1, strict=True)
+    columns = zip(points.thresholds, points.bases(), points.positives, measures, strict=True)
+    for index, (threshold, basis, positives, measures_of_class) in enumerate(columns):
+        measure_texts = [f"{value:.6g}" if math.isfinite(value) else "" for value in measures_of_class]
         name = prediction_files.spreadsheet_text(names.name(index))
-        rows.append([index, name, f"{threshold:.9g}", basis, positives, *share_texts, step])
+        # Nine digits tell any two float32 values apart, and the threshold lies half-way between two such scores.
+        rows.append([index, name, f"{threshold:.9g}", basis, positives, *measure_texts, step])
     if points.guarantee is not None:
         target = [f"{value:g}" for value in points.guarantee.target]
         rows = [[*row, *target, tested] for row, tested in zip(rows, points.guarantee.tested.tolist(), strict=True)]
@@ -138,16 +156,21 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:
-    """The thresholds of a file; the columns `name` and from `positives` to `f1` are ignored.
+    """Reads a file of thresholds; only `index` and `threshold` are required, and the measured columns are ignored.
+
+    Args:
+      path: the path of the file.
+      num_classes: the number of classes of the model, which the file must have; None allows any number.
 
     Raises:
-      RunError: the file is not UTF-8 text, a line has a wrong index, a class that does not abstain has no finite
-        threshold, or there are not `num_classes` lines; the message names the line.
+      RunError: the file is not UTF-8 text or not CSV, a line has a wrong index, a class that does not abstain has no
+        finite threshold, or there are not `num_classes` lines; the message names the line.
+      NotFoundError: there is no such file.
     """
-    return parse(_text(path), path, num_classes)
+    return parse(_read_text(path), path, num_classes)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return storage.read_text(path).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -155,28 +178,39 @@ def _text(path: str) -> str:
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
-    """The thresholds in the text of a file; raises like `read`."""
+    """Parses the text of the file `path`; arguments and errors are those of `read`."""
     try:
         rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        if not set(_NEEDED) <= set(rows.fieldnames or ()):
+        if not set(_REQUIRED_COLUMNS) <= set(rows.fieldnames or ()):
             raise ValueError(f"the columns are {', '.join(rows.fieldnames or ()) or 'missing'}")
         values, step, target = [], -1, None
         for index, row in enumerate(rows):
-            values.append(_threshold(row, index, rows.line_num))
+            values.append(_parse_threshold(row, index, rows.line_num))
             step = prediction_files.whole_number((row.get("step") or "").encode())
-            target = _target(row, rows.line_num)
+            target = _parse_target(row, rows.line_num)
     except (ValueError, csv.Error) as error:
         raise RunError(
-            f"{path}: {error}; expected the columns {', '.join(_NEEDED)}, with a line for each class. Write the file "
-            "again by `yt8m eval --report`."
+            f"{path}: {error}; expected the columns {', '.join(_REQUIRED_COLUMNS)}, with a line for each class. "
+            "Write the file again by `yt8m eval --report`."
         ) from error
     if num_classes not in (None, len(values)):
-        raise RunError(f"{path} has thresholds of {len(values)} classes, but the model has {num_classes} classes.")
+        raise RunError(
+            f"{path} has thresholds of {len(values)} classes, but the model has {num_classes} classes. Use the file "
+            "that `yt8m eval --report` wrote for this model."
+        )
     return Tagger(np.array(values, np.float64), step, target)
 
 
-def _target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
-    """The precision target in a line; None if the line has none."""
+def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
+    """The precision that a threshold guarantees; None if the fields are empty or missing.
+
+    Args:
+      row: {column: field} of a line.
+      line: the line's number, for the error message.
+
+    Raises:
+      ValueError: a field is not a number.
+    """
     texts = [row.get(name) or "" for name in ("target", "confidence")]
     try:
         return PrecisionTarget(*map(float, texts)) if all(texts) else None
@@ -184,10 +218,15 @@ def _target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
         raise ValueError(f"line {line}: target or confidence is not a number: {', '.join(texts)}") from error
 
 
-def _threshold(row: Mapping[str, str | None], expected: int, line: int) -> float:
+def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: int) -> float:
+    """The threshold in a line, inf for a class that abstains; the other arguments are as for `_parse_target`.
+
+    Raises:
+      ValueError: the index is not the expected one, or the threshold is not a number.
+    """
     index, text = row["index"], row["threshold"]
-    if index != str(expected):
-        raise ValueError(f"line {line}: the index is {index!r}, not {expected}")
+    if index != str(expected_index):
+        raise ValueError(f"line {line}: the index is {index!r}, not {expected_index}")
     try:
         value = float(text or "nan")
     except ValueError:
@@ -202,7 +241,7 @@ HELP = "thresholds.csv of an evaluation with --report; by default the model's ow
 
 
 def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") -> Tagger | None:
-    """The thresholds that belong to a model; None if there are none. Raises like `read`.
+    """Reads the thresholds that belong to a model, and logs which file they come from; None if there are none.
 
     Args:
       model: the folder of the SavedModel, in which the file is looked for first.
@@ -212,11 +251,12 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
 
     Raises:
       UsageError: there is no file `path_in_flag`.
+      RunError: the file that was found is damaged, or has thresholds of another number of classes.
     """
     if path_in_flag:
         storage.refuse_missing(path_in_flag, "thresholds", "`yt8m eval --report` writes it")
-    usual = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
-    for path in [path_in_flag] if path_in_flag else usual:
+    default_paths = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
+    for path in [path_in_flag] if path_in_flag else default_paths:
         if storage.exists(path):
             tagger = read(path, num_classes)
             log_origin(tagger, path)
@@ -225,7 +265,7 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
 
 
 def log_origin(tagger: Tagger, path: str) -> None:
-    """Logs which file the thresholds come from, and the precision that they guarantee."""
+    """Logs that the thresholds come from the file `path`, for which checkpoint, and which precision they guarantee."""
     origin = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
     if tagger.target is not None:
         abstaining = int(np.isposinf(tagger.thresholds).sum())
@@ -234,13 +274,17 @@ def log_origin(tagger: Tagger, path: str) -> None:
 
 
 def text_of_step(train_dir: str, step: int) -> str:
-    """The text of the thresholds file of the run's last evaluation; empty if that evaluated another step.
+    """The text of the thresholds file of a run's last evaluation; empty if there is none, or it is of another step.
 
     If the file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
+
+    Args:
+      train_dir: the folder of the run.
+      step: the training step of the checkpoint that is exported.
     """
     path = storage.join(train_dir, EVALUATION, NAME)
     try:
-        text = _text(path) if storage.exists(path) else ""
+        text = _read_text(path) if storage.exists(path) else ""
         return text if text and parse(text, path).step == step else ""
     except RunError as error:
         logging.warning("the export gets no thresholds: %s", error)
@@ -248,6 +292,6 @@ def text_of_step(train_dir: str, step: int) -> str:
 
 
 def copy(train_dir: str, folder: str, step: int) -> None:
-    """Writes `text_of_step` to a file in `folder`, unless it is empty."""
+    """Copies the thresholds of a run's last evaluation to `folder`, if that evaluated `step`; see `text_of_step`."""
     if text := text_of_step(train_dir, step):
         storage.write(storage.join(folder, NAME), text)

@@ -1,11 +1,11 @@
-"""Vocabularies, the names of classes: in files beside the data and in the runs, and those of YouTube-8M.
+"""Vocabularies, the names of classes: finds, reads, writes and compares their files, and has the one of YouTube-8M.
 
     index,name,vertical,count
     0,cat,Animals,120
     1,dog,Animals,97
 
-The column `index` counts from 0; `vertical` and `count` (the number of training videos) may be missing.
-YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) can be read too.
+The column `index` counts from 0; the columns `vertical` (a coarse category) and `count` (the number of training videos)
+may be missing. YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) can be read too.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
 NAME = "vocabulary.csv"
-_ABOVE = 2  # the file may be up to two folders above the shards: data/vocabulary.csv, data/video/train/*.tfrecord
+_MAX_LEVELS_ABOVE = 2  # up to so many folders above the shards: data/vocabulary.csv for data/video/train/*.tfrecord
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The classes of data or of a model; it may be empty. All attributes are indexed by class.
+    """The names of the classes of data or of a model. The list attributes have an entry per class, or none if unknown.
 
     Attributes:
       names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
@@ -63,11 +63,11 @@ class Vocabulary:
 
     @property
     def is_youtube8m(self) -> bool:
-        """Whether these are the first classes of YouTube-8M, or all."""
+        """Whether these are all classes of YouTube-8M, or the first n of them for any n from 1 on."""
         return len(self) > 0 and self.first_difference(load()) in (None, len(self))
 
     def first_difference(self, other: Vocabulary) -> int | None:
-        """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
+        """The first class that has another name in `other`, or that only one of the two has; None if they are equal."""
         pairs = enumerate(itertools.zip_longest(self.names, other.names))
         return next((index for index, (name, other_name) in pairs if name != other_name), None)
 
@@ -78,7 +78,7 @@ def of_names(names: Sequence[str]) -> Vocabulary:
 
 
 def read(path: str) -> Vocabulary:
-    """The vocabulary in a CSV file.
+    """Reads a vocabulary from a CSV file.
 
     Raises:
       RunError: the file lists no class, a line has a wrong index, an empty name or another number of fields than the
@@ -89,7 +89,7 @@ def read(path: str) -> Vocabulary:
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:
-    """Writes a vocabulary atomically.
+    """Writes a vocabulary into a CSV file, atomically; an existing file is replaced.
 
     Raises:
       RunError: the file cannot be written, or `read` would refuse it.
@@ -100,7 +100,7 @@ def write(path: str, vocabulary: Vocabulary) -> None:
 
 
 def content_of(vocabulary: Vocabulary) -> bytes:
-    """The content of a vocabulary's file; it has no column for verticals or counts if none is known."""
+    """The content of a vocabulary's file; the column of verticals or counts is left out if all of them are unknown."""
     columns: dict[str, Sequence[object]] = {"index": range(len(vocabulary)), "name": vocabulary.names}
     if any(vocabulary.verticals):
         columns["vertical"] = vocabulary.verticals
@@ -112,52 +112,69 @@ def content_of(vocabulary: Vocabulary) -> bytes:
 
 
 def find(files: Sequence[str]) -> str:
-    """The path of the nearest `vocabulary.csv` in the folder of the shards or in the two folders above it.
+    """Finds the `vocabulary.csv` of some shards: in their folder, or else in the nearest of the two folders above it.
 
-    The result is empty if there is none.
+    Args:
+      files: the paths of the shards.
+
+    Returns:
+      The path of the file; empty if there is none.
 
     Raises:
       UsageError: the shards are in several folders whose vocabularies differ.
       RunError: there are several such files, and one is not a valid vocabulary.
     """
-    first, *others = _of_folders(files) or [""]
+    first, *others = _find_all(files) or [""]
     for other in others:
         refuse_difference(read(first), first, read(other), other, "Name the shards of one data set only.")
     return first
 
 
-def _of_folders(files: Sequence[str]) -> list[str]:
-    """The paths of the vocabularies that belong to the folders of some files, each once."""
+def _find_all(files: Sequence[str]) -> list[str]:
+    """The path of the vocabulary of each folder that has one of the files; each path once."""
     folders = sorted({os.path.dirname(path) for path in files})
-    return list(dict.fromkeys(filter(None, map(_nearest, folders))))
+    return list(dict.fromkeys(filter(None, map(_find_nearest, folders))))
 
 
 def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
-    """The vocabulary in the file that --vocabulary names; without that flag, the one that `find` finds for `files`.
+    """Reads the vocabulary of some data: the file that --vocabulary names, or else the one that `find` finds.
 
-    It is empty if there is neither. The file in the flag may rename classes of the one beside the shards, but must not
-    give a class another number.
+    The file that the flag names may rename classes of the one beside the shards, but must not give a class another
+    number.
+
+    Args:
+      path_in_flag: value of --vocabulary; empty if the flag is not given.
+      files: the paths of the shards.
+
+    Returns:
+      The vocabulary; empty if there is no such file.
 
     Raises:
-      UsageError: the file in the flag does not exist or numbers the classes differently; or as for `find`.
-      RunError: the file is not a vocabulary.
+      UsageError: the file that the flag names does not exist or numbers the classes differently; or as for `find`.
+      RunError: a file is not a vocabulary.
     """
     if path_in_flag:
         storage.refuse_missing(path_in_flag, "vocabulary", "expected a CSV file with the columns index,name")
     path = path_in_flag or find(files)
     vocabulary = read(path) if path else of_names(())
-    for file in _of_folders(files) if path_in_flag else ():
+    for file in _find_all(files) if path_in_flag else ():
         _refuse_renumbering(vocabulary, read(file).names, file)
     return vocabulary
 
 
 def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_file: str) -> None:
-    """Raises `UsageError` if a class of --vocabulary has another index in `data_names`, the data's own vocabulary."""
+    """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
+
+    Args:
+      vocabulary: the vocabulary that --vocabulary names.
+      data_names: the names of the classes in the vocabulary beside the data.
+      data_file: the file of that vocabulary.
+    """
     names = vocabulary.names
-    known_names = set(names)
+    distinct_names = set(names)
     for index, name in enumerate(data_names):
         if (
-            name in known_names
+            name in distinct_names
             and names[index : index + 1] != (name,)
             and names.count(name) == data_names.count(name) == 1
         ):
@@ -168,7 +185,11 @@ def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_
 
 
 def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
-    """The number of classes of the data's vocabulary, or else of --num_classes; None if there is neither.
+    """The number of classes of the data: that of their vocabulary, or else of --num_classes; None if there is neither.
+
+    Args:
+      num_classes: value of --num_classes; None if the flag is not given.
+      vocabulary: the vocabulary of the data; empty if they have none.
 
     Raises:
       UsageError: flag and vocabulary contradict each other.
@@ -194,15 +215,18 @@ def for_model(
 ) -> Vocabulary:
     """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
 
+    If both exist, they are compared.
+
     Args:
       model_names: the vocabulary of the model; empty if it has none.
       num_classes: number of classes of the model; None if it is not known.
-      where: the folder of the model.
+      where: the folder of the model, for the error message.
       data_names: the vocabulary of the data; empty if they have none.
       remedy: a sentence that tells the user what to do about a difference; empty for the advice about trained models.
 
     Raises:
-      UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
+      UsageError: the two vocabularies number their classes differently, and the message names the first class that
+        differs; or the model has another number of classes than the vocabulary of the data.
     """
     if not data_names:
         return model_names
@@ -217,7 +241,7 @@ def for_model(
 def refuse_difference(
     expected: Vocabulary, where: str, other: Vocabulary, other_place: str, remedy: str = _REMEDY
 ) -> None:
-    """Raises an error if a vocabulary differs from the expected one.
+    """Raises a `UsageError` if a vocabulary differs from the expected one.
 
     Args:
       expected: the expected vocabulary.
@@ -238,30 +262,38 @@ def refuse_difference(
 
 
 def _class_text(vocabulary: Vocabulary, index: int) -> str:
+    """The quoted name of a class, or that the vocabulary lacks it, for the sentence `class 3 is ... in FILE`."""
     return (
         repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (the last one is {len(vocabulary) - 1})"
     )
 
 
-def _nearest(folder: str) -> str:
-    for _ in range(1 + _ABOVE):
+def _find_nearest(folder: str) -> str:
+    """The path of `vocabulary.csv` in a folder, or in the nearest of the two folders above it; empty if none has it."""
+    for _ in range(1 + _MAX_LEVELS_ABOVE):
         path = storage.join(folder, NAME)
         if storage.exists(path):
             return path
-        above = os.path.dirname(folder) if storage.is_remote(folder) else os.path.normpath(os.path.join(folder, ".."))
-        if above in ("gs:", folder):
+        parent = os.path.dirname(folder) if storage.is_remote(folder) else os.path.normpath(os.path.join(folder, ".."))
+        if parent in ("gs:", folder):
             break
-        folder = above
+        folder = parent
     return ""
 
 
 class _Row(NamedTuple):
-    """One row of a vocabulary; it takes several lines if a quoted field has line breaks."""
+    """One row of a vocabulary's file.
+
+    Attributes:
+      line: number of the line, from 1, at which the row begins; a quoted field may have line breaks.
+      fields: {column in lower case: field without blanks around it}.
+    """
 
     line: int
     fields: Mapping[str, str]
 
     def refuse(self, problem: str) -> NoReturn:
+        """Raises a `ValueError` with `problem`, as `_parse` raises it."""
         raise ValueError(f", line {self.line}: {problem}")
 
 
@@ -269,16 +301,24 @@ _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `
 
 
 def parse(content: bytes, path: str) -> Vocabulary:
-    """The vocabulary in the content of a file; raises like `read`."""
+    """Parses the content of a vocabulary's file.
+
+    Args:
+      content: the content.
+      path: the path of the file, for error messages and for the vocabulary's attribute `path`.
+
+    Raises:
+      RunError: as for `read`.
+    """
     try:
         return dataclasses.replace(_parse(content), path=path)
     except ValueError as error:
         raise RunError(f"{path}{error}") from error
 
 
-@functools.lru_cache(4)  # a training run parses the same content six times
+@functools.lru_cache(4)  # because a training run parses the same content six times
 def _parse(content: bytes) -> Vocabulary:
-    """The vocabulary in the content of a file, without its path.
+    """Parses the content of a vocabulary's file; the result has no path.
 
     Raises:
       ValueError: the content is not a vocabulary; the message continues a sentence that begins with the file's path.
@@ -289,19 +329,26 @@ def _parse(content: bytes) -> Vocabulary:
     for index, row in enumerate(_rows(content)):
         if row.fields["index"] != str(index):
             _refuse_index(row, index)
-        published = "trainvideocount" in row.fields
-        names.append(_name(row) or (f"class {index}" if published else row.refuse("the name is empty; give it one.")))
-        counts.append(_count(row))
-        verticals.append(row.fields.get("vertical1" if published else "vertical", ""))
+        is_published = "trainvideocount" in row.fields  # a few classes in YouTube-8M's own file have no name
+        name = _parse_name(row)
+        if not name and not is_published:
+            row.refuse(f"the name of class {index} is empty; give the class a name.")
+        names.append(name or f"class {index}")
+        counts.append(_parse_count(row))
+        verticals.append(row.fields.get("vertical1" if is_published else "vertical", ""))
     if not names:
-        raise ValueError(" lists no class; expected a line `index,name` for each, after the header.")
+        raise ValueError(" lists no class; expected a header, then a line `index,name` for each class.")
     array = np.array(counts, np.int64)
     array.flags.writeable = False  # because all callers share one array
     return Vocabulary(tuple(names), array, tuple(verticals))
 
 
 def _rows(content: bytes) -> Iterator[_Row]:
-    """The rows after the header; the names of columns are in lower case, and spaces around texts are removed."""
+    """Yields the rows after the header.
+
+    Raises:
+      ValueError: the content is not CSV in UTF-8 with the expected columns; the message is as for `_parse`.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -335,6 +382,7 @@ def _check_header(row: _Row, header: Sequence[str]) -> None:
 
 
 def _refuse_index(row: _Row, expected: int) -> NoReturn:
+    """Raises a `ValueError` that says why the index of a row is not the expected one."""
     text = row.fields["index"]
     number = prediction_files.whole_number(text.encode())
     problem = f"{text[:40]!r} is not a class number" if number < 0 else f"the index is {text}"
@@ -348,42 +396,50 @@ def has_control_character(name: str) -> bool:
     return not name.isprintable() and any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
 
 
-def _name(row: _Row) -> str:
+def _parse_name(row: _Row) -> str:
     name = row.fields["name"]
     if has_control_character(name):
         row.refuse(f"the name {name[:40]!r} holds a control character; remove it.")
     return name
 
 
-def _count(row: _Row) -> int:
+def _parse_count(row: _Row) -> int:
     text = row.fields.get("count", row.fields.get("trainvideocount", "")) or "0"
     count = prediction_files.whole_number(text.encode())
-    return count if count >= 0 else row.refuse(f"the count {text[:40]!r} is not a number of videos.")
+    if count < 0:
+        row.refuse(f"the count {text[:40]!r} is not a number of videos; expected a whole number, or an empty field.")
+    return count
 
 
-def _packaged(name: str) -> bytes:
+def _read_packaged(name: str) -> bytes:
+    """The content of a file in `yt8m/data`."""
     return (importlib.resources.files("yt8m") / "data" / name).read_bytes()
 
 
 @functools.cache
 def load() -> Vocabulary:
     """The 3862 classes of the 2018 version of YouTube-8M, which ship with the package."""
-    return parse(_packaged(NAME), NAME)
+    return parse(_read_packaged(NAME), NAME)
 
 
 def shown_for(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
-    """The names to show for the classes of data or a model: their `vocabulary`, if they have one.
+    """The vocabulary whose names programs show for the classes of data or a model.
 
-    Without one, 3862 classes are assumed to be YouTube-8M's. For any other number, or None (unknown), the result is
-    empty, so that class 7 is called `class 7`.
+    Args:
+      num_classes: number of classes of the data or the model; None if it is unknown.
+      vocabulary: their own vocabulary; None or empty if they have none.
+
+    Returns:
+      Their own vocabulary. If they have none, that of YouTube-8M for 3862 classes; for any other number an empty one,
+      so that class 7 is shown as `class 7`.
     """
     return vocabulary or (load() if num_classes == len(load()) else of_names(()))
 
 
 @functools.cache
 def segment_classes() -> NDArray[np.int64]:
-    """int64 [1000], ascending: the classes for which segments are rated."""
-    lines = _packaged("segment_label_ids.csv").decode("ascii").split()
+    """int64 [1000], ascending: the numbers of the YouTube-8M classes for which segments are rated."""
+    lines = _read_packaged("segment_label_ids.csv").decode("ascii").split()
     classes = np.sort(np.array(lines[1:], np.int64))
     classes.flags.writeable = False
     return classes
@@ -391,14 +447,18 @@ def segment_classes() -> NDArray[np.int64]:
 
 @functools.cache
 def pca_eigenvalues() -> NDArray[np.float32]:
-    """float32 [2048], descending: the eigenvalues of YouTube-8M's PCA; feature `rgb` has its first 1024 components."""
-    values: NDArray[np.float32] = np.load(io.BytesIO(_packaged("pca_eigenvals.npy"))).ravel()
+    """float32 [2048], descending: the eigenvalues of the PCA whose first 1024 components are YouTube-8M's `rgb`."""
+    values: NDArray[np.float32] = np.load(io.BytesIO(_read_packaged("pca_eigenvals.npy"))).ravel()
     values.flags.writeable = False
     return values
 
 
 def read_segment_classes(path: str = "") -> set[int]:
-    """The classes in a CSV file with the header `Index`; without a path, the published 1000.
+    """Reads the numbers of the classes for which segments are rated.
+
+    Args:
+      path: a file with a class number in each line, under the header `Index`, which may be missing; empty for the 1000
+        classes that YouTube-8M publishes.
 
     Raises:
       RunError: a line of the file is not a class number, or the file has none.

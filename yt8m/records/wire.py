@@ -1,8 +1,9 @@
-"""Parses records in their usual encoding without protobuf, which is many times as fast.
+"""Parses records in their usual encoding without protobuf, many times as fast as protobuf does.
 
 Protocol buffers allow many encodings of one Example or SequenceExample: fields in any order, numbers packed or not, a
-field given twice. Writers use only one of them, and the functions here parse only that one. For any other they raise
-`OtherEncodingError`, and the caller uses `yt8m.records.shards.parse`, which parses all encodings.
+field given twice. The usual writers use only one of them, and the functions here parse only that one. Each of them
+raises `OtherEncodingError` for any other encoding and for damage; then the caller uses `yt8m.records.shards.parse`,
+which parses all encodings.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from numpy.typing import NDArray
 
 from yt8m.records.shards import head
 
-Span = tuple[int, int]  # (begin, end) of a value in the record
+Span = tuple[int, int]  # the offsets in a record at which a value begins and ends
 
 _IN_1, _IN_2, _IN_3 = 0x0A, 0x12, 0x1A  # keys of the length-delimited fields 1, 2 and 3
-_LONGEST = 9  # longest varint of a number from 0 on; a negative one takes ten bytes
+_LONGEST = 9  # bytes of the longest varint of an int64 that is not negative; a negative one takes ten
 
 
 class FeatureSpans(NamedTuple):
     """Where the features are in a record.
 
     Attributes:
-      context: {name: span of the Feature}.
-      lists: {name: span of the FeatureList}.
+      context: {name: span of the Feature} of the features of the whole video.
+      lists: {name: span of the FeatureList} of the features of its frames.
     """
 
     context: dict[bytes, Span]
@@ -38,7 +39,7 @@ class OtherEncodingError(Exception):
 
 
 def entries(record: bytes) -> FeatureSpans:
-    """The spans of the features of a record."""
+    """Finds the features of a serialized Example or SequenceExample."""
     context, offset = _message(record, _IN_1, 0)
     lists = (offset, offset)
     if offset < len(record):
@@ -49,7 +50,16 @@ def entries(record: bytes) -> FeatureSpans:
 
 
 def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
-    """{name: span of its value} of a proto map: field 1 is repeated for each entry, whose fields are name and value."""
+    """{name: span of its value} of a proto map.
+
+    A map is encoded as a message whose field 1 is repeated for each entry; an entry has the name as field 1 and the
+    value as field 2.
+
+    Args:
+      record: the record.
+      offset: where the map begins.
+      end: where the map ends.
+    """
     entries: dict[bytes, Span] = {}
     while offset < end:
         (offset, stop), after = _message(record, _IN_1, offset)
@@ -66,7 +76,11 @@ def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
 
 
 def _message(record: bytes, key: int, offset: int) -> tuple[Span, int]:
-    """(span of the content, offset after it) of the field at `offset`, which must have this key."""
+    """(span of the content, offset after it) of the length-delimited field at `offset`.
+
+    Raises:
+      OtherEncodingError: the field has another key than `key`, or runs past the end of the record.
+    """
     try:
         if record[offset] != key:
             raise OtherEncodingError
@@ -86,30 +100,33 @@ def _message(record: bytes, key: int, offset: int) -> tuple[Span, int]:
 
 
 def bytes_value(record: bytes, feature: Span) -> Span:
-    """The span of the only string in a Feature with a BytesList."""
+    """The span of the string in a Feature at span `feature`, which must be a BytesList of one string."""
     return _value(record, feature, _IN_1)
 
 
 def numbers_value(record: bytes, feature: Span) -> Span:
-    """The span of the packed numbers of a Feature with an Int64List or without a value."""
+    """The span of the packed numbers in a Feature at span `feature`, which must be an Int64List or have no value."""
     return feature if feature[0] == feature[1] else _value(record, feature, _IN_3)
 
 
-def _value(record: bytes, feature: Span, kind: int) -> Span:
-    """The span of the values in a Feature; empty for an empty list.
+def _value(record: bytes, feature: Span, list_key: int) -> Span:
+    """The span of the values in a Feature; an empty span for an empty list of numbers.
 
-    `kind` is the key of the Feature's list, whose only field must be one string of bytes or packed numbers.
+    Args:
+      record: the record.
+      feature: the span of the Feature.
+      list_key: the key of the Feature's list, whose only field must be one string of bytes or packed numbers.
     """
-    (start, end), after = _message(record, kind, feature[0])
-    value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
+    (start, end), after = _message(record, list_key, feature[0])
+    value, last = _message(record, _IN_1, start) if start < end or list_key == _IN_1 else ((end, end), end)
     if last != end or after != feature[1]:
         raise OtherEncodingError
     return value
 
 
 def floats_value(record: bytes, feature: Span, size: int) -> Span:
-    """The span of the values in a Feature with a packed FloatList of `size` values."""
-    header = _header(2, 4 * size)
+    """The span of the values in a Feature at span `feature`, which must be a packed FloatList of `size` values."""
+    header = _feature_header(2, 4 * size)
     start = feature[0] + len(header)
     if start + 4 * size != feature[1] or not record.startswith(header, feature[0]):
         raise OtherEncodingError
@@ -117,14 +134,25 @@ def floats_value(record: bytes, feature: Span, size: int) -> Span:
 
 
 @functools.cache
-def _header(kind: int, size: int) -> bytes:
-    """The bytes of a Feature before its values, which take `size` bytes; `kind` is the field number of its list."""
-    inner = head(1, size)
-    return head(kind, len(inner) + size) + inner
+def _feature_header(list_number: int, size: int) -> bytes:
+    """The bytes of a Feature before its values.
+
+    Args:
+      list_number: the field number of the Feature's list: 1 for bytes, 2 for floats.
+      size: the number of bytes of the values.
+    """
+    list_header = head(1, size)
+    return head(list_number, len(list_header) + size) + list_header
 
 
 def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decodes rows of packed varints, uint8 [N, bytes]; returns (the row of each number, the numbers), int64.
+    """Decodes rows of packed varints.
+
+    Args:
+      packed: uint8 [N, bytes], each row with any number of varints.
+
+    Returns:
+      (int64 [n]: the row of each number; int64 [n]: the numbers of all rows, one row after another).
 
     Raises:
       OtherEncodingError: a row ends within a number, or a number is negative.
@@ -142,23 +170,29 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8]:
-    """The values of a FeatureList with one string of `size` bytes per frame: uint8 [T, size], a view of `record`."""
-    return _frames(record, frames, _header(1, size), size)
-
-
-def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32]:
-    """The values of a FeatureList with `size` packed floats per frame: float32 [T, size], a copy."""
-    return np.ascontiguousarray(_frames(record, frames, _header(2, 4 * size), 4 * size)).view("<f4")
-
-
-def _frames(record: bytes, frames: Span, feature_header: bytes, size: int) -> NDArray[np.uint8]:
-    """The values of all frames of a FeatureList, uint8 [T, size].
+    """The values of a feature with one string of `size` bytes per frame: uint8 [T, size], a view of `record`.
 
     Args:
       record: the record.
       frames: the span of the FeatureList.
-      feature_header: the bytes of each frame's Feature before its values.
-      size: bytes of the values of a frame.
+      size: number of values per frame.
+    """
+    return _frame_values(record, frames, _feature_header(1, size), size)
+
+
+def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32]:
+    """The values of a feature with `size` packed floats per frame: float32 [T, size], a copy; see `byte_frames`."""
+    return np.ascontiguousarray(_frame_values(record, frames, _feature_header(2, 4 * size), 4 * size)).view("<f4")
+
+
+def _frame_values(record: bytes, frames: Span, feature_header: bytes, size: int) -> NDArray[np.uint8]:
+    """The bytes of the values of all frames of a FeatureList, uint8 [T, size], a view of `record`.
+
+    Args:
+      record: the record.
+      frames: the span of the FeatureList.
+      feature_header: the bytes with which each frame's Feature must begin; the values follow.
+      size: the number of bytes of a frame's values.
     """
     header = head(1, len(feature_header) + size) + feature_header
     count, remainder = divmod(frames[1] - frames[0], len(header) + size)

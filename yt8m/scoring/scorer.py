@@ -24,7 +24,7 @@ from yt8m.records import discovery, manifest, shards, thresholds, vocabulary
 from yt8m.records.batches import Records, read_records
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
-from yt8m.records.thresholds import AMONG, Tagger
+from yt8m.records.thresholds import NUM_CANDIDATES, Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
 from yt8m.types import Closing
@@ -277,7 +277,7 @@ def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
 
 def tags(scores: NDArray[np.float32], tagger: Tagger) -> ScoredClasses:
     """The tags of a video with the scores [C]: those of its 20 best classes whose scores reach their thresholds."""
-    best = top_k(scores[np.newaxis], AMONG)
+    best = top_k(scores[np.newaxis], NUM_CANDIDATES)
     are_tags = tagger.are_tags(best.classes[0], best.scores[0])
     return list(zip(best.classes[0][are_tags].tolist(), best.scores[0][are_tags].tolist(), strict=True))
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
-from yt8m.records import shards
+from yt8m.records import checksums, shards
 
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
@@ -112,7 +112,7 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
         are not finite.
     """
     records = [body]
-    if len(body) >= 12 and body[8:12] == shards.masked_crc(body[:8]):
+    if len(body) >= 12 and body[8:12] == checksums.masked_crc(body[:8]):
         try:
             records_of_file = shards.read_records(io.BytesIO(body), "the body")
             records = list(itertools.islice(records_of_file, limits.max_videos + 1))

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.datasets.make_records.classes import Classes
 from yt8m.errors import RunError, UsageError
-from yt8m.records import manifest, shards, vocabulary
+from yt8m.records import checksums, manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
@@ -62,7 +62,7 @@ class WrittenShard(NamedTuple):
 
     def extend(self, records: int, size: int, crc: int) -> WrittenShard:
         """What was written when a further chunk of so many records and bytes, with this CRC-32C, is appended."""
-        joined_crc = shards.joined_crc(self.crc, crc, size)
+        joined_crc = checksums.join_crcs(self.crc, crc, size)
         return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
 
     def damage(self, path: str, is_growing: bool) -> str:
