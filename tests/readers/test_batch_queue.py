@@ -384,5 +384,5 @@ def test_files_in_a_bucket_are_read_through_a_buffer_whatever_is_named_before_th
     sizes: list[int] = []
     monkeypatch.setattr(tf.data, "TFRecordDataset", lambda _, buffer_size: sizes.append(buffer_size))
     for pattern in ("a.tfrecord", "gs://bucket/b.tfrecord", "a.tfrecord,gs://bucket/b.tfrecord"):
-        BatchQueue(YT8MFrameFeatureReader(), pattern)._all_of(pattern)
+        BatchQueue(YT8MFrameFeatureReader(), pattern)._all_records(pattern)
     assert sizes == [0, 256 << 10, 256 << 10]

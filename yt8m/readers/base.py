@@ -23,13 +23,17 @@ from yt8m.types import Batch
 
 
 class ZeroedCount:
-    """Counts the values that readers set to 0; any thread may add to it."""
+    """Counts the values that readers set to 0; several threads may call `add` at the same time.
+
+    Attributes:
+      count: the number of these values.
+    """
 
     def __init__(self) -> None:
         self.count, self._lock = 0, threading.Lock()
 
     def add(self, count: int) -> np.float32:
-        """Adds `count` to the attribute `count`; returns 0, which replaces the values."""
+        """Adds `count` to the attribute `count`, and returns 0, which the caller puts in place of the values."""
         with self._lock:
             self.count += int(count)
         return np.float32(0)
@@ -58,7 +62,9 @@ class Reader(abc.ABC):
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
-        """Checks and stores the arguments; by default they are those of YouTube-8M's videos.
+        """Checks and stores the arguments, which become the attributes of the same names.
+
+        The default values are those of YouTube-8M's video-level records.
 
         Raises:
           UsageError: the numbers of names and sizes differ, a name is repeated, a size or the class count is
@@ -77,14 +83,20 @@ class Reader(abc.ABC):
         return self.feature_ranges[self.feature_names.index(name)] if self.feature_ranges else ()
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
-        """The labels of N serialized records, bool or float [N, C]; a subclass may skip the features."""
+        """Parses only the labels of serialized records, bool or float [N, C].
+
+        This implementation parses whole records; a subclass may do better and skip the features.
+
+        Args:
+          serialized: string [N], the records.
+        """
         reader = copy.copy(self)
-        reader.zeroed = None  # they are counted when the records are parsed as a whole
+        reader.zeroed = None  # values set to 0 are counted when whole records are parsed, and must not count twice
         return reader.prepare_serialized_examples(serialized).labels
 
     @abc.abstractmethod
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of serialized records, string [B]."""
+        """Parses serialized records, string [B], into a batch."""
 
     @abc.abstractmethod
     def video_matrix(self, batch: Batch) -> tf.Tensor:
@@ -92,22 +104,22 @@ class Reader(abc.ABC):
 
 
 def at_least_one(name: str, value: int) -> int:
-    """Returns `value`; raises `UsageError` if it is below 1."""
+    """Returns the `value` of the flag --`name`; raises `UsageError` if it is below 1."""
     if value < 1:
         raise UsageError(f"--{name} is {value}; it must be at least 1.")
     return int(value)
 
 
 def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
-    """Maps bytes 0..255 to the values that they stand for: q * range/255 + range/512 + min.
+    """Maps bytes 0..255 to floats: q * range/255 + range/512 + min, with range = max - min.
 
     The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and quantized
     to 256 steps; for this range the formula is q * 4/255 + 4/512 - 2.
 
     Args:
-      tensor: of any numeric type and shape.
-      max_quantized_value: upper end of the range.
-      min_quantized_value: lower end of the range.
+      tensor: the bytes q, of any numeric type and shape.
+      max_quantized_value: upper end of the range, max.
+      min_quantized_value: lower end of the range, min.
 
     Returns:
       float32 of the same shape.
@@ -122,7 +134,14 @@ def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantize
 
 
 def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float = 0) -> tf.Tensor:
-    """Cuts `tensor` along `axis` to `new_size`, or pads it there with `fill_value`."""
+    """Brings the dimension `axis` of a tensor to a size: cuts its end off, or appends `fill_value`.
+
+    Args:
+      tensor: of any type and of a known rank.
+      axis: the index of the dimension.
+      new_size: the size of this dimension in the result.
+      fill_value: the appended value; it is converted to the tensor's type.
+    """
     cut = tf.gather(tensor, tf.range(tf.minimum(tf.shape(tensor)[axis], new_size)), axis=axis)
     missing = new_size - tf.shape(cut)[axis]
     paddings = tf.scatter_nd([[axis, 1]], [missing], [tensor.shape.rank, 2])
@@ -135,30 +154,41 @@ def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float =
 def join_features(batch: Batch) -> tf.Tensor:
     """Concatenates the features of a batch as floats.
 
+    Features of type uint8 are dequantized to YouTube-8M's range. Frames past `num_frames` become exactly 0;
+    dequantizing their padding, bytes of 0, would give -1.99.
+
     Returns:
-      float32 [B, D] at video level, [B, T, D] for frames. uint8 is dequantized from YouTube-8M's range, floats are
-      unchanged, and frames past num_frames are exactly 0 (a byte of 0 would be -1.99).
+      float32 [B, D] at video level, [B, T, D] for frames.
     """
     floats = [dequantize(feature) if feature.dtype == tf.uint8 else feature for feature in batch.features]
     return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
 
 
 def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
-    """`features` [B, T, D] with frames past `num_frames` [B] set to 0; unchanged at video level, [B, D].
+    """Sets the frames after the end of each video to 0.
 
-    Multiplication by a mask would not do, because the padding may hold NaN.
+    Args:
+      features: float32 [B, T, D] for frames; [B, D] at video level, which is returned unchanged.
+      num_frames: int32 [B], the number of frames of each video.
     """
     if features.shape.rank == 2:
         return features
-    valid = tf.sequence_mask(num_frames, tf.shape(features)[1])
-    return tf.where_v2(valid[:, :, tf.newaxis], features, 0.0)
+    exists = tf.sequence_mask(num_frames, tf.shape(features)[1])
+    # Multiplication by the mask would not do: the padding may be NaN, and NaN times 0 is NaN.
+    return tf.where_v2(exists[:, :, tf.newaxis], features, 0.0)
 
 
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
-    """The ids of Examples or SequenceExamples, string [B]: `id`, or `video_id` as in the files of 2017 and AudioSet.
+    """Parses the ids of Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are not such a proto, such as a record cut short. Ids are
-    parsed before the features, so that errors in features can name the video.
+    Readers parse the ids before the features, so that messages about features can name the video.
+
+    Args:
+      serialized: string [B], the records.
+
+    Returns:
+      string [B]. Its computation fails on a record that has neither entry, and on bytes that are not such a proto, for
+      example a record that was cut short.
     """
     _, ids = _context_and_ids(serialized, {})
     have_ids = require(
@@ -169,25 +199,47 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
 
 
 def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """The labels of Examples or SequenceExamples, bool [N, C]; skips the features, and fails like `dense_labels`."""
+    """Parses only the labels of Examples or SequenceExamples, and skips the features.
+
+    Args:
+      serialized: string [N], the records.
+      num_classes: C.
+
+    Returns:
+      bool [N, C]. Its computation fails on a label outside of 0..C-1.
+    """
     fields = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
     context, ids = _context_and_ids(serialized, fields)
     return dense_labels(context["labels"], ids, num_classes)
 
 
 def _context_and_ids(serialized: tf.Tensor, fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], tf.Tensor]:
-    """({name: value} of these context features of Examples or SequenceExamples, their ids [B] or empty strings)."""
-    # Serialized, an Example is a SequenceExample with only a context. The parser of SequenceExamples describes what is
-    # wrong; that of Examples quotes the damaged bytes, which Python then fails to decode.
+    """Parses some context features of Examples or SequenceExamples, and their ids.
+
+    Args:
+      serialized: string [B], the records.
+      fields: {name: what tf.io.parse_sequence_example needs to parse this feature}.
+
+    Returns:
+      ({name: the parsed feature}, string [B]: the ids, empty for a record without one).
+    """
+    # Serialized, an Example is a SequenceExample with only a context. The parser of SequenceExamples is used for both,
+    # because its messages describe the damage; that of Examples quotes the damaged bytes, which Python cannot decode.
     id_fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
     context, _, _ = tf.io.parse_sequence_example(serialized, {**fields, **id_fields}, {})
     return context, tf.where_v2(tf.equal(context["id"], ""), context["video_id"], context["id"])
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """Multi-hot labels, bool [B, C], from int64 lists [B, (labels)], which may be unsorted and have repeated labels.
+    """Converts lists of labels to multi-hot labels.
 
-    A label outside of 0..C-1 fails with an error that names the label, C and the video.
+    Args:
+      labels: int64 [B, (labels)], the list of each record, which may be unsorted and have repeated labels.
+      ids: string [B], the ids of the records.
+      num_classes: C.
+
+    Returns:
+      bool [B, C]. Its computation fails on a label outside of 0..C-1; the message names the label, C and the video.
     """
     are_known = require_known_labels(labels, ids, num_classes)
     indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [are_known])], axis=1)
@@ -199,14 +251,28 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
 
 
 def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-    """[B, size] from lists of `size` values; other lengths fail with an error that names feature, sizes and video."""
+    """Converts the lists of a feature, which must have `size` values each, to a tensor.
+
+    Args:
+      feature: [B, (values)], the list of each record.
+      name: the name of the feature.
+      size: the number of values that each list must have.
+      ids: string [B], the ids of the records.
+
+    Returns:
+      [B, size]. Its computation fails on a list of another length; the message names the feature, both lengths and the
+      video.
+    """
     expected = f" values, expected {size} (0: it is missing); check --feature_names and --feature_sizes"
     right = _require_size(feature.row_lengths(), size, name, expected, ids)
     return tf.reshape(after_checks(feature.values, [right]), [-1, size])
 
 
 def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-    """uint8 [B, size] from lists of one string of `size` bytes each; other lengths fail as in `fixed_size`."""
+    """Converts the lists of a feature, which must have one string of `size` bytes each, to uint8 [B, size].
+
+    Other lengths fail as in `fixed_size`; the arguments are those of that function.
+    """
     strings = tf.reshape(fixed_size(feature, name, 1, ids), [-1])
     expected = f" bytes, expected {size}; check --feature_sizes"
     right = _require_size(tf.strings.length(strings), size, name, expected, ids)
@@ -214,7 +280,10 @@ def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) 
 
 
 def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: tf.Tensor) -> tf.Tensor:
-    """A check that each of `lengths` [B] is `size`; `expected` ends the error message, after the wrong length."""
+    """A check, for `after_checks`, that each of `lengths` [B] is `size`.
+
+    The message is `video ID: feature NAME has LENGTH`, then the text `expected`.
+    """
     return require_of_video(
         tf.equal(lengths, size),
         lambda row: tf.gather(ids, row),
@@ -223,18 +292,18 @@ def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: 
 
 
 def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """Checks `values` for NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
-
-    Such values cause an error that names the feature and the video, or are set to 0, as the reader's `nan_policy` says.
+    """Refuses or replaces values that are NaN, infinite or beyond `LARGEST`: their L2 norm could overflow.
 
     Args:
-      reader: the reader, which counts the values that are set to 0.
-      values: float32 [R, size].
+      reader: the reader. Its `nan_policy` says whether such values fail or are set to 0, and its `zeroed` counts those
+        that are set to 0.
+      values: float32 [R, size], rows of values of one feature.
       name: name of the feature.
-      id_of: maps indices of rows to the ids of their videos.
+      id_of: maps indices of rows, int64 [K], to the ids of their videos, string [K].
 
     Returns:
-      float32 [R, size].
+      float32 [R, size]: the values, with 0 in place of replaced ones. With the policy `refuse`, its computation fails
+      on such a value; the message names the feature and the video.
     """
 
     def check_each() -> tf.Tensor:
@@ -244,8 +313,8 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
         if reader.nan_policy == "zero":
             zero = tf.zeros([])
             if reader.zeroed is not None:
-                # A Python function counts them, because a batch has no field for the count. It is declared stateless,
-                # because the position of an input with stateful functions cannot be saved.
+                # A Python function counts these values, because a batch has no field for the count. The function is
+                # declared stateless, because TensorFlow cannot save the position of an input with stateful functions.
                 zero = tf.numpy_function(reader.zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require_of_video(
@@ -258,16 +327,17 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
         )
         return after_checks(values, [none])
 
-    # If the sum of squares is this small, every value is in range, and nothing else need be computed.
+    # If the sum of squares is small enough, every value is in range, and the test of each value is skipped.
     half_sum = tf.nn.l2_loss(values)
     return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, check_each)
 
 
 def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """A check that all entries of `good` are True; fails with InvalidArgumentError.
+    """A check, for `after_checks`, that all entries of `good` are True; if not, its computation fails.
 
-    The message is built for every batch, even if it is not needed: its few ops on at most one entry cost less than a
-    `tf.cond` around them, whose functions take most of the time in which a graph is built and a session starts.
+    The error is InvalidArgumentError. Its message is computed for every batch, even if it is not needed: the few ops on
+    at most one entry cost less than a `tf.cond` around them, whose functions would take most of the time in which a
+    graph is built and a session starts.
 
     Args:
       good: bool [N].
@@ -275,7 +345,7 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
         string of the same shape.
 
     Returns:
-      bool scalar for `after_checks`.
+      bool scalar, to be passed to `after_checks`.
     """
     first = tf.where_v2(tf.logical_not(good))[:1, 0]
     passed = tf.equal(tf.size(first), 0)
@@ -287,29 +357,38 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
 def require_of_video(
     good: tf.Tensor, id_of: Callable[[tf.Tensor], tf.Tensor], describe: Callable[[tf.Tensor], Sequence[str | tf.Tensor]]
 ) -> tf.Tensor:
-    """Like `require`, with an error message that begins with the id of the video.
+    """Like `require`, with an error message that begins with the id of the video: `video ID: ...`.
 
     Args:
       good: bool [N].
       id_of: maps the index of the first bad entry, as in `require`, to the id of its video.
-      describe: maps the same index to the parts of the `message` after the id.
+      describe: maps the same index to what follows the id, as parts for `message`.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
 
 def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function that maps indices [K] of values in `ragged` [B, (values)] to the ids of their records."""
-    return lambda at: tf.gather(ids, row_of_value(ragged, at))
+    """A function that maps indices, int64 [K], into the flat values of `ragged` to the ids of their records.
+
+    Args:
+      ragged: [B, (values)].
+      ids: string [B], the ids of the records.
+    """
+    return lambda indices: tf.gather(ids, row_of_value(ragged, indices))
 
 
-def row_of_value(ragged: tf.RaggedTensor, at: tf.Tensor) -> tf.Tensor:
-    """The row of each value at indices [K], int64 [K]; for a few values this is faster than `value_rowids`."""
-    ends = tf.raw_ops.UpperBound(sorted_inputs=ragged.row_splits[tf.newaxis], values=at[tf.newaxis], out_type=tf.int64)
+def row_of_value(ragged: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
+    """The rows of `ragged` that have the flat values at `indices`, both int64 [K].
+
+    For a few values, this is faster than `value_rowids`.
+    """
+    splits = ragged.row_splits[tf.newaxis]
+    ends = tf.raw_ops.UpperBound(sorted_inputs=splits, values=indices[tf.newaxis], out_type=tf.int64)
     return ends[0] - 1
 
 
 def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """A check that every label is in 0..num_classes-1."""
+    """A check, for `after_checks`, that every label of int64 [B, (labels)] is in 0..num_classes-1."""
     return require_of_video(
         tf.logical_and(labels.values >= 0, labels.values < num_classes),
         id_of_value(labels, ids),
@@ -321,10 +400,11 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
 
 
 def require_complete(serialized: tf.Tensor) -> tf.Tensor:
-    """A check that the outermost fields of each record [B] end at the end of the record; fails with DataLossError.
+    """A check, for `after_checks`, that no record of `serialized`, string [B], was cut short; fails with DataLossError.
 
-    Without it, a record that was cut between two features would silently lose the rest: if a message is longer than the
-    rest of the record, TensorFlow's parser ends the message there.
+    It compares the end of each record with the end of its outermost fields. Without it, a record that was cut between
+    two features would silently lose the features after the cut: if a message is longer than the rest of the record,
+    TensorFlow's parser ends the message there.
     """
 
     def walk() -> tf.Tensor:
@@ -354,13 +434,13 @@ def _outermost_message() -> bytes:
 
 
 def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
-    """`value`, computed only after all `checks` have passed."""
+    """Returns `value`, whose computation waits for all `checks`, and fails if one of them fails."""
     with tf.control_dependencies(checks):
         return tf.identity(value)
 
 
 def message(*words: str | tf.Tensor) -> tf.Tensor:
-    """Joins words and tensors [K] (strings, integers, floats) into string [K]; a scalar if all tensors are scalars."""
+    """Joins texts and tensors [K] (strings, integers, floats) into string [K]; a scalar if all tensors are scalars."""
     return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in words])
 
 
@@ -371,5 +451,5 @@ def _as_text(value: tf.Tensor) -> tf.Tensor:
 
 
 def valid_utf8(text: tf.Tensor) -> tf.Tensor:
-    """`text` with invalid UTF-8 replaced, because Python cannot decode an error message with such bytes."""
+    """Replaces invalid UTF-8 in a string tensor, because Python cannot decode an error message that has such bytes."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -30,19 +30,21 @@ from yt8m.types import Batch
 
 
 class BatchQueue(Inputter):
-    """The input of the video workload: reader, files, shuffling, batching.
+    """Reads files of video records into batches, shuffled or in order.
 
-    Without `shuffle`, files and records keep their order; with it, every epoch opens the files in another order,
-    interleaves `num_readers` of them and draws records from a buffer. In both cases the stream depends only on files,
-    seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before the next begins.
+    Without `shuffle`, files and records keep their order. With it, every epoch opens the files in another order,
+    interleaves `num_readers` of them and draws records from a buffer. In both cases the order of the examples depends
+    only on files, seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before
+    the next begins.
 
     Attributes:
-      reader, batch_size, num_epochs: as given.
+      reader, batch_size, num_epochs: the arguments of these names.
       tolerance: skips damaged records and counts them; None if the first damaged record is an error.
-      records: number of records in an epoch, from the headers of the files; None if unknown.
-      expected_records: {path: number of records that the file should have}, if `records` is known.
+      records: number of records in an epoch, counted in the headers of the files; None if they were not counted.
+      expected_records: {path: number of records that the file should have}; empty if they were not counted.
       class_weights: float32 [C], the weights of class-balanced sampling (see `readers.pipeline`) in shuffled epochs;
         None for no balancing.
+      threads: how many batches are parsed and prefetched in parallel.
     """
 
     class_weights: NDArray[np.float32] | None = None
@@ -65,10 +67,11 @@ class BatchQueue(Inputter):
         Args:
           reader: parses the records.
           pattern: file patterns, local or gs://, separated by commas or in a list.
-          batch_size: number of examples per step and tower.
+          batch_size: number of examples of a batch, which is what each tower gets in a step.
           num_epochs: number of passes over the files; None for no end.
           shuffle: whether files and records are shuffled.
-          shuffle_buffer: number of records from which the next one is drawn; None for the default of the level.
+          shuffle_buffer: number of records from which the next one is drawn; None for 4096 at video level, 256 at frame
+            level.
           num_readers: number of files that are interleaved if `shuffle`.
           seed: seed of the shuffling.
           max_bad_records: number of damaged records that are tolerated; the rest of the shard after each is skipped.
@@ -83,9 +86,9 @@ class BatchQueue(Inputter):
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
         has_frames = hasattr(reader, "max_frames")
-        usual = FRAME_SHUFFLE_BUFFER if has_frames else VIDEO_SHUFFLE_BUFFER
+        default_size = FRAME_SHUFFLE_BUFFER if has_frames else VIDEO_SHUFFLE_BUFFER
         self._buffer = pipeline.FRAME_BUFFER if has_frames else pipeline.VIDEO_BUFFER
-        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or usual)
+        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or default_size)
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self.shard_order = {"seed": seed} if shuffle else None
@@ -111,7 +114,7 @@ class BatchQueue(Inputter):
           reader: parses the records; by default the reader that the config names.
 
         Raises:
-          UsageError: the settings contradict each other.
+          UsageError: the settings contradict each other, or the reader cannot be made.
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
@@ -153,42 +156,48 @@ class BatchQueue(Inputter):
         return manifest.shards_at(self._patterns)
 
     def keep_files(self) -> list[str]:
-        """Fixes the result of `files` to the paths that match now, whatever is added or removed later; returns it."""
+        """Returns the paths that match now, which `files` returns from now on, whatever is added or removed later."""
         self._files = self.files()
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Turns on the counting of `reads`, which works for passes without shuffling."""
+        """Makes later passes without shuffling count the records of each file; `reads` returns the counts."""
         self._counts = ReadCounts()
 
     def begin_again(self) -> None:
-        """Prepares another pass of the same graph, even after `close`; no thread of the last pass may still run."""
+        """Prepares another pass over the data with the same graph: sets the counts to 0, and opens the cache again.
+
+        It may follow `close`. No thread of the last pass may still run.
+        """
         if self._counts is not None:
             self._counts.clear()
         if self._cache is not None:
             self._cache.reopen()
 
     def reads(self) -> dict[str, int]:
-        """{path: number of records that the last pass read}; all are 0 unless `count_reads` was called."""
+        """{path: number of records that the last pass read}; all numbers are 0 unless `count_reads` was called."""
         counts = self._counts or ReadCounts()
         return {path: counts.of_file(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, records_of_files: Mapping[str, int]) -> dict[str, int | None]:
-        """{path: number of records that a pass without shuffling should read}; None if unknown.
+        """The numbers of records that a pass without shuffling should read of each file.
 
         A file with a damaged record is read up to that record, any other to its end.
 
         Args:
           records_of_files: {path: number of records in the file}.
+
+        Returns:
+          {path: number of records}; None for a file whose number is unknown.
         """
         skipped = self.tolerance.skipped if self.tolerance else {}
         reads: dict[str, int | None] = {}
         start: int | None = 0
         for path in self.files():
             count = skipped[path].record if path in skipped else records_of_files.get(path)
-            # Queues that share every file take records in turn, counted over all files.
+            # Queues that share every file take turns, record by record, and the turns go on from file to file.
             end = None if start is None or count is None else start + count
-            reads[path] = None if start is None or end is None else self._own_before(end) - self._own_before(start)
+            reads[path] = None if start is None or end is None else self._own_count(end) - self._own_count(start)
             start = end if self._parts > 1 else 0
         return reads
 
@@ -197,14 +206,18 @@ class BatchQueue(Inputter):
         """Whether no other queue reads records of the same files."""
         return self._parts == 1
 
-    def _own_before(self, number: int) -> int:
-        """How many of the first `number` records, counted over all files, belong to this queue."""
+    def _own_count(self, number: int) -> int:
+        """How many of the first `number` records of all files belong to this queue's share."""
         return (number + self._parts - 1 - self._part) // self._parts
 
     def share(self, index: int, count: int) -> BatchQueue:
-        """One of `count` queues that together read every record of an epoch exactly once.
+        """A copy of this queue that reads one of `count` shares; together the shares have every record exactly once.
 
-        Each reads every `count`-th file if there are at least `count` files, else every `count`-th record.
+        A share is every `count`-th file if there are at least `count` files, else every `count`-th record.
+
+        Args:
+          index: the number of the share, from 0.
+          count: the number of shares.
 
         Raises:
           UsageError: a pattern matches nothing.
@@ -218,7 +231,10 @@ class BatchQueue(Inputter):
         return shared
 
     def damage(self) -> RunError | None:
-        """The error of the first damaged record; reads the files until it is found. None if there is none."""
+        """The error that made reading fail: a damaged record, a failed download or a failed cache; None if none did.
+
+        If the error is not known yet, this reads the files until it finds a damaged record.
+        """
         if self.tolerance is not None and self.tolerance.failure is not None:
             return self.tolerance.failure
         for source in (self._staged, self._cache):
@@ -243,17 +259,17 @@ class BatchQueue(Inputter):
             self._cache.close()
 
     def epoch_order(self, epoch: int) -> list[str]:
-        """The files in the order in which shuffled epoch number `epoch` (from 0) opens them."""
+        """The files in the order in which the shuffled epoch with the number `epoch`, from 0, opens them."""
         files = self.files()
         return [files[index] for index in pipeline.epoch_order(len(files), self._seed, epoch)]
 
     @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches of `batch_size` examples, the last one smaller.
+        """A dataset of `Batch`es.
 
         Args:
-          files: string [F]; if it is empty, initializing the iterator fails.
-          batch_size: number of examples in a batch.
+          files: string [F], the paths of the files; if it is empty, initializing the iterator fails.
+          batch_size: number of examples in a batch; the last batch may be smaller.
         """
         if self._shuffle:
             numbered = self.numbered_dataset(files, batch_size, tf.zeros([], tf.int64))
@@ -267,43 +283,46 @@ class BatchQueue(Inputter):
         return self._batches(records, batch_size, self._counts.counting(self._parse))
 
     def _parse(self, records: tf.Tensor) -> Batch:
-        """The examples of serialized records, or with a cache of record numbers."""
+        """The `Batch` of serialized records, string [N]; with a cache, of records by their numbers, int64 [N]."""
         return self._cache.batch(records) if self._cache else self.reader.prepare_serialized_examples(records)
 
     @without_autograph
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Shuffled batches, each with the shard number of each example, int64 [B]; see `with_numbers` for segments.
+        """A dataset of pairs: a shuffled `Batch`, and the shard number of each of its examples, int64 [B].
 
-        The shards of a run are numbered from 0 in the order in which they are opened, epoch by epoch.
+        The shards of a run are numbered from 0 in the order in which they are opened, epoch by epoch; a shard has
+        another number in each epoch. If the examples are segments, see `pipeline.with_numbers`.
 
         Args:
           files: string [F], as in `dataset`.
           batch_size: number of examples in a batch.
-          begun: int64 scalar; shards with smaller numbers are skipped.
+          begun: int64 scalar, the number of the shard with which reading begins; those before it are skipped.
         """
         self._stage()
-        records = pipeline.in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
+        records = pipeline.in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled_epoch)
         return self._batches(records, batch_size, pipeline.with_numbers(self._parse, self._has_segments))
 
     def _stage(self) -> None:
+        """Prepares the local copies of shards in buckets, and the cache of parsed records, for a new dataset."""
         self._staged = pipeline.staging_for(self._patterns, self._num_readers, self._buffer)
         if self._staged and self.tolerance:
-            self.tolerance.find = self._staged.again
+            self.tolerance.local_path = self._staged.again
         if self._cache_folder:
             skips_bad = self.tolerance is not None
             records = open_cache(self._cache_folder, self.reader, self.files(), skips_bad=skips_bad)
             self._cache = CachedInput(records, self.reader, self.tolerance)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
+        """Parses records into batches; the arguments are those of `pipeline.parse_in_batches`."""
         batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
-            are_long=self._cache is None and _gives_whole_videos(self.reader),
+            are_long=self._cache is None and _yields_whole_videos(self.reader),
         )
         options = tf.data.Options()
         options.autotune.enabled = False  # all parallelism is set explicitly, so the autotuner would only cost time
         options.deterministic = True
-        options.experimental_warm_start = True  # the first batch is read as soon as the iterator is made
+        options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
         if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
         batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
@@ -311,29 +330,35 @@ class BatchQueue(Inputter):
 
     @property
     def _has_segments(self) -> bool:
-        """Whether a record is a video with several examples (its segments)."""
+        """Whether the examples are segments, of which a record may have several, rather than whole videos."""
         return bool(getattr(self.reader, "segment_labels", False))
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
-        """One epoch of (record, number of its file) in order."""
+        """The records of one epoch in order, each with the index of its file: pairs (record, int64 scalar)."""
         paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
         pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
-        return self._own(pairs.flat_map(lambda path, number: pipeline.with_shard_number(self._all_of(path), number)))
+        return self._own(pairs.flat_map(lambda path, index: pipeline.with_shard_number(self._all_records(path), index)))
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
-        """One epoch of records in order."""
+        """The records of one epoch in order."""
         if self._staged is None and self._cache is None:
             return self._read(files)
         paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
-        return self._own(paths.flat_map(self._all_of))
+        return self._own(paths.flat_map(self._all_records))
 
-    def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
-        """One shuffled epoch of pairs (record, number of its shard)."""
+    def _shuffled_epoch(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
+        """The records of one epoch, shuffled, as pairs (record, number of its shard).
+
+        Args:
+          paths: the paths of the shards in the order of the epoch.
+          numbers: the number of each of these shards, int64.
+          epoch: int64 scalar, the number of the epoch.
+        """
         records = tf.data.Dataset.zip((self._announced(paths), numbers)).interleave(
             lambda path, number: pipeline.with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=BLOCK,
-            # Only `num_readers` local copies are kept, and parallel calls would open more files in advance.
+            # At most `num_readers` local copies are kept at a time. Parallel calls would open more files in advance.
             num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
         if self.class_weights is not None:
@@ -342,20 +367,25 @@ class BatchQueue(Inputter):
         return pipeline.shuffled(records, self._shuffle_buffer, self._seed, epoch)
 
     def _weigh(self, weights: NDArray[np.float32], records: tf.Tensor) -> tf.Tensor:
-        """The weight of each record, float32 [N], from its labels and the weights of the classes."""
+        """The weight of each record in class-balanced sampling, float32 [N].
+
+        Args:
+          weights: float32 [C], the weight of each class.
+          records: string [N], serialized records; with a cache, int64 [N], their numbers.
+        """
         labels = self._cache.labels(records) if self._cache else self.reader.parse_labels(records)
         return pipeline.video_weights(labels, weights)
 
     def _announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; files in buckets are downloaded before their paths are consumed."""
+        """The same paths; if the files are in a bucket, their downloads begin before the paths are consumed."""
         return self._staged.announced(paths) if self._staged else paths
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
-        """The records of these files that belong to this queue."""
-        return self._own(self._all_of(files))
+        """The records of `files` (a path, or a vector of paths) that belong to this queue's share."""
+        return self._own(self._all_records(files))
 
-    def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
-        """All records of these files, or with a cache their numbers."""
+    def _all_records(self, files: tf.Tensor) -> tf.data.Dataset:
+        """All records of `files` (a path, or a vector of paths); with a cache, the numbers of the records of a path."""
         if self._cache:
             return self._cache.numbers(files)
         if self.tolerance:
@@ -367,11 +397,12 @@ class BatchQueue(Inputter):
         return tf.data.TFRecordDataset(files, buffer_size=buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
+        """The records that belong to this queue's share, if queues share every file; else all."""
         return records.shard(self._parts, self._part) if self._parts > 1 else records
 
 
 def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
-    """`files`; fails if it is empty, because `repeat` would search for a first record forever."""
+    """Returns `files`, string [F]; its computation fails if there are none: `repeat` would never find a record."""
     not_empty = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
     with tf.control_dependencies([not_empty]):
         return tf.identity(files)
@@ -383,10 +414,10 @@ def cores() -> int:
 
 
 class Threads(NamedTuple):
-    """How many batches are prepared in parallel.
+    """How many batches are prepared in advance.
 
     Attributes:
-      parse_calls: number of batches parsed in parallel; small, because each takes memory.
+      parse_calls: number of batches that are parsed in parallel.
       prefetch: number of parsed batches that wait for a training step, in addition to those that are being parsed.
     """
 
@@ -395,30 +426,40 @@ class Threads(NamedTuple):
 
 
 def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, prefetch: int | None = None) -> Threads:
-    """The threads for records of `reader`; `parse_calls` and `prefetch` override the defaults.
+    """Chooses how many batches of the reader's records are parsed and prefetched.
 
     By default half the cores parse, at most 4; the others are left to the training step. One batch is prefetched, or
     two with 8 cores or more. Batches of whole frame-level videos are not prefetched: 128 videos take 43 MB, and the
-    next batch is parsed during a step anyway. An evaluation of rated segments parses whole videos but keeps few frames,
-    and its step costs almost nothing in comparison, so all cores parse, at most 8; batches of segments are small.
+    next batch is parsed during a step anyway. An evaluation of rated segments parses whole videos but keeps few frames.
+    Its step takes little time compared with parsing, and its batches are small, so all cores parse, at most 8.
+
+    Args:
+      reader: parses the records.
+      shuffle: whether the records are shuffled, as in training.
+      parse_calls: number of batches parsed in parallel; None for the default.
+      prefetch: number of prefetched batches; None for the default.
     """
-    parses_most = not shuffle and getattr(reader, "keeps_few_frames", False)
-    usual = min(8, cores()) if parses_most else min(4, max(1, cores() // 2))
-    waiting = 0 if _gives_whole_videos(reader) else 1 if cores() < 8 else 2
-    return Threads(parse_calls or usual, waiting if prefetch is None else prefetch)
+    is_mostly_parsing = not shuffle and getattr(reader, "keeps_few_frames", False)
+    default_calls = min(8, cores()) if is_mostly_parsing else min(4, max(1, cores() // 2))
+    default_prefetch = 0 if _yields_whole_videos(reader) else 1 if cores() < 8 else 2
+    return Threads(parse_calls or default_calls, default_prefetch if prefetch is None else prefetch)
 
 
-def _gives_whole_videos(reader: Any) -> bool:
-    """Whether an example is a whole frame-level video, so that records and batches are large."""
+def _yields_whole_videos(reader: Any) -> bool:
+    """Whether the reader's examples are whole frame-level videos, so that records and batches are large."""
     return hasattr(reader, "max_frames") and not getattr(reader, "segment_labels", False)
 
 
 def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
-    """The number of threads that read files; None to read in the thread that consumes the records.
+    """The number of threads that read files; None if the thread that consumes the records reads them.
 
     Each file in a bucket gets a thread, which mostly waits for the network. A thread that reads local files occupies a
     core: it reads 300,000 video-level records per second from the page cache, and passing records from thread to thread
     costs as much as reading them. So with fewer than 8 cores local files get no threads of their own.
+
+    Args:
+      patterns: the file patterns, local or gs://.
+      num_readers: number of files that are interleaved.
     """
     if pipeline.has_remote(patterns):
         return num_readers

@@ -1,7 +1,7 @@
-"""Reads batches from a cache of parsed shards (`yt8m.records.shard_cache`), and fills it.
+"""Reads batches from a cache of parsed shards (`yt8m.records.shard_cache`), and fills the cache.
 
-The input shuffles record numbers in place of records, so that the order of examples is the same as without a cache. A
-shard that the cache lacks is parsed when an epoch first opens it.
+With a cache, the input shuffles the numbers of records in place of the records themselves, so that the order of
+examples is the same as without a cache. A shard that the cache lacks is parsed when an epoch first opens it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from yt8m.types import Batch
 
 
 class CachedInput:
-    """The records of a list of shards as datasets and batches, from a cache.
+    """Provides the records of some shards from a cache, as datasets of record numbers and as batches.
 
     Args:
-      records: the cached records, of the format that `reader` reads.
+      records: the cached records, in the format that `format_of(reader)` returns.
       reader: the reader that would parse the records without a cache.
       tolerance: counts damaged records; None if the first damaged record is an error.
 
@@ -43,16 +43,22 @@ class CachedInput:
         self.failure: RunError | None = None
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
-        """A dataset of the record numbers of a shard, int64, in order."""
-        (ends,) = self._call(self._ends, path, [tf.int64])
+        """A dataset of the numbers of a shard's records, int64, in order.
+
+        Args:
+          path: string scalar, the path of the shard. If the cache lacks the shard, it is parsed.
+        """
+        (ends,) = self._call(self._begin_shard, path, [tf.int64])
         return tf.data.Dataset.range(ends[0], ends[1])
 
     def batch(self, numbers: tf.Tensor) -> Batch:
-        """The `Batch` that the reader would parse from the records with these numbers, int64 [N]."""
+        """The records with these numbers, int64 [N], as the `Batch` that the reader would make of them."""
         features, types = self._format.features, list(map(tf.as_dtype, self._records.cache.types))
         if getattr(self._reader, "segment_labels", False):
             return self._segments(numbers, types)
-        ids, labels, num_frames, *values = self._call(self._videos, numbers, [tf.string, tf.bool, tf.int32, *types])
+        ids, labels, num_frames, *values = self._call(
+            self._read_videos, numbers, [tf.string, tf.bool, tf.int32, *types]
+        )
         frames = [None] if self._format.level == "frame" else []
         values = [
             tf.ensure_shape(value, [None, *frames, feature.size])
@@ -70,14 +76,20 @@ class CachedInput:
         )
 
     def labels(self, numbers: tf.Tensor) -> tf.Tensor:
-        """The labels of the records with these numbers, int64 [N], as bool [N, C]."""
-        (labels,) = self._call(self._labels, numbers, [tf.bool])
+        """The labels of the records with these numbers, int64 [N]: bool [N, C]."""
+        (labels,) = self._call(self._read_labels, numbers, [tf.bool])
         return tf.ensure_shape(labels, [None, self._reader.num_classes])
 
     def _segments(self, numbers: tf.Tensor, types: Sequence[tf.DType]) -> Batch:
+        """The `Batch` of the segments of some videos.
+
+        Args:
+          numbers: int64 [N], the numbers of the videos' records.
+          types: the type in which the cache stores each feature.
+        """
         lists = {"labels": "int64", **RATING_LISTS} if self._format.segment_labels else {}
         list_types = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
-        columns = self._call(self._flat_videos, numbers, [tf.string, tf.int64, *list_types, *types])
+        columns = self._call(self._read_flat_videos, numbers, [tf.string, tf.int64, *list_types, *types])
         ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in columns[: 2 + len(list_types)])
         context = {
             name: tf.RaggedTensor.from_row_splits(arrays[2 * index], arrays[2 * index + 1], validate=False)
@@ -93,7 +105,10 @@ class CachedInput:
         return self._reader.segments_of(context, frames, lengths, ids)  # type: ignore[no-any-return]
 
     def _bounds(self) -> list[tuple[float, ...]]:
-        """For each feature the range to which its cached bytes are dequantized; () if the values are not changed."""
+        """For each feature the range to which its bytes are dequantized here; () if a batch has the cached values.
+
+        A batch has bytes only of YouTube-8M's range, since models dequantize them to that range.
+        """
         ranges = [feature.range for feature in self._format.features]
         return [
             bounds if kind == "uint8" and bounds and bounds != PUBLISHED else ()
@@ -101,7 +116,7 @@ class CachedInput:
         ]
 
     def close(self) -> None:
-        """Closes the open shards; nothing can be read until `reopen`."""
+        """Closes the shards; nothing can be read until `reopen` is called."""
         self._records.close()
 
     def reopen(self) -> None:
@@ -109,22 +124,39 @@ class CachedInput:
         self._records.is_closed = False
 
     def _call(self, function: Callable[[Any], list[np.ndarray]], argument: tf.Tensor, types: list[tf.DType]) -> Any:
-        """The arrays that a Python function returns, as tensors; each computation of the tensors calls the function."""
+        """Calls a Python function whenever the returned tensors are computed; keeps the first error as `failure`.
 
-        def called(value: Any) -> list[np.ndarray]:
+        Args:
+          function: maps the value of `argument` to a list of arrays.
+          argument: the tensor whose value the function gets.
+          types: the types of the arrays.
+
+        Returns:
+          The arrays as tensors.
+        """
+
+        def call_and_note(value: Any) -> list[np.ndarray]:
             try:
                 return function(value)
-            except DamagedError:  # `BatchQueue.damage` finds the record again, and describes it as without a cache
+            except DamagedError:
+                # It is not kept: `BatchQueue.damage` finds the record again, and describes it as without a cache.
                 raise
             except RunError as error:
-                if not self._records.is_closed:  # prefetch threads may still run
+                # After `close`, threads that still read ahead fail. Their errors do not count.
+                if not self._records.is_closed:
                     self.failure = self.failure or error
                 raise
 
-        # `stateful=False`, because otherwise the position of the input could not be saved.
-        return tf.numpy_function(called, [argument], types, stateful=False)
+        # `stateful=False`, because TensorFlow cannot save the position of an input with stateful functions.
+        return tf.numpy_function(call_and_note, [argument], types, stateful=False)
 
-    def _ends(self, path: bytes) -> list[np.ndarray]:
+    def _begin_shard(self, path: bytes) -> list[np.ndarray]:
+        """Opens or parses a shard: [int64 [2]: the number of its first record, and that of its last one plus 1].
+
+        Raises:
+          DamagedError: a record is damaged, and no damaged record is tolerated.
+          RunError: as for `CachedRecords.begin_shard`; TooManyBadError if more are damaged than are tolerated.
+        """
         shard, ends = self._records.begin_shard(path.decode())
         if shard.damage:
             error = DamagedError(path.decode(), *shard.damage)
@@ -133,16 +165,19 @@ class CachedInput:
             self._tolerance.note(error)
         return [ends]
 
-    def _videos(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Ids, labels, numbers of frames, and padded features."""
+    def _read_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Ids, labels, numbers of frames, and the padded values of each feature of the records with these numbers."""
         picked = self._records.pick_records(numbers)
         return [picked.ids, picked.labels(self._reader.num_classes), picked.num_frames, *picked.features()]
 
-    def _labels(self, numbers: np.ndarray) -> list[np.ndarray]:
+    def _read_labels(self, numbers: np.ndarray) -> list[np.ndarray]:
         return [self._records.pick_records(numbers).labels(self._reader.num_classes)]
 
-    def _flat_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Ids, numbers of frames, row-split labels and ratings (if they are read), and frames without padding."""
+    def _read_flat_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Ids, numbers of frames, labels and ratings, and frames without padding of the records with these numbers.
+
+        Labels and ratings are read only for rated segments: for each list, two arrays, `values` and `splits`.
+        """
         picked, lists = self._records.pick_records(numbers), []
         if self._format.segment_labels:
             lists = [picked.lists(name) for name in ("labels", *RATING_LISTS)]
@@ -151,13 +186,13 @@ class CachedInput:
 
 
 def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: bool) -> CachedRecords:
-    """The records that `reader` would parse, from the cache in a folder; logs how much disk space the cache needs.
+    """Opens the cache in a folder, for the records that a reader would parse; logs how much disk space it needs.
 
     Args:
-      folder: folder of the cache.
-      reader: the reader.
-      files: the shards.
-      skips_bad: whether reading a shard ends at a damaged record, rather than raising an error.
+      folder: folder of the cache, made if missing.
+      reader: the reader, which determines the format of the cached records.
+      files: the paths of the shards.
+      skips_bad: whether a damaged record, and those after it in its shard, are left out; if False, an error is raised.
     """
     cache = ShardCache(folder, format_of(reader), skips_bad)
     logging.info("--cache: %s", cache.describe_space(files))

@@ -1,7 +1,7 @@
 """Parses frame-level records: the frames of a batch as one flat list without padding, and its rated segments.
 
 Frames are decoded from bytes only when they are padded to videos or picked for segments, so that frames that are not
-used are never decoded. Two rules for special cases:
+used are never decoded. There are two rules for special cases of rated segments:
 
 * A segment that extends past the end of its video has only the frames before the end, and a segment that starts after
   the end has none. num_frames counts these frames; the rest of the segment is padded with 0.
@@ -28,8 +28,8 @@ class Frames(NamedTuple):
       values: float32 [F, size], or string [F]: the bytes of each frame, not decoded yet.
       row_splits: int64 [N + 1]; record i has the frames `values[row_splits[i] : row_splits[i + 1]]`.
       size: number of values of a frame.
-      bounds: the range to which bytes are dequantized when they are decoded; empty if they stay bytes, which
-        `join_features` dequantizes to YouTube-8M's range.
+      bounds: the smallest and largest value of the range to which bytes are dequantized when they are decoded; empty if
+        decoded bytes stay uint8, which `base.join_features` later dequantizes to YouTube-8M's range.
     """
 
     values: tf.Tensor
@@ -41,31 +41,35 @@ class Frames(NamedTuple):
         """The first `longest` frames of each record, uint8 or float32 [N, longest, size]; missing frames are 0.
 
         Args:
-          lengths: int64 [N], the number of frames of each record, which must be computed first, so that it is checked.
-          longest: int64 scalar.
+          lengths: int64 [N], the number of frames of each record, as `equal_lengths` returns it. The result is computed
+            only after it, so that its checks have passed.
+          longest: int64 scalar, the number of frames of each record in the result.
         """
         values = self._decode(base.after_checks(self.values, [lengths]))
         ragged = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)
         return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
 
-    def gathered(self, at: tf.Tensor, valid: tf.Tensor, count: int) -> tf.Tensor:
+    def gathered(self, indices: tf.Tensor, exists: tf.Tensor, count: int) -> tf.Tensor:
         """The frames at some indices, uint8 or float32 [R, count, size]; decodes only these.
 
         Args:
-          at: int64 [R, count], indices into `values`.
-          valid: bool [R, count], whether there is such a frame; in each row, all True come first. Other frames are 0.
+          indices: int64 [R, count], indices into `values`.
+          exists: bool [R, count], whether there is a frame at the index; in each row, all True come first. Where it is
+            False, the result is 0.
           count: number of frames of a row.
         """
-        values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
-        shape = tf.stack([tf.shape(valid, out_type=tf.int64)[0], count, self.size])
-        lengths = tf.math.count_nonzero(valid, axis=1)
+        values = self._decode(_gather_values(self.values, tf.boolean_mask(indices, exists)))
+        shape = tf.stack([tf.shape(exists, out_type=tf.int64)[0], count, self.size])
+        lengths = tf.math.count_nonzero(exists, axis=1)
         rows = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
         return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
 
     def means(self, lengths: tf.Tensor, longest: int) -> tf.Tensor:
-        """The mean of the first `longest` frames of each record, dequantized, float32 [N, size]; 0 without a frame.
+        """The mean of the first frames of each record, dequantized: float32 [N, size]; 0 for a record without frames.
 
-        `lengths` is as in `padded`.
+        Args:
+          lengths: as for `padded`.
+          longest: number of frames, from the start of a record, over which the mean is taken.
         """
         values = self._decode(base.after_checks(self.values, [lengths]))
         values = base.dequantize(values) if values.dtype == tf.uint8 else values
@@ -75,6 +79,7 @@ class Frames(NamedTuple):
         return tf.ensure_shape(means, [None, self.size])
 
     def _decode(self, values: tf.Tensor) -> tf.Tensor:
+        """Some of `values` as uint8 or float32 [K, size]."""
         if values.dtype == tf.string:
             values = tf.io.decode_raw(values, tf.uint8)
         if self.bounds:
@@ -83,37 +88,54 @@ class Frames(NamedTuple):
 
 
 def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> Frames:
-    """The checked frames of a parsed feature list, `ragged` [N, (frames), (values)].
+    """Checks the frames of one feature of N records.
 
-    A frame that does not have `size` values fails with an error that names the feature, the sizes, the frame and the
-    video. Floats that are NaN, infinite or too large are treated as in `only_finite`.
+    Args:
+      reader: the reader, whose settings say how values that are NaN, infinite or too large are treated (`only_finite`).
+      ragged: the parsed feature list: float32 [N, (frames), (values)], or string of the same shape.
+      name: the name of the feature.
+      size: the number of values that each frame must have.
+      ids: string [N], the ids of the records.
+
+    Returns:
+      The frames. Their computation fails on a frame of another size; the message names the feature, the sizes, the
+      frame and the video.
     """
     steps, id_of = ragged.values, base.id_of_value(ragged, ids)
 
-    def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, unit: str) -> tf.Tensor:
-        def describe(at: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
-            frame = at - tf.gather(ragged.row_splits, base.row_of_value(ragged, at))
+    def check_counts(values: tf.Tensor, counts: tf.Tensor, expected: int, unit: str) -> tf.Tensor:
+        """Returns `values` after a check that the count of each frame, in `unit`, is the expected one."""
+
+        def describe(indices: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
+            frame = indices - tf.gather(ragged.row_splits, base.row_of_value(ragged, indices))
             return (
-                *(f"feature {name}, frame ", frame, ", has ", tf.gather(counts, at)),
+                *(f"feature {name}, frame ", frame, ", has ", tf.gather(counts, indices)),
                 f" {unit}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
         return base.after_checks(values, [base.require_of_video(tf.equal(counts, expected), id_of, describe)])
 
     if steps.dtype == tf.float32:
-        values = tf.reshape(checked(steps.values, steps.row_lengths(), size, "values"), [-1, size])
+        values = tf.reshape(check_counts(steps.values, steps.row_lengths(), size, "values"), [-1, size])
         return Frames(base.only_finite(reader, values, name, id_of), ragged.row_splits, size)
-    values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
-    values = checked(values, tf.strings.length(values), size, "bytes")
+    values = check_counts(steps.values, steps.row_lengths(), 1, "strings of bytes")
+    values = check_counts(values, tf.strings.length(values), size, "bytes")
     bounds = reader.range_of(name)
     return Frames(values, ragged.row_splits, size, () if bounds == PUBLISHED else bounds)
 
 
 def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
-    """The number of frames of each record, int64 [N], which must be the same for every feature.
+    """The number of frames of each record, which must be the same for every feature.
 
-    Unequal numbers fail with an error that names both features, both numbers and the video. A record that lacks a
-    feature list fails too; empty lists pass, as a video without frames.
+    Args:
+      features: the frames of each feature.
+      names: the name of each feature.
+      ids: string [N], the ids of the records.
+      serialized: string [N], the records.
+
+    Returns:
+      int64 [N]. Its computation fails if the numbers of a record differ (the message names both features, both numbers
+      and the video), or if a record lacks a feature list. Lists that are all empty are a video without frames.
     """
     counts = [part.row_splits[1:] - part.row_splits[:-1] for part in features]
     checks = [
@@ -123,12 +145,14 @@ def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tens
         )
         for other, name in zip(counts, names, strict=True)
     ]
-    # Ragged parsing does not distinguish an absent list from an empty one; the strict parser does.
-    empty = tf.equal(counts[0], 0)
+    # Ragged parsing does not tell a missing list from an empty one; the parser in `_require_lists` does.
+    is_empty = tf.equal(counts[0], 0)
     checks.append(
         tf.cond(
-            tf.reduce_any(empty),
-            lambda: _all_present(features, names, tf.boolean_mask(serialized, empty), tf.boolean_mask(ids, empty)),
+            tf.reduce_any(is_empty),
+            lambda: _require_lists(
+                features, names, tf.boolean_mask(serialized, is_empty), tf.boolean_mask(ids, is_empty)
+            ),
             lambda: tf.constant(True),
         )
     )
@@ -138,7 +162,15 @@ def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tens
 def _require_equal_counts(
     first: tf.Tensor, of_first: str, other: tf.Tensor, of_other: str, remedy: str, ids: tf.Tensor
 ) -> tf.Tensor:
-    """A check that counts [N] are equal; its message joins count, `of_first`, count, `of_other` and `remedy`."""
+    """A check, for `after_checks`, that two counts of each record are equal.
+
+    The message is `video ID: COUNT`, the text `of_first`, the other count, and the texts `of_other` and `remedy`.
+
+    Args:
+      first, other: int64 [N], the counts.
+      of_first, of_other, remedy: parts of the message.
+      ids: string [N], the ids of the records.
+    """
     return base.require_of_video(
         tf.equal(first, other),
         lambda row: tf.gather(ids, row),
@@ -146,8 +178,10 @@ def _require_equal_counts(
     )
 
 
-def _all_present(features: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """A check that no record lacks a feature list."""
+def _require_lists(
+    features: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor
+) -> tf.Tensor:
+    """A check, for `after_checks`, that no record lacks a feature list; the arguments are those of `equal_lengths`."""
     strict = {
         name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
         if part.values.dtype == tf.float32
@@ -155,13 +189,13 @@ def _all_present(features: Sequence[Frames], names: Sequence[str], serialized: t
         for name, part in zip(names, features, strict=True)
     }
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=base.valid_utf8(ids))
-    # The parser itself fails; the use of its result keeps it in the graph.
+    # The parser fails if a list is missing. The check of its result never fails; it keeps the parser in the graph.
     counts = tf.concat(list(lengths.values()), axis=0)
     return base.require(counts >= 0, lambda row: base.message("a feature list has ", tf.gather(counts, row), " frames"))
 
 
-def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """values[indices]; copies nothing if the indices are those of all values, in order."""
+def _gather_values(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """`tf.gather(values, indices)`, without a copy if `indices` are 0, 1, 2, ... up to the last index of `values`."""
     every = tf.range(tf.shape(values, out_type=tf.int64)[0])
     is_all = tf.cond(
         tf.equal(tf.size(indices), tf.size(every)),
@@ -188,12 +222,16 @@ class Segments(NamedTuple):
 
 
 def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
-    """The rated segments of N records, one for each distinct start of a record, in the order of first appearance.
+    """Finds the rated segments of N records: one for each distinct start in a record, in the order of first appearance.
 
     Args:
-      context: the ragged lists [N, (ratings)] of `RATING_LISTS`.
-      ids: string [N].
+      context: {name: the lists [N, (ratings)]} of `RATING_LISTS`.
+      ids: string [N], the ids of the records.
       num_classes: C.
+
+    Returns:
+      The segments. Their computation fails if the lists of a record differ in length, or have a negative start, a score
+      outside of 0..1 or a class outside of 0..C-1; the message names the video.
     """
     times, classes, scores = (context[name] for name in RATING_LISTS)
     checks = [
@@ -207,12 +245,16 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         base.require_of_video(
             tf.logical_and(times.values >= 0, times.values <= LATEST_START),
             base.id_of_value(times, ids),
-            lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected 0 or more seconds"),
+            lambda indices: (
+                "a segment starts at ",
+                tf.gather(times.values, indices),
+                f"; expected 0 to {LATEST_START} seconds",
+            ),
         ),
         base.require_of_video(
             tf.logical_and(scores.values >= 0, scores.values <= 1),
             base.id_of_value(scores, ids),
-            lambda at: ("a segment score is ", tf.gather(scores.values, at), "; expected 0 to 1"),
+            lambda indices: ("a segment score is ", tf.gather(scores.values, indices), "; expected 0 to 1"),
         ),
         base.require_known_labels(classes, ids, num_classes),
     ]
@@ -221,19 +263,23 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
     pairs = tf.stack([segment, base.after_checks(classes.values, checks)], axis=1)
-    none = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
+    zeros = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
     return Segments(
         rows=keys // stride,
         starts=keys % stride,
-        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, base.after_checks(scores.values, checks)), num_classes),
-        label_weights=_wide(tf.tensor_scatter_nd_update(none, pairs, tf.ones_like(scores.values)), num_classes),
+        labels=tf.ensure_shape(
+            tf.tensor_scatter_nd_max(zeros, pairs, base.after_checks(scores.values, checks)), [None, num_classes]
+        ),
+        label_weights=tf.ensure_shape(
+            tf.tensor_scatter_nd_update(zeros, pairs, tf.ones_like(scores.values)), [None, num_classes]
+        ),
     )
 
 
 def frame_indices(
     rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The frames of segments, for `Frames.gathered`.
+    """Finds the frames of segments in the flat list of a batch's frames; the result is for `Frames.gathered`.
 
     Args:
       rows: int64 [R], the index of the record of each segment.
@@ -242,13 +288,8 @@ def frame_indices(
       count: number of frames per segment.
 
     Returns:
-      (indices of `count` frames per segment among all frames of the batch, int64; whether the frame exists, bool), both
-      [R, count].
+      (int64 [R, count]: the index of each frame among all frames of the batch; bool [R, count]: whether it exists).
     """
     seconds = starts[:, tf.newaxis] + tf.range(count, dtype=tf.int64)
     first_frame = tf.cumsum(lengths, exclusive=True)
     return tf.gather(first_frame, rows)[:, tf.newaxis] + seconds, seconds < ends[:, tf.newaxis]
-
-
-def _wide(dense: tf.Tensor, num_classes: int) -> tf.Tensor:
-    return tf.ensure_shape(dense, [None, num_classes])

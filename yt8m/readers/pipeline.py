@@ -1,7 +1,7 @@
 """The steps of the input, as functions on `tf.data` datasets, which `BatchQueue` combines.
 
-The steps are: batching and parsing; shuffled epochs that can start at any shard; class-balanced sampling; local copies
-of shards in buckets.
+The steps are: batching and parsing; shuffled epochs, of which reading can begin at any shard; class-balanced sampling;
+local copies of shards in buckets.
 
 Class-balanced sampling: videos of rare classes are read several times in an epoch, others may be left out. The weight
 of a class with n training videos is n^-power, and the weight of a video is the mean of those of its labels. PSLA (Gong
@@ -32,22 +32,30 @@ R = TypeVar("R")
 
 
 def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator that keeps AutoGraph from converting the functions that `function` passes to datasets.
+    """A decorator that keeps AutoGraph from converting the functions that the method `function` passes to datasets.
 
-    None of these functions branches on a tensor in Python. AutoGraph would need half a second to find that out, and
-    would leave a folder of bytecode in the system's temporary folder.
+    AutoGraph converts Python branches that depend on tensors. These functions have none, but AutoGraph would need half
+    a second to find that out, and would leave a folder of bytecode in the system's temporary folder.
     """
 
     @functools.wraps(function)  # do_not_convert is applied in the call, so that TensorFlow is not imported earlier
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_unconverted(*args: P.args, **kwargs: P.kwargs) -> R:
         result: R = tf.autograph.experimental.do_not_convert(function)(*args, **kwargs)
         return result
 
-    return called
+    return call_unconverted
 
 
 def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
-    """A CPU session with its own threads: threads of the training session call it, so it must not wait for those."""
+    """A session on the CPU with threads of its own.
+
+    Threads of the training session run this session and wait for it. If both sessions shared their threads, they could
+    wait for each other forever.
+
+    Args:
+      graph: the graph of the session.
+      is_optimized: whether TensorFlow optimizes the graph, and may thus remove ops whose results nothing uses.
+    """
     config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
     if not is_optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -71,10 +79,11 @@ def parse_in_batches(
     """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
     Args:
-      records: serialized records, or tuples that begin with one.
-      parse: maps vectors of these to a `Batch`, or to a tuple that begins with one.
+      records: serialized records, or tuples whose first item is one; with a cache, record numbers in their place.
+      parse: takes a vector of these (of tuples: a vector of each item); returns a `Batch`, or a tuple whose first item
+        is one.
       batch_size: number of examples in a batch.
-      calls: number of batches parsed in parallel.
+      calls: number of batches that are parsed in parallel.
       has_segments: whether the examples are segments, of which a record may have any number.
       starts_fast: whether to skip graph optimizations of `parse`, so that the input starts sooner; see
         `_on_one_device`.
@@ -92,7 +101,7 @@ def parse_in_batches(
 
 
 def _mapped_on_one_device(records: tf.data.Dataset, function: Callable[..., Any], calls: int) -> tf.data.Dataset:
-    """`records.map(function, calls, deterministic=True)` of a function `_on_one_device`."""
+    """`records.map(function, calls, deterministic=True)`, which starts faster: see `_on_one_device`."""
     traced, spec = _on_one_device(function, records.element_spec)
     variant = tf.raw_ops.ParallelMapDatasetV2(
         input_dataset=tf.data.experimental.to_variant(records),
@@ -107,7 +116,7 @@ def _mapped_on_one_device(records: tf.data.Dataset, function: Callable[..., Any]
 
 
 def _flat_mapped_on_one_device(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """`records.flat_map(function)` of a function `_on_one_device`."""
+    """`records.flat_map(function)`, which starts faster: see `_on_one_device`."""
     traced, spec = _on_one_device(function, records.element_spec)
     leaves = tf.nest.flatten(spec.element_spec)
     variant = tf.raw_ops.FlatMapDataset(
@@ -121,19 +130,22 @@ def _flat_mapped_on_one_device(records: tf.data.Dataset, function: Callable[...,
 
 
 def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any, Any]:
-    """(`function` as a graph function for a dataset op, the structure of its result).
+    """Traces a function for a dataset op, and declares that all of its ops run on one device.
 
-    The attribute `experimental_ints_on_device` declares that the function runs on one device. Without it, as in `map`,
+    The attribute `experimental_ints_on_device` is that declaration. `tf.data.Dataset.map` does not set it. Then
     TensorFlow chooses a device for each op, searches all kernels for one of oneDNN, and rewrites the function whenever
-    an iterator is made. For the input of video-level training that takes 0.2 s.
+    an iterator is made, which takes 0.2 s for the input of video-level training.
 
     Args:
       function: takes tensors; returns a structure of tensors and None, or a dataset of them.
       element_spec: the structure of the arguments.
+
+    Returns:
+      (the graph function, the structure of its result).
     """
     structures: list[Any] = []
 
-    def flat(*leaves: tf.Tensor) -> list[tf.Tensor]:
+    def call_on_leaves(*leaves: tf.Tensor) -> list[tf.Tensor]:
         element = tf.nest.pack_sequence_as(element_spec, leaves)
         result = function(*element) if isinstance(element, tuple) else function(element)
         structures.append(tf.nest.map_structure(tf.type_spec_from_value, result))
@@ -141,15 +153,22 @@ def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any
 
     attributes = {"experimental_ints_on_device": True, "_tf_data_function": True}
     specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(element_spec)]
-    traced = tf.function(flat, specs, autograph=False, experimental_attributes=attributes).get_concrete_function()
+    wrapped = tf.function(call_on_leaves, specs, autograph=False, experimental_attributes=attributes)
+    traced = wrapped.get_concrete_function()
     traced.add_to_graph(tf.get_default_graph())
     return traced, structures[-1]
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
-    """Wraps `parse` so that it also returns the shard number of each example, int64 [B].
+    """Wraps a parser in one that also returns the shard number of each example, int64 [B].
 
-    If the examples are segments, each has the largest shard number of the records that were parsed together.
+    Args:
+      parse: maps serialized records, string [N], to a `Batch`.
+      has_segments: whether the examples are segments. Then each of them gets the largest shard number of the records
+        that were parsed together.
+
+    Returns:
+      A function of the records, string [N], and the shard number of each, int64 [N].
     """
 
     def parse_both(serialized: tf.Tensor, numbers: tf.Tensor) -> tuple[Batch, tf.Tensor]:
@@ -162,7 +181,7 @@ def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Cal
 
 
 class ReadCounts:
-    """Counts the records read from each file in one pass; any thread may add to it."""
+    """Counts the records that a pass over the data reads from each file; any thread may count."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -174,11 +193,15 @@ class ReadCounts:
             self._counts.clear()
 
     def of_file(self, number: int) -> int:
-        """The number of records that were read from the file with this number."""
+        """The number of records that were read from the file with the index `number`."""
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
-        """Wraps `parse` in a function that also takes the file number of each record, int64 [B], and counts them."""
+        """Wraps a parser in one that also takes the index of each record's file, int64 [N], and counts the records.
+
+        Args:
+          parse: maps serialized records, string [N], to a `Batch`.
+        """
 
         def count_and_parse(serialized: tf.Tensor, numbers: tf.Tensor) -> Batch:
             counted = tf.numpy_function(self._add, [numbers], tf.int64)
@@ -198,8 +221,8 @@ def _has_rows(*elements: Any) -> tf.Tensor:
     return tf.size(tf.nest.flatten(elements)[0]) > 0
 
 
-# Endless training repeats its epoch orders after this number of epochs. The range of epochs is finite, so that reading
-# shards without any record ends: `repeat` searches for a first record only once.
+# After this number of epochs, training without a number of epochs repeats the orders of its epochs. An infinite range
+# of epochs would make the input search forever for a first record if no shard has one; `repeat` ends in that case.
 _EPOCHS_BEFORE_REPEAT = 1 << 16
 
 
@@ -212,59 +235,73 @@ def in_epochs(
 ) -> tf.data.Dataset:
     """The records of all epochs, one epoch after another, without those of the first `begun` shards.
 
-    The order of the shards in an epoch depends only on seed and epoch. So the number of the last opened shard tells any
-    process which shards of the epoch are left.
+    The order of the shards in an epoch depends only on the seed and the number of the epoch. So the number of shards
+    that were opened suffices to go on reading at the same place, even in another process.
 
     Args:
       files: string [F].
-      begun: int64 scalar, the number of shards to skip: whole epochs, then the first shards of the next epoch.
+      begun: int64 scalar, the number of shards to skip: those of whole epochs, then the first ones of the next epoch.
       num_epochs: number of epochs, including skipped ones; None for no end.
       seed: seed of the orders.
-      read: maps the paths of an epoch's shards, their numbers in the whole sequence, and the epoch (int64 scalar) to
-        the records of the epoch.
+      read: returns the records of an epoch, given three arguments: a dataset of the paths of its shards, a dataset of
+        their numbers (counted over all epochs), and the number of the epoch (int64 scalar).
     """
     count = tf.size(files, out_type=tf.int64)
     first = begun // tf.maximum(count, 1)
 
-    def epoch_of(epoch: tf.Tensor) -> tf.data.Dataset:
+    def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         start = epoch * count
         skipped = tf.clip_by_value(begun - start, 0, count)
-        order = _order(count, seed, epoch)
+        order = _shuffle_indices(count, seed, epoch)
         paths = tf.data.Dataset.from_tensor_slices(tf.gather(files, order[skipped:]))
         numbers = tf.data.Dataset.range(start + skipped, start + count)
         return read(paths, numbers, epoch)
 
     last = first + _EPOCHS_BEFORE_REPEAT if num_epochs is None else tf.constant(num_epochs, tf.int64)
-    records = _flat_mapped_on_one_device(tf.data.Dataset.range(first, last), epoch_of)
+    records = _flat_mapped_on_one_device(tf.data.Dataset.range(first, last), read_epoch)
     return records.repeat() if num_epochs is None else records
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
-    """The order in which `in_epochs` opens `count` files in an epoch, as indices into the list of files."""
+    """The order in which `in_epochs` opens the files of an epoch, as indices into the list of files.
+
+    Args:
+      count: number of files.
+      seed: seed of the orders.
+      epoch: number of the epoch, from 0.
+    """
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
-        order = _order(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
+        order = _shuffle_indices(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
         return session.run(order).tolist()
 
 
-def _order(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+def _shuffle_indices(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """The indices 0..count-1 in an order that depends only on seed and epoch, int64 [count]."""
     return tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
 
 
 def with_shard_number(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
     """Pairs each record of a shard with the shard's `number`."""
-    # TensorFlow does not run a function that only returns its argument and a constant, so this is nearly free.
-    # `zip` with `range` would make one tensor per record, and `zip` with `repeat` costs twice that.
+    # `map` takes almost no time here: TensorFlow does not run a function that only returns its argument and a constant.
+    # `zip` with `range` would make a tensor for each record, and `zip` with `repeat` would take twice as long as that.
     return records.map(lambda record: (record, number))
 
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """Shuffles records by a buffer of this size, in an order that depends only on seed and epoch."""
+    """Shuffles records by a buffer, in an order that depends only on the records, `buffer`, `seed` and `epoch`.
+
+    Args:
+      records: the records of one epoch.
+      buffer: number of records from which the next one is drawn.
+      seed: the seed of the run.
+      epoch: int64 scalar, the number of the epoch.
+    """
     # `records.shuffle` is not used, because within a function it uses an op whose position cannot be saved.
     specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=tf.constant(buffer, tf.int64),
-        seed=tf.constant(2 * seed + 1, tf.int64),  # never 0: two seeds of 0 mean a random seed
+        seed=tf.constant(2 * seed + 1, tf.int64),  # never 0, since the op takes a random seed if both seeds are 0
         seed2=epoch,
         reshuffle_each_iteration=False,
         output_types=[spec.dtype for spec in specs],
@@ -273,21 +310,22 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
-MOST_COPIES = 16  # largest number of copies of a video in an epoch; a model would memorize more
+MOST_COPIES = 16  # largest number of copies of a video in an epoch; a model would memorize a video with more
 _BLOCK = 64  # number of records whose labels are parsed together
-# Seeds of random numbers are (_KEY + seed, epoch * _BLOCKS + block): no other random numbers of the input use such
-# keys, and no epoch has as many blocks.
+# The two seeds of a block's random numbers are _KEY + seed and epoch * _BLOCKS + block. No other random numbers of the
+# input have first seeds as large as _KEY, and no epoch has as many blocks as _BLOCKS: both seeds together are unique.
 _KEY, _BLOCKS = 1 << 33, 1 << 32
 
 
 def class_weights(counts: NDArray[np.int64], power: float) -> NDArray[np.float32]:
-    """The weight n^-power of each class, float32 [C], scaled so that the mean over all labels of the data is 1.
+    """The weight of each class in class-balanced sampling, float32 [C]: n^-power for a class with n training videos.
 
-    With this scale, the expected number of examples in an epoch is about the number of videos, and exactly that number
-    if all videos have the same number of labels and none reaches `MOST_COPIES`. For a class without videos, n is 1.
+    The weights are scaled so that their mean over all labels of the data is 1. Then the expected number of examples in
+    an epoch is about the number of videos; it is exactly that number if all videos have the same number of labels and
+    none reaches `MOST_COPIES`. For a class without videos, n is 1.
 
     Args:
-      counts: int64 [C], n, the number of training videos of each class; not all 0.
+      counts: int64 [C], the number of training videos of each class; not all 0.
       power: 0 leaves the data unchanged; with 1, all classes have about the same number of labels.
     """
     numbers = np.maximum(counts, 1).astype(float)
@@ -296,35 +334,44 @@ def class_weights(counts: NDArray[np.int64], power: float) -> NDArray[np.float32
 
 
 def video_weights(labels: tf.Tensor, weights: NDArray[np.float32]) -> tf.Tensor:
-    """The mean weight of the labels [N, C] of each video, float32 [N]; 1 for a video without labels."""
+    """The weight of each video in class-balanced sampling: the mean of the weights of its labels.
+
+    Args:
+      labels: [N, C], bool, or numbers that are above 0 for a label.
+      weights: float32 [C], the weight of each class.
+
+    Returns:
+      float32 [N]; 1 for a video without labels.
+    """
     labels = tf.cast(labels > 0 if labels.dtype != tf.bool else labels, tf.float32)
-    number = tf.reduce_sum(labels, axis=1)
-    mean = tf.math.divide_no_nan(tf.linalg.matvec(labels, tf.constant(weights)), number)
-    return tf.where_v2(number > 0.0, mean, 1.0)
+    counts = tf.reduce_sum(labels, axis=1)
+    means = tf.math.divide_no_nan(tf.linalg.matvec(labels, tf.constant(weights)), counts)
+    return tf.where_v2(counts > 0.0, means, 1.0)
 
 
 def resampled(
     records: tf.data.Dataset, weigh: Callable[[tf.Tensor], tf.Tensor], seed: int, epoch: tf.Tensor
 ) -> tf.data.Dataset:
-    """Repeats or drops the records of an epoch: one with weight w has w copies in expectation, at most `MOST_COPIES`.
+    """Repeats or drops the records of an epoch, so that a record with weight w has w copies on average.
 
-    The numbers of copies depend only on weights, seed, epoch and the order of the records.
+    A record has at most `MOST_COPIES` copies. The numbers of copies depend only on weights, seed, epoch and the order
+    of the records.
 
     Args:
       records: pairs of a record and the number of its shard.
       weigh: maps records [N] to their weights, float32 [N].
       seed: the seed of the run.
-      epoch: int64 scalar.
+      epoch: int64 scalar, the number of the epoch.
     """
 
     def repeat(block: tf.Tensor, pairs: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         values, numbers = pairs
         weights = tf.minimum(weigh(values), float(MOST_COPIES))
-        fits = tf.debugging.Assert(
+        has_weights = tf.debugging.Assert(
             tf.equal(tf.size(weights), tf.size(numbers)),
-            ["--balance needs a reader that makes one example of each record"],
+            ["--balance needs a reader that makes one example of each record; leave out --balance"],
         )
-        with tf.control_dependencies([fits]):
+        with tf.control_dependencies([has_weights]):
             copies = tf.cast(tf.floor(weights + _uniform(tf.size(numbers), seed, epoch, block)), tf.int32)
         return tf.repeat(values, copies), tf.repeat(numbers, copies)
 
@@ -332,12 +379,14 @@ def resampled(
 
 
 def _uniform(count: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
+    """Random numbers in 0..1 for the `count` records of a block, float32 [count]."""
     return tf.random.stateless_uniform([count], tf.stack([tf.constant(_KEY + seed, tf.int64), epoch * _BLOCKS + block]))
 
 
 _AHEAD = 4  # number of files that are downloaded in addition to those that are being read
-VIDEO_BUFFER = 256 << 10  # bytes that are read from a file at a time; the default of tf.data.TFRecordDataset
-FRAME_BUFFER = 0  # no buffer: a frame-level record is about as long as one, and is read straight into its string
+# Bytes that are read from a file at a time. For video-level records they are the default of tf.data.TFRecordDataset. A
+# frame-level record is about as long as that, and is read without a buffer, straight into its string.
+VIDEO_BUFFER, FRAME_BUFFER = 256 << 10, 0
 
 
 class StagedFiles(Stage):
@@ -353,19 +402,22 @@ class StagedFiles(Stage):
         self._buffer, self._ahead = buffer, num_readers + _AHEAD
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; the download of a file starts some files before its path is consumed."""
+        """A dataset of the same paths; the download of a file begins before its path is consumed.
+
+        At most `num_readers` + 4 paths are taken from `paths` in advance.
+        """
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
-        """The records of a file, read from its local copy; waits until it is downloaded."""
-        # tf.data.TFRecordDataset would write the name of the local copy into the saved input position, but another
-        # process has other copies. With this raw op, the name in the bucket is saved.
-        here = self._call(self._take, path)
-        variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=self._buffer)
+        """The records of the file `path`, read from its local copy; reading waits until the copy is downloaded."""
+        # tf.data.TFRecordDataset would write the name of the local copy into the saved position of the input, but
+        # another process has other copies. With this raw op, the name in the bucket is saved.
+        local_path = self._call(self._take, path)
+        variant = tf.raw_ops.TFRecordDataset(filenames=local_path, compression_type="", buffer_size=self._buffer)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
-        # `stateful=False`, because otherwise the position of the input could not be saved.
+        # `stateful=False`, because TensorFlow cannot save the position of an input with stateful functions.
         result = tf.numpy_function(function, [path], tf.string, stateful=False)
         return tf.ensure_shape(result, [])
 
@@ -378,17 +430,22 @@ class StagedFiles(Stage):
 
 
 def has_remote(patterns: Sequence[str]) -> bool:
-    """Whether any file is in a bucket; a pattern may contain several ones, separated by commas."""
+    """Whether any file is in a bucket; a text in `patterns` may have several patterns, separated by commas."""
     return any("gs://" in pattern for pattern in patterns)
 
 
 def is_staged(patterns: Sequence[str]) -> bool:
-    """Whether shards are in a bucket and are downloaded before they are read, which Python functions do."""
+    """Whether shards are in a bucket and are downloaded before they are read (--gs_reading=staged)."""
     return has_remote(patterns) and base.current_settings().gs_reading == "staged"
 
 
 def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_BUFFER) -> StagedFiles | None:
-    """The `StagedFiles` for `patterns`; None if no file is in a bucket, or with --gs_reading=direct.
+    """Makes `StagedFiles` for shards in buckets; None if no file is in a bucket, or with --gs_reading=direct.
+
+    Args:
+      patterns: the file patterns, local or gs://.
+      num_readers: number of files that are read in parallel.
+      buffer: number of bytes that are read from a file at a time.
 
     Raises:
       UsageError: --gs_reading=direct was given, but this TensorFlow cannot read gs:// paths.

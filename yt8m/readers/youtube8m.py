@@ -1,7 +1,7 @@
 """Reads the records of YouTube-8M, and chooses the reader of a run.
 
-Video-level records have one vector per feature, frame-level records one per feature and second. Frame-level records are
-read as whole videos, as their rated segments, or as all segments.
+Video-level records have one vector per feature; frame-level records have one per feature and second. Frame-level
+records are read as whole videos, as the rated segments of videos, or as all segments of videos.
 
 The reader of a run is one of these, or the class that `--reader=package.module:Class` names. A user's own reader turns
 records of another layout into a `Batch`; `BatchQueue` still handles files, shuffling, epochs and exact resume.
@@ -35,12 +35,12 @@ class YT8MAggregatedFeatureReader(Reader):
     """
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of serialized records, string [B].
+        """Parses serialized records, string [B], into a batch of videos.
 
         Returns:
-          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Its computation raises
-          InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
-          type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
+          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Its computation fails with
+          InvalidArgumentError, whose message has the video's id, on a feature that is missing or of another size or
+          type, on NaN, infinite or too large values (with the nan_policy `refuse`), and on a label outside of 0..C-1.
         """
         ids = base.parse_ids(serialized)
         types = {name: tf.string if self.range_of(name) else tf.float32 for name in self.feature_names}
@@ -81,11 +81,12 @@ class YT8MFrameFeatureReader(Reader):
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
 
     Attributes:
-      max_frames: number of frames that are read from the start of a video (a rated segment may lie after them).
+      max_frames: largest number of frames that are read of a video, from its start. Rated segments are read even after
+        them.
       segment_labels: whether the examples are rated segments, rather than videos.
       segment_size: number of frames of a segment.
-      film_mean: whether batches of segments have `film_means`, the means of the first `max_frames` frames of the
-        segments' videos.
+      film_mean: whether a batch of segments has `film_means`: for each segment the mean of the first `max_frames`
+        frames of its whole video (its film).
     """
 
     film_mean: bool = False
@@ -108,23 +109,23 @@ class YT8MFrameFeatureReader(Reader):
 
     @property
     def keeps_few_frames(self) -> bool:
-        """Whether only a small part of the parsed frames is kept."""
+        """Whether a batch has only a small part of the parsed frames, as with rated segments."""
         return self.segment_labels
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of serialized records, string [N].
+        """Parses serialized records, string [N], into a batch of videos or of segments.
 
         Returns:
           A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are uint8
           [B, T, size] (float32 for floats, and for bytes of another range than -2..2), 0 past num_frames; T is the
           number of frames of the longest video, at least 1 and at most max_frames; for segments it is segment_size.
-          The computation of the batch raises InvalidArgumentError, with the video's id, on a feature that is missing or
-          of another size or type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
-          segment lists of unequal length.
+          The computation of the batch fails with InvalidArgumentError, whose message has the video's id, on a feature
+          that is missing or of another size or type, on features with unequal numbers of frames, on labels outside of
+          0..C-1 and on segment lists of unequal length.
         """
         ids = base.parse_ids(serialized)
-        types = {name: tf.float32 if self._holds_floats(name) else tf.string for name in self.feature_names}
-        # Ragged tensors, because dense ones would be padded to the longest record.
+        types = {name: tf.float32 if self._has_floats(name) else tf.string for name in self.feature_names}
+        # The features are parsed into ragged tensors, because dense ones would be padded to the longest record.
         in_lists = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in types.items()}
         context, lists, _ = tf.io.parse_sequence_example(
             serialized, self._context_features(), in_lists, example_names=base.valid_utf8(ids)
@@ -138,21 +139,24 @@ class YT8MFrameFeatureReader(Reader):
             return self.segments_of(context, frames, lengths, ids)
         return self._videos(context, frames, lengths, ids)
 
-    def _holds_floats(self, name: str) -> bool:
+    def _has_floats(self, name: str) -> bool:
+        """Whether a feature is stored as floats, rather than bytes."""
         return not (self.range_of(name) if self.feature_ranges else usual_range("frame", name))
 
     def _context_features(self) -> dict[str, Any]:
+        """{name: what TensorFlow's parser needs to know about it} of the lists in the context: labels and ratings."""
         names = {"labels": "int64", **(RATING_LISTS if self.segment_labels else {})}
         return {
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
         }
 
     def _videos(self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+        """The batch of N parsed videos; the arguments are those of `segments_of`."""
         num_frames = tf.minimum(lengths, self.max_frames)
         longest = tf.maximum(tf.reduce_max(tf.concat([num_frames, [1]], axis=0)), 1)
         return Batch(
             video_ids=ids,
-            features=tuple(part.padded(lengths, longest) for part in features),
+            features=tuple(feature.padded(lengths, longest) for feature in features),
             num_frames=tf.cast(num_frames, tf.int32),
             labels=base.dense_labels(context["labels"], ids, self.num_classes),
         )
@@ -163,19 +167,19 @@ class YT8MFrameFeatureReader(Reader):
         """The batch of the rated segments of N parsed videos.
 
         Args:
-          context: ragged [N, (values)]: `labels` and `RATING_LISTS`.
+          context: {name: list of each video, [N, (values)]} of `labels` and `RATING_LISTS`.
           features: the frames of each feature.
           lengths: int64 [N], the number of frames of each video.
-          ids: string [N].
+          ids: string [N], the ids of the videos.
         """
         segments = flat_frames.find_segments({name: context[name] for name in RATING_LISTS}, ids, self.num_classes)
         video_labels = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, segments.rows)
-        at, valid = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)
+        frames, exists = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)
         return Batch(
             video_ids=tf.gather(ids, segments.rows),
-            features=tuple(part.gathered(at, valid, self.segment_size) for part in features),
-            num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
+            features=tuple(feature.gathered(frames, exists, self.segment_size) for feature in features),
+            num_frames=tf.reduce_sum(tf.cast(exists, tf.int32), axis=1),
             labels=segments.labels,
             label_weights=segments.label_weights,
             video_labels=tf.gather(video_labels, segments.rows),
@@ -183,10 +187,16 @@ class YT8MFrameFeatureReader(Reader):
         )
 
     def _film_means(self, features: list[Frames], lengths: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
-        """`Batch.film_means` of segments; `rows` has the index of the video of each segment."""
+        """The mean of the frames of each segment's video, float32 [R, size] of each feature; None without `film_mean`.
+
+        Args:
+          features: the frames of each feature.
+          lengths: int64 [N], the number of frames of each video.
+          rows: int64 [R], the index of the video of each segment.
+        """
         if not self.film_mean:
             return None
-        return tuple(tf.gather(part.means(lengths, self.max_frames), rows) for part in features)
+        return tuple(tf.gather(feature.means(lengths, self.max_frames), rows) for feature in features)
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
         """The labels of N serialized records, bool [N, C]; the features are skipped."""
@@ -199,16 +209,17 @@ class YT8MFrameFeatureReader(Reader):
 
 
 class EverySegmentReader(YT8MFrameFeatureReader):
-    """Reads all segments of each video, rated or not, for segment inference; a segment starts every `seconds` from 0.
+    """Reads all segments of each video, rated or not, for segment inference.
 
-    The last segment of a video may be shorter, as in YouTube-8M's published code. `video_ids` of a batch are
-    `video:start`; the segments of a video follow one another. A video without frames has no segments.
+    Segments of `seconds` frames follow one another from the start of the video. The last one of a video may be shorter,
+    as in YouTube-8M's published code. `video_ids` of a batch are `video:start`, with the start in seconds. A video
+    without frames has no segments.
 
     Attributes:
-      seconds: seconds between the starts of two segments.
+      seconds: length of a segment, and number of seconds between the starts of two segments; a frame is a second.
       context: number of frames before and after a segment that are added to it; fewer at the ends of the video.
-      shifts: for each segment, one example per shift is read, all with the id of the segment; its frames begin this
-        number of frames later, but always within the video.
+      shifts: numbers of frames. For each segment, one example is read for each shift, all with the id of the segment;
+        the frames of an example begin by the shift later, but always within the video.
     """
 
     def __init__(
@@ -236,34 +247,38 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         return False
 
     def _context_features(self) -> dict[str, Any]:
+        """No lists: inference needs no labels and no ratings."""
         return {}
 
     def segments_of(
         self, context: Mapping[str, Any], features: list[Frames], lengths: tf.Tensor, ids: tf.Tensor
     ) -> Batch:
-        """The batch of all segments of N parsed videos; `context` is not used."""
+        """The batch of all segments of N parsed videos, with labels 0; `context` is not used.
+
+        The other arguments are those of `YT8MFrameFeatureReader.segments_of`.
+        """
         usable = tf.minimum(lengths, self.max_frames)
         counts = -(-usable // self.seconds)
         rows = tf.repeat(tf.range(tf.size(ids, out_type=tf.int64)), counts)
         # The index of each segment in its video.
-        index = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
-        rows, starts = tf.repeat(rows, len(self.shifts)), tf.repeat(index * self.seconds, len(self.shifts))
-        shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(index)])
+        indices = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
+        rows, starts = tf.repeat(rows, len(self.shifts)), tf.repeat(indices * self.seconds, len(self.shifts))
+        shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(indices)])
         ends = tf.gather(usable, rows)
         shifted = tf.clip_by_value(starts + shifts, 0, ends - 1)
         first = tf.maximum(shifted - self.context, 0)
         end = tf.minimum(shifted + self.seconds + self.context, ends)
-        at, valid = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
+        frames, exists = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
         return Batch(
             video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),
-            features=tuple(part.gathered(at, valid, self.segment_size) for part in features),
+            features=tuple(feature.gathered(frames, exists, self.segment_size) for feature in features),
             num_frames=tf.cast(end - first, tf.int32),
             labels=tf.zeros([tf.size(rows), self.num_classes], tf.bool),
             film_means=self._film_means(features, lengths, rows),
         )
 
 
-# The constructor of a reader must take the arguments of `_REQUIRED`, and may take the others.
+# The constructor of a reader must have the parameters `_REQUIRED`, and may have the other `_ARGUMENTS`.
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
 _REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
 _readers = Catalogue("reader", passed=_ARGUMENTS)
@@ -272,13 +287,16 @@ _METHODS = ("prepare_serialized_examples", "video_matrix")
 
 
 def reader_for(data: DataConfig) -> Reader:
-    """An instance of the reader that the config `data` chooses.
+    """Makes the reader that a config chooses.
+
+    Args:
+      data: the config; `reader`, `frame_features` and `film_mean` choose the reader, and others become its arguments.
 
     Raises:
-      UsageError: the user's class cannot be loaded or is not a reader.
+      UsageError: the user's class cannot be loaded, is not a reader, or does not accept the arguments.
     """
     if data.reader:
-        return _own_reader(data)
+        return _make_own_reader(data)
     cls: Any = YT8MFrameFeatureReader if data.frame_features else YT8MAggregatedFeatureReader
     names = inspect.signature(cls).parameters.keys() & _ARGUMENTS
     reader: Reader = cls(**{name: getattr(data, name) for name in names})
@@ -288,11 +306,17 @@ def reader_for(data: DataConfig) -> Reader:
 
 
 def own_reader_class(name: str) -> Any:
-    """The class that `package.module:Class` names; it is derived from `Reader`, or has the same members.
+    """Loads the reader class of a user.
+
+    Args:
+      name: `package.module:Class`.
+
+    Returns:
+      The class; it is derived from `Reader`, or has the same methods.
 
     Raises:
-      UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run
-        that is not trusted.
+      UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run that is
+        not trusted.
     """
     if ":" not in name:
         raise UsageError(
@@ -310,7 +334,8 @@ def own_reader_class(name: str) -> Any:
     return cls
 
 
-def _own_reader(data: DataConfig) -> Reader:
+def _make_own_reader(data: DataConfig) -> Reader:
+    """Makes an instance of the user's class that --reader names, and checks what it returns."""
     if data.film_mean:
         raise UsageError(f"--film_mean needs records of YouTube-8M's layout; leave it or --reader={data.reader} out.")
     cls = own_reader_class(data.reader)
@@ -335,7 +360,14 @@ def _own_reader(data: DataConfig) -> Reader:
 
 
 def _check_batch(reader: Any, data: DataConfig) -> None:
-    """Raises `UsageError` if a reader lacks an attribute or returns an unusable `Batch`, before a run writes files."""
+    """Raises a `UsageError` if a user's reader lacks an attribute, fails, or returns an unusable `Batch`.
+
+    It builds a graph with the reader, so that a run fails before it writes files.
+
+    Args:
+      reader: the reader.
+      data: the config, which says what shapes the features must have.
+    """
     missing = [name for name in _REQUIRED if not hasattr(reader, name)]
     if missing:
         raise UsageError(f"--reader={data.reader}: its instances lack {', '.join(missing)}; set them in __init__.")
@@ -358,5 +390,5 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
 
 def _has_shapes(shapes: list[Any], expected: list[list[int | None]]) -> bool:
     """Whether the ranks and the last dimensions are as expected; the other dimensions may differ."""
-    ends = [(len(shape), shape[-1]) for shape in shapes if shape]
-    return ends == [(len(shape), shape[-1]) for shape in expected]
+    ranks_and_sizes = [(len(shape), shape[-1]) for shape in shapes if shape]
+    return ranks_and_sizes == [(len(shape), shape[-1]) for shape in expected]
