@@ -112,8 +112,8 @@ def ids_of(queue: BatchQueue, saved_at: int = -1, folder: str = "") -> list[list
         for step in range(1000):
             if step == saved_at:
                 path = saver.save(session, f"{folder}/input")
-                for key in list(copies._made):  # what another process does not find
-                    copies._remove(key)
+                for key in list(copies._workspaces):  # what another process does not find
+                    copies._remove_workspace(key)
                 session.run(iterator.initializer, {files: queue.files()})
                 saver.restore(session, path)
             try:

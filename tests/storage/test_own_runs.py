@@ -34,7 +34,7 @@ def test_exactly_what_was_noted_is_known(notes: pathlib.Path) -> None:
 def test_writers_side_by_side_lose_nothing_and_the_oldest_go(
     notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_runs, "MOST", 40)
+    monkeypatch.setattr(own_runs, "MAX_RECORDS", 40)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(own_runs.note, map(str, range(40))))
     assert all(own_runs.is_noted(str(number)) for number in range(40))
@@ -55,7 +55,7 @@ def test_a_note_that_another_process_has_just_removed_does_not_keep_the_others(
         own_runs.note(str(number))
         (path,) = (one for one in notes.iterdir() if one.stat().st_mtime > 100)
         os.utime(path, (number, number))
-    monkeypatch.setattr(own_runs, "MOST", 4)
+    monkeypatch.setattr(own_runs, "MAX_RECORDS", 4)
     original, gone = os.unlink, []
 
     def late(path: str) -> None:

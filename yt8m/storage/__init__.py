@@ -1,8 +1,8 @@
 """Reads, writes and lists files: local ones and objects in buckets (gs://bucket/name) by the same functions.
 
 A failure raises `RunError` (`NotFoundError` and `Locked` derive from it), or `UsageError` if the path itself cannot be
-used (unknown scheme, missing bucket, no permission on the bucket). The methods of `local.LocalStore` and
-`gcs.GcsStore` with the names of these functions do the work.
+used (unknown scheme, missing bucket, no permission on the bucket). Most functions call the method of the same name, of
+`local.LocalStore` for local paths or of `gcs.GcsStore` for paths in buckets.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def is_remote(path: Path) -> bool:
 
 
 def _store(path: Path) -> LocalStore | GcsStore:
+    """The object whose methods handle a path; raises `UsageError` if the path is empty or has an unknown scheme."""
     if is_remote(path):
         # Imported here, since the client library takes half a second to import.
         from yt8m.storage.gcs import GcsStore
@@ -49,7 +50,7 @@ def _store(path: Path) -> LocalStore | GcsStore:
 
 
 def expanded(path: str) -> str:
-    """Replaces `~` by the home folder in a path, or in patterns with commas between them.
+    """Replaces `~` by the home folder in a path, or in several patterns with commas between them.
 
     The shell replaces `~` only at the start of a word, so not in `--train_dir=~/runs/a`.
     """
@@ -71,7 +72,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields (pattern, sorted paths that match it) for each of the patterns with commas between them; see `glob`.
+    """Splits a text at its commas into patterns; yields (pattern, sorted paths that match it) for each. See `glob`.
 
     A text between two commas that matches nothing is joined with the texts after it if the whole matches. So
     `a,b.mp4,c.mp4` names two videos if there is a file `a,b.mp4` and no file `a`.
@@ -87,7 +88,12 @@ def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
-    """(number of first pieces that form one pattern when joined by commas, paths that match it); (1, []) if none do."""
+    """Finds the first pattern in the pieces of a text that was split at its commas.
+
+    Returns:
+      (the number of pieces from the start that, joined by commas, form a pattern which matches something; the paths
+      that match it). (1, []) if no number of pieces does.
+    """
     for count in range(1, len(pieces) + 1):
         if count > 1 and is_remote(pieces[count - 1].strip()):
             break
@@ -98,7 +104,7 @@ def _first_pattern(pieces: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def listed(text: str) -> list[str]:
-    """The paths or patterns in a text with commas between them; an existing path may contain commas itself."""
+    """Splits a text at its commas into paths or patterns; an existing path may contain commas itself."""
     return [path for path, _ in paths_by_pattern(text) if path]
 
 
@@ -108,8 +114,8 @@ def named_files(
     """The files that match the patterns of a user, each once: in the order of the patterns, those of a pattern sorted.
 
     Args:
-      patterns: a text for `paths_by_pattern`, or several.
-      choose: returns the files to use from the paths that match a pattern.
+      patterns: one or several patterns with commas between them, or a list of such texts.
+      choose: returns the files to use, given the paths that match a pattern.
       kind: the kind of file, for the message.
 
     Raises:
@@ -120,10 +126,10 @@ def named_files(
     for pattern, paths in itertools.chain.from_iterable(paths_by_pattern(os.fspath(text)) for text in texts):
         files = choose(paths)
         if not files:
-            raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern.")
+            raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern in the shell.")
         chosen.update(dict.fromkeys(files))
     if not chosen:
-        raise UsageError(f"no {kind} is named.")
+        raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
     return list(chosen)
 
 
@@ -133,7 +139,13 @@ def exists(path: Path) -> bool:
 
 
 def refuse_missing(path: Path, flag: str, hint: str = "") -> None:
-    """Raises `UsageError` if the file that the flag `flag` names does not exist; the message ends with `hint`."""
+    """Raises a `UsageError` if the file that a flag names does not exist.
+
+    Args:
+      path: the value of the flag.
+      flag: the name of the flag.
+      hint: the end of the message, for example how to make such a file; empty for none.
+    """
     if not exists(path):
         raise UsageError(f"--{flag}={path}: there is no such file{f'; {hint}' if hint else ''}.")
 
@@ -144,7 +156,7 @@ def is_dir(path: Path) -> bool:
 
 
 def why_no_folder(path: Path) -> str:
-    """Part of a message: why `path`, which `is_dir` denies, is no folder."""
+    """Says, for an error message, why a path that is not a folder is none: it is a file, or does not exist."""
     return "this is a file" if exists(path) else "there is no such folder"
 
 
@@ -164,7 +176,7 @@ def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; raises like `open_read`."""
+    """Reads a whole file; raises like `open_read`."""
     with open_read(path) as file:
         return file.read()
 
@@ -178,26 +190,37 @@ def read_start(path: Path, count: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 text file, with its line ends unchanged; raises like `open_read`."""
+    """Reads a UTF-8 text file, with its line ends unchanged.
+
+    Raises:
+      NotFoundError, RunError: as for `open_read`.
+      UnicodeDecodeError: the content is not UTF-8.
+    """
     return read_bytes(path).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; raises like `open_read`, or the `ValueError` of `parse_json`."""
+    """Reads the value in a JSON file.
+
+    Raises:
+      NotFoundError, RunError: as for `open_read`.
+      ValueError: the content is not JSON, or is nested too deeply.
+    """
     return parse_json(read_bytes(path))
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
-    """Opens a file for writing; `path` gets the whole content at once when the block ends without an error.
+    """Opens a file for writing, which gets its whole content at once when the block ends without an error.
 
-    Missing folders are made. A device or a pipe (such as /dev/stdout) is written directly.
+    If the block raises an error, the file stays as it was before. Missing folders are made. A device or a pipe (such as
+    /dev/stdout) is written directly.
 
     Args:
       path: the file to write; an existing file is replaced.
       mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends.
 
     Raises:
-      RunError: the file cannot be written (full disk, no permission); no temporary file remains.
+      RunError: the file cannot be written (full disk, no permission). No temporary file remains.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode is 'wb' or 'w', not {mode!r}")
@@ -205,21 +228,26 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a whole file, text in UTF-8, whole or not at all; raises like `write_atomic`."""
+    """Writes a file, whole or not at all; an existing file is replaced. Raises like `write_atomic`.
+
+    Args:
+      path: the file to write.
+      content: bytes, or text, which is written in UTF-8.
+    """
     with write_atomic(path, "w" if isinstance(content, str) else "wb") as file:
         file.write(content)
 
 
 def discard_unfinished(path: Path) -> None:
-    """Removes all temporary files of `write_atomic` for `path`, even those that a process is writing, which then fails.
+    """Removes all temporary files that `write_atomic` made for `path`.
 
-    Buckets have no such files.
+    A process that is still writing one of them fails. Buckets have no such files.
     """
     _store(path).discard_unfinished(os.fspath(path))
 
 
 def discard_orphans(path: Path) -> None:
-    """Removes temporary files of `write_atomic` for `path` whose processes on this machine were killed.
+    """Removes the temporary files that killed processes of this machine left when they wrote `path`.
 
     Temporary files of running processes and of other machines stay. Buckets have no such files.
     """
@@ -238,15 +266,20 @@ def append_line(path: Path, line: str) -> None:
     _store(path).append(os.fspath(path), f"{line}\n".encode())
 
 
-def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
-    """Writes pieces of bytes into a local file from byte `place` on; other bytes of the file stay as they are.
+def write_at(path: Path, offset: int, data: Iterable[Any]) -> None:
+    """Writes bytes into a local file from an offset on; other bytes of the file stay as they are.
 
     Several threads may write parts of one file. The file and its folder are made if they do not exist.
+
+    Args:
+      path: the local file.
+      offset: the offset in bytes of the first written byte.
+      data: pieces of bytes (bytes, or NumPy arrays), which are written one after the other.
 
     Raises:
       RunError: the file cannot be written.
     """
-    LocalStore().write_at(os.fspath(path), place, data)
+    LocalStore().write_at(os.fspath(path), offset, data)
 
 
 def truncate(path: Path, size: int) -> None:
@@ -266,35 +299,39 @@ def sync(paths: Iterable[str]) -> None:
 
     Raises:
       NotFoundError: there is no such file.
-      RunError: the disk has failed.
+      RunError: the disk reports an error.
     """
     LocalStore().sync(path for path in paths if not is_remote(path))
 
 
 def makedirs(path: Path) -> None:
-    """Makes the folder and missing folders above it. Does nothing for buckets, which have no folders."""
+    """Makes a folder and missing folders above it; does nothing in a bucket, which has no folders."""
     _store(path).makedirs(os.fspath(path))
 
 
 def listdir(path: Path) -> list[str]:
-    """The names in a folder, sorted; raises `NotFoundError` if there is no such folder."""
+    """The sorted names of the files and folders in a folder; raises `NotFoundError` if there is no such folder."""
     return _store(path).listdir(os.fspath(path))
 
 
 def names_in(path: Path) -> list[str]:
-    """The sorted names in a folder; empty if there is no such folder."""
+    """The sorted names of the files and folders in a folder; empty if there is no such folder."""
     return listdir(path) if is_dir(path) else []
 
 
 def times(path: Path) -> dict[str, float]:
-    """{name: time of the last write, in seconds since 1970} of the files directly in a folder; as `listdir`."""
+    """{name: time of the last write, in seconds since 1970} of the files directly in a folder.
+
+    Raises:
+      NotFoundError: there is no such local folder; for a folder that a bucket lacks, the result is empty.
+    """
     return _store(path).times(os.fspath(path))
 
 
 def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
-    """{path: size and version} of the files that exist; a `Stamp` changes if its file is written again.
+    """{path: size and version} of those of the files that exist; a `Stamp` changes if its file is written again.
 
-    In buckets this lists folders, which is faster than a request for each file.
+    In buckets, the folders of the files are listed, which is faster than a request for each file.
     """
     stamps_by_path: dict[str, Stamp] = {}
     for remote in (False, True):
@@ -304,10 +341,14 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
 
 
 def tree(folder: Path) -> dict[str, list[str]]:
-    """{folder: sorted names of its files} of `folder` and of all folders below it; raises like `listdir`.
+    """{folder: sorted names of its files} of a folder and of all folders below it.
 
-    Hidden folders are left out. Links to folders are followed, but each folder is listed once. A folder below that
-    cannot be listed is left out, with a warning.
+    Hidden folders are left out. Links to folders are followed, but each folder is listed once. A folder below `folder`
+    that cannot be listed is left out, with a warning in the log.
+
+    Raises:
+      NotFoundError: there is no such folder.
+      RunError: `folder` itself cannot be listed.
     """
     return _store(folder).tree(os.fspath(folder))
 
@@ -323,10 +364,10 @@ def remove_tree(path: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Renames a file or folder, within this machine or within buckets; replaces an existing file.
+    """Renames a file or folder on this machine, or an object or folder within buckets; replaces an existing file.
 
-    On a local file system this is atomic, after the content is synced to the disk. In a bucket each object is copied,
-    then deleted.
+    A local rename is atomic; before it, the content is synced to the disk. In a bucket, each object is copied and then
+    deleted.
 
     Raises:
       NotFoundError: the source does not exist.
@@ -343,27 +384,28 @@ def size(path: Path) -> int:
 
 
 def join(folder: Path, *names: str) -> str:
-    """`folder/name/...`, with `/` as separator in a bucket."""
+    """The path `folder/name/...`; in a bucket, the separator is always `/`."""
     if is_remote(folder):
         return "/".join([os.fspath(folder).rstrip("/"), *(name.strip("/") for name in names)])
     return os.path.join(folder, *names)
 
 
 def absolute(path: str) -> str:
-    """The absolute path of a local file, so that each file has only one path; a path in a bucket stays as it is."""
+    """The absolute path of a local file, without `..`; a path in a bucket is returned unchanged."""
     return path if is_remote(path) else os.path.abspath(path)
 
 
 def absolute_patterns(patterns: str) -> str:
-    """A text for `paths_by_pattern` with each pattern made an absolute path."""
+    """Makes each of the patterns in a text, with commas between them, an absolute path."""
     return ",".join(absolute(pattern) for pattern, _ in paths_by_pattern(patterns))
 
 
 def lock(path: Path) -> AbstractContextManager[None]:
-    """Holds the lock file `path` during the block, and removes the file afterwards.
+    """Makes the lock file `path` and holds the lock during the block, then removes the file.
 
-    If the process dies, the kernel releases a local lock. A lock in a bucket is free if its holder was a process of
-    this machine that died, or has not renewed it for `gcs.LEASE_SECONDS`.
+    If this process dies, the kernel releases a local lock. A lock in a bucket is taken over by the next process that
+    asks for it, if the holder was a process of the same machine that died, or has not renewed it for
+    `gcs.LEASE_SECONDS`.
 
     Raises:
       Locked: another process holds the lock; the message names that process, its host and the time.
@@ -372,7 +414,7 @@ def lock(path: Path) -> AbstractContextManager[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a running process holds the lock file `path`; see `lock` for locks in buckets.
+    """Whether a running process holds the lock file `path`; `lock` says when a lock in a bucket is free.
 
     Raises:
       RunError: the file cannot be read.
@@ -381,5 +423,5 @@ def is_locked(path: Path) -> bool:
 
 
 def refuse_lost_lock(folder: Path) -> None:
-    """Raises `RunError` if this process has lost a lock in `folder`, or if the folder was removed or moved."""
+    """Raises a `RunError` if this process has lost a lock in `folder`, or the locked folder was removed or moved."""
     _store(folder).refuse_lost_lock(os.fspath(folder))

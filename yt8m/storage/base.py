@@ -13,30 +13,35 @@ from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
 
-_DEEPEST = 100  # levels of JSON; this package's files have at most six, and Python's recursion fails at some hundreds
+_MAX_LEVELS = 100  # nested levels of JSON: files of this package have at most six; a few hundred exceed Python's stack
 
 
 class NotFoundError(RunError):
     """There is no such file or folder."""
 
 
-class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so where it is caught
+class Locked(RunError):  # noqa: N818 - the name tells the state of the file, rather than a failure
     """Another process holds the lock.
 
+    Args:
+      path: the lock file.
+      holder: the content of the lock file, {"pid": ..., "host": ..., "since": ...}; empty if the holder has not written
+        it yet.
+
     Attributes:
-      holder: the content of the lock file (pid, host, since); empty if the holder has not written it yet.
+      holder: the argument of this name.
     """
 
     def __init__(self, path: str, holder: dict[str, Any]) -> None:
         self.holder = holder
-        who = "another process"
+        process = "another process"
         if holder:
-            who = f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
-        super().__init__(f"{path} is held by {who}. Wait until it ends, or stop it.")
+            process = f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
+        super().__init__(f"{path} is held by {process}. Wait until it ends, or stop it.")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Like `json.loads`, but raises for JSON that is nested so deeply that recursive functions would fail on it.
+    """Like `json.loads`, but refuses JSON that is nested so deeply that recursive functions would fail on it.
 
     Raises:
       ValueError: `text` is not JSON, is not valid Unicode, or is nested too deeply.
@@ -44,23 +49,23 @@ def parse_json(text: str | bytes) -> Any:
     with contextlib.suppress(RecursionError):
         value = json.loads(text)
         level = [value]
-        for _ in range(_DEEPEST + 1):
+        for _ in range(_MAX_LEVELS + 1):
             level = [part for part in level if isinstance(part, dict | list)]
             if not level:
                 return value
             level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
-    raise ValueError(f"its lists or objects are nested deeper than {_DEEPEST} levels")
+    raise ValueError(f"its lists or objects are nested deeper than {_MAX_LEVELS} levels")
 
 
 def this_holder() -> bytes:
-    """The content of a lock file of this process; a random token makes each result unique."""
+    """The content of a lock file that this process holds; a random token makes each result unique."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
     return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
 
 
 def parse_holder(content: bytes) -> dict[str, Any]:
-    """The holder that a lock file names; empty if the file cannot be parsed."""
+    """The holder in the content of a lock file, {"pid": ..., "host": ..., "since": ...}; empty if it is not valid."""
     try:
         holder = parse_json(content)
     except ValueError:
@@ -69,7 +74,10 @@ def parse_holder(content: bytes) -> dict[str, Any]:
 
 
 def process_lives(pid: int) -> bool:
-    """Whether this machine has a process with the number `pid`, which may be a new process with a reused number."""
+    """Whether this machine has a process with the number `pid`.
+
+    It may be another process than the one that had this number earlier.
+    """
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -84,7 +92,8 @@ class Stamp(NamedTuple):
 
     Attributes:
       bytes: the size of the file.
-      version: modification time in ns since 1970; for an object in a bucket, its generation.
+      version: modification time in ns since 1970; for an object in a bucket, its generation, a number that the server
+        changes with each write.
     """
 
     bytes: int
@@ -93,7 +102,7 @@ class Stamp(NamedTuple):
 
 STAGE_BYTES = 20 << 30  # the default of `BucketSettings.stage_cache_bytes`
 RETRY_SECONDS = 300.0  # the default of `BucketSettings.gs_retry_seconds`
-RETRY_VARIABLE = "YT8M_GS_RETRY_SECONDS"  # environment variable for commands without the flag --gs_retry_seconds
+RETRY_VARIABLE = "YT8M_GS_RETRY_SECONDS"  # environment variable, for programs without the flag --gs_retry_seconds
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,9 @@ class BucketSettings:
     """How this process uses buckets.
 
     Attributes:
-      cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
-      stage_cache_bytes: limit on the bytes of the copies of shards in that folder.
-      gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
+      cache_dir: local folder for copies of objects; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
+      stage_cache_bytes: largest number of bytes of all copies of shards in that folder.
+      gs_reading: how shards are read: `staged` from local copies in that folder, or `direct` by TensorFlow.
       gs_retry_seconds: seconds for which a request is retried after transient errors.
     """
 
@@ -117,13 +126,13 @@ _settings = BucketSettings()
 
 
 def configure_storage(settings: BucketSettings) -> None:
-    """Sets the storage settings of this process."""
+    """Sets how this process uses buckets from now on."""
     global _settings
     _settings = settings
 
 
 def current_settings() -> BucketSettings:
-    """The settings of this process."""
+    """The settings that `configure_storage` set, or the default ones."""
     return _settings
 
 
@@ -134,7 +143,7 @@ def cache_dir() -> str:
 
 
 def retry_seconds() -> float:
-    """Seconds that one request may take, including all retries."""
+    """Seconds that a request may take, with all retries: the flag's value, or else the environment variable's."""
     if _settings.gs_retry_seconds == RETRY_SECONDS:
         try:
             return float(os.environ.get(RETRY_VARIABLE, ""))

@@ -1,7 +1,7 @@
 """Local copies of files in buckets, for libraries that read only local files.
 
-The copies are in the workspace, a local folder that only this process uses, and that it removes when it ends. If the
-process is killed, the next process that makes a workspace removes it.
+The copies are in the workspace, a local folder that only this process uses. The process removes it when it ends. If the
+process is killed, the next process that makes a workspace removes the folder.
 """
 
 from __future__ import annotations
@@ -27,37 +27,40 @@ _LOCK = "in-use"  # the name of the lock file in a folder
 _guard = threading.Lock()
 # {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
 # a forked process must not use the workspace of its parent.
-_made: dict[tuple[int, str], tuple[str, int]] = {}
-_held: dict[str, str] = {}  # {prefix that `hold` holds: prefix of the local files}
+_workspaces: dict[tuple[int, str], tuple[str, int]] = {}
+_held: dict[str, str] = {}  # {prefix that a block of `hold` keeps: prefix of the local files}
 
 
 def workspace() -> str:
-    """The path of the workspace; the first call makes it, and removes the workspaces of dead processes."""
+    """The path of the workspace. The first call makes the folder, and removes the workspaces of dead processes."""
     parent = os.path.join(base.cache_dir(), "work")
     key = (os.getpid(), parent)
     with _guard:
-        if key not in _made:
+        if key not in _workspaces:
             with naming_errors("make a folder in", parent):
                 os.makedirs(parent, exist_ok=True)
-                _sweep(parent)
-                _made[key] = _new_folder(parent)
-            atexit.register(_remove, key)
-        return _made[key][0]
+                _remove_abandoned(parent)
+                _workspaces[key] = _make_locked_folder(parent)
+            atexit.register(_remove_workspace, key)
+        return _workspaces[key][0]
 
 
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
-    """Makes a folder with mode 0700 in the system's temporary folder, and removes it after the block.
+    """Yields the path of a new folder with mode 0700 in the system's temporary folder, and removes it after the block.
 
-    First removes folders with this prefix that killed processes of this user left there.
+    Before that, it removes folders with this prefix that killed processes of this user left there.
+
+    Args:
+      prefix: the start of the folder's name.
 
     Raises:
       RunError: the folder cannot be made.
     """
     parent = tempfile.gettempdir()
     with naming_errors("make a folder in", parent):
-        _sweep(parent, prefix)
-        folder, descriptor = _new_folder(parent, prefix)
+        _remove_abandoned(parent, prefix)
+        folder, descriptor = _make_locked_folder(parent, prefix)
     try:
         yield folder
     finally:
@@ -66,12 +69,25 @@ def private_folder(prefix: str) -> Iterator[str]:
 
 
 def folder_for(purpose: str, path: str) -> str:
-    """The path of a folder in the workspace for files that belong to `path`; it may not exist yet."""
+    """The path of a folder in the workspace for files that belong to `path`; the folder may not exist yet.
+
+    Args:
+      purpose: tells folders of different purposes for the same `path` apart.
+      path: a path or prefix, which is hashed.
+    """
     return os.path.join(workspace(), purpose, hashlib.sha256(path.encode()).hexdigest()[:24])
 
 
 def rescue(files: list[str], name: str) -> str:
-    """Moves files from the workspace into a new folder in the cache, which is not removed; returns its path."""
+    """Moves files out of the workspace, so that they outlive this process.
+
+    Args:
+      files: the paths of the files.
+      name: the start of the new folder's name.
+
+    Returns:
+      The path of the new folder, which is in the cache.
+    """
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)
     rescued_folder = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
@@ -80,8 +96,12 @@ def rescue(files: list[str], name: str) -> str:
     return rescued_folder
 
 
-def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
-    """Makes a folder with a lock file, which is locked while this process lives; returns (folder, descriptor)."""
+def _make_locked_folder(parent: str, prefix: str = "") -> tuple[str, int]:
+    """Makes a folder with a lock file that stays locked while this process lives.
+
+    Returns:
+      (the path of the folder, the open descriptor of the lock file).
+    """
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
@@ -90,13 +110,14 @@ def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     return folder, descriptor
 
 
-def _sweep(parent: str, prefix: str = "") -> None:
+def _remove_abandoned(parent: str, prefix: str = "") -> None:
     """Removes the folders in `parent` whose names begin with `prefix` and whose processes have died."""
     for name in os.listdir(parent):
         folder = os.path.join(parent, name)
         if not name.startswith(prefix):
             continue
-        with contextlib.suppress(OSError):  # the folder has no lock yet, because another process is making it
+        # The error is that a process holds the lock, or that the folder has no lock file yet because it is being made.
+        with contextlib.suppress(OSError):
             if os.lstat(folder).st_uid != os.geteuid():
                 continue
             descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR)
@@ -107,17 +128,24 @@ def _sweep(parent: str, prefix: str = "") -> None:
                 os.close(descriptor)
 
 
-def _remove(key: tuple[int, str]) -> None:
-    if key[0] == os.getpid() and key in _made:
-        folder, descriptor = _made.pop(key)
+def _remove_workspace(key: tuple[int, str]) -> None:
+    """Removes the workspace with this key of `_workspaces`, unless a parent process of this one made it."""
+    if key[0] == os.getpid() and key in _workspaces:
+        folder, descriptor = _workspaces.pop(key)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
 
 
 def copy_of(prefix: str) -> str:
-    """The local prefix of the files `prefix.*`: `prefix` itself if it is local, else that of copies in the workspace.
+    """The local prefix of the files `prefix.*`; files in a bucket are copied into the workspace.
 
     Files in a bucket are fetched again only if they have changed there.
+
+    Args:
+      prefix: the path of the files up to the first dot after their common name, such as a checkpoint's, local or gs://.
+
+    Returns:
+      `prefix` itself if it is local, else the prefix of the copies.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
@@ -131,14 +159,15 @@ def copy_of(prefix: str) -> str:
     versions = _versions(folder, f"{name}.")
     if not versions:
         raise NotFoundError(f"cannot read {prefix}: there are no files {name}.* in {folder}")
-    return os.path.join(_newest(prefix, folder, versions), name)
+    return os.path.join(_fetch_versions(prefix, folder, versions), name)
 
 
 @contextlib.contextmanager
 def hold(prefix: str) -> Iterator[None]:
-    """Keeps the files of `copy_of(prefix)` during the block, even if `prefix.*` is deleted meanwhile.
+    """Keeps the files `prefix.*` readable during the block, even if they are deleted; `copy_of` returns where they are.
 
-    Local files get hard links in the workspace, or are copied if the workspace is on another file system.
+    Files in a bucket are copied into the workspace. Local files get hard links there, or are copied if the workspace is
+    on another file system.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
@@ -154,66 +183,79 @@ def hold(prefix: str) -> Iterator[None]:
 
 
 def is_held(prefix: str) -> bool:
-    """Whether the process is in a block of `hold(prefix)`."""
+    """Whether this process is inside a block of `hold(prefix)`."""
     return prefix in _held
 
 
 def _hard_links(prefix: str) -> str:
-    """Makes hard links to the files `prefix.*` of a checkpoint; returns the prefix of the links.
+    """Makes hard links in the workspace to the files `prefix.*` of a checkpoint; returns the prefix of the links.
 
-    The index is linked last. It is deleted before the other files, so if it still exists, all files were linked.
+    The index, `prefix.index`, is linked last. Whoever deletes a checkpoint deletes the index first, so if it still
+    exists, all other files existed when they were linked.
     """
     folder, name = os.path.split(prefix)
-    here = folder_for("held", os.path.abspath(prefix))
-    shutil.rmtree(here, ignore_errors=True)
+    link_folder = folder_for("held", os.path.abspath(prefix))
+    shutil.rmtree(link_folder, ignore_errors=True)
     try:
         with naming_errors("keep a copy of", prefix):
-            os.makedirs(here)
+            os.makedirs(link_folder)
             files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.")]
             for file in sorted({*files, f"{name}.index"}, key=lambda file: file.endswith(".index")):
-                _link(os.path.join(folder, file), os.path.join(here, file))
+                _link_or_copy(os.path.join(folder, file), os.path.join(link_folder, file))
     except RunError:
-        shutil.rmtree(here, ignore_errors=True)
+        shutil.rmtree(link_folder, ignore_errors=True)
         raise
-    return os.path.join(here, name)
+    return os.path.join(link_folder, name)
 
 
-def _link(path: str, new: str) -> None:
+def _link_or_copy(path: str, link: str) -> None:
+    """Makes a hard link to a file, or a copy if the two paths are on different file systems or cannot be linked."""
     try:
-        os.link(path, new)
+        os.link(path, link)
     except FileNotFoundError:
         raise
-    except OSError:  # another file system, or one without hard links
-        shutil.copyfile(path, new)
+    except OSError:
+        shutil.copyfile(path, link)
 
 
 def folder_copy(folder: str) -> str:
-    """A local folder with all content of `folder`: `folder` itself if it is local. Raises like `copy_of`."""
+    """A local folder with all content of a folder: itself if it is local, else a copy in the workspace.
+
+    A copy is fetched again only if the content of the bucket has changed.
+
+    Raises:
+      NotFoundError: there is no such folder in the bucket, or its files are being deleted.
+      RunError: the files cannot be fetched.
+    """
     if not is_remote(folder):
         return folder
     versions = _versions(folder, "", deep=True)
     if not versions:
         raise NotFoundError(f"cannot read {folder}: there is nothing under that name")
-    return _newest(folder, folder, versions)
+    return _fetch_versions(folder, folder, versions)
 
 
-def _newest(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
-    """The local folder with copies of these versions of files; fetches them if it is missing, and removes older ones.
+def _fetch_versions(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
+    """The local folder with copies of these versions of files.
+
+    If there is no such folder, the files are fetched, and copies of other versions are removed.
 
     Args:
       copied_path: the prefix or folder in the bucket that is copied.
       folder: the folder of the files in the bucket.
       versions: {name in the folder: generation}.
     """
-    here = _place(copied_path, versions)
-    if not os.path.isdir(here):
+    local_folder = _copy_folder(copied_path, versions)
+    if not os.path.isdir(local_folder):
         forget(copied_path)
-        _fetch_all(folder, list(versions), here)
-    return here
+        _fetch_all(folder, list(versions), local_folder)
+    return local_folder
 
 
 def file_copy(path: str) -> str:
-    """The local path of a file: `path` itself if it is local, else a copy, which is fetched once per process.
+    """The local path of a file: `path` itself if it is local, else that of a copy in the workspace.
+
+    A copy is fetched once per process, even if the file changes in the bucket.
 
     Raises:
       RunError: the file cannot be fetched.
@@ -227,31 +269,44 @@ def file_copy(path: str) -> str:
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Moves the local `files`, which were just uploaded as `prefix.*`, to the folder from which `copy_of` reads."""
+    """Makes local files the copies that `copy_of(prefix)` returns, so that it need not fetch what was just uploaded.
+
+    Args:
+      prefix: the prefix in the bucket.
+      files: the paths of the local files, which were uploaded as `prefix.*`; they are moved into the workspace.
+    """
     folder, _, name = prefix.rpartition("/")
-    here = _place(prefix, _versions(folder, f"{name}."))
-    os.makedirs(here, exist_ok=True)
+    copy_folder = _copy_folder(prefix, _versions(folder, f"{name}."))
+    os.makedirs(copy_folder, exist_ok=True)
     for path in files:
-        os.replace(path, os.path.join(here, os.path.basename(path)))
+        os.replace(path, os.path.join(copy_folder, os.path.basename(path)))
 
 
 def forget(prefix: str) -> None:
-    """Removes the local copy of a prefix or folder in a bucket, if there is one."""
+    """Removes the local copies of a prefix or folder in a bucket, if there are any; the bucket stays as it is."""
     if is_remote(prefix):
         shutil.rmtree(folder_for("copies", prefix), ignore_errors=True)
 
 
-def _place(prefix: str, versions: Mapping[str, int]) -> str:
+def _copy_folder(prefix: str, versions: Mapping[str, int]) -> str:
+    """The path of the local folder for copies of these versions {name: generation} of a prefix or folder."""
     digest = hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()[:16]
     return os.path.join(folder_for("copies", prefix), digest)
 
 
-def _fetch_all(folder: str, names: Sequence[str], here: str) -> None:
-    part = f"{here}.part"
+def _fetch_all(folder: str, names: Sequence[str], local_folder: str) -> None:
+    """Fetches files of a folder in a bucket; the local folder exists only when all of them are complete.
+
+    Args:
+      folder: the folder in the bucket.
+      names: the paths of the files relative to that folder.
+      local_folder: the path of the local folder, which must not exist.
+    """
+    part = f"{local_folder}.part"
     shutil.rmtree(part, ignore_errors=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _fetch(join(folder, name), os.path.join(part, name)), names))
-    os.rename(part, here)
+    os.rename(part, local_folder)
 
 
 # The client library takes half a second to import, so the next two functions import it when they are called.

@@ -1,7 +1,8 @@
 """Objects in Google Cloud Storage buckets (gs://bucket/name): reading, listing, writing, and locks.
 
-A lock is an object that its holder creates and renews every `BEAT_SECONDS`. The lock is free if its holder has not
-renewed it for `LEASE_SECONDS`, or was a process of this machine that has ended.
+A lock is an object whose content names the process that holds the lock, the holder. The holder makes the object, and
+renews it every `BEAT_SECONDS` by a new time in its metadata. The lock is free if the holder has not renewed it for
+`LEASE_SECONDS`, or was a process of this machine that has ended.
 """
 
 from __future__ import annotations
@@ -30,23 +31,27 @@ BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
 _BEAT = "beat"  # key in the metadata of a lock object, for the time at which its holder last renewed it
 _IN_MEMORY = 32 << 20  # bytes; a larger object is read through a temporary file
 
-# The paths of the locks that this process holds, and of those that other processes took from it. Host name and process
-# number cannot replace these sets, because a restarted container may have those of its predecessor.
+# The paths of the locks that this process holds, and of those that other processes took from it. The host name and the
+# process number in a lock object do not show that this process holds the lock: a restarted container may have the same
+# ones as the container before.
 _held: set[str] = set()
 _lost: set[str] = set()
 
 
 class GcsStore:
-    """Paths that begin with gs://."""
+    """Objects whose paths begin with gs://; the functions of the same names in `yt8m.storage` describe the methods.
+
+    A folder `a` exists if the name of an object begins with `a/`.
+    """
 
     def glob(self, pattern: str) -> list[str]:
         if self.exists(pattern):
             return [pattern]
         bucket, name = parse(pattern)
         components = name.rstrip("/").split("/")
-        literal = next((i for i, part in enumerate(components) if WILD.search(part)), len(components) - 1)
-        folder = "".join(part + "/" for part in components[:literal])
-        return sorted({f"gs://{bucket}/{match}" for match in _matches(pattern, folder, components[literal:])})
+        first_wild = next((i for i, part in enumerate(components) if WILD.search(part)), len(components) - 1)
+        folder = "".join(part + "/" for part in components[:first_wild])
+        return sorted({f"gs://{bucket}/{match}" for match in _matches(pattern, folder, components[first_wild:])})
 
     def exists(self, path: str) -> bool:
         if parse(path).name and with_retries("look up", path, lambda: blob_at(path).exists(retry=None)):
@@ -54,7 +59,7 @@ class GcsStore:
         return self.is_dir(path)
 
     def is_dir(self, path: str) -> bool:
-        return bool(_below(path, most=1))
+        return bool(_blobs_below(path, limit=1))
 
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
@@ -128,10 +133,10 @@ class GcsStore:
         _remove("remove", path, blob_at(path))
 
     def remove_tree(self, path: str) -> None:
-        below = _below(path)
-        if not below:
+        blobs = _blobs_below(path)
+        if not blobs:
             raise NotFoundError(f"cannot remove {path}: there is nothing under that name")
-        for blob in reversed(below):  # so that a hidden file, which describes the others, is removed after them
+        for blob in reversed(blobs):  # in reverse order, so that a hidden file, which describes the others, goes last
             _remove("remove", f"gs://{blob.bucket.name}/{blob.name}", blob)
 
     def rename(self, source: str, target: str) -> None:
@@ -139,12 +144,12 @@ class GcsStore:
         if with_retries("rename", source, lambda: blob.exists(retry=None)):
             _move(source, blob, blob_at(target))
             return
-        below = _below(source)
-        if not below:
+        children = _blobs_below(source)
+        if not children:
             raise NotFoundError(
                 f"cannot rename {source}: there is no such object, and there is nothing under that name"
             )
-        for child in below:
+        for child in children:
             tail = child.name.removeprefix(blob.name.rstrip("/"))
             _move(source, child, blob_at(target.rstrip("/") + tail))
 
@@ -154,89 +159,116 @@ class GcsStore:
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         content = this_holder()
-        generation = with_retries("lock", path, lambda: _acquire(path, content))
+        generation = with_retries("lock", path, lambda: _acquire_lock(path, content))
         _held.add(path)
-        over = threading.Event()
-        thread = threading.Thread(target=_renew, args=(path, generation, over), daemon=True)
+        is_released = threading.Event()
+        thread = threading.Thread(target=_renew_lock, args=(path, generation, is_released), daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            is_released.set()
             thread.join()
             _held.discard(path)
             _lost.discard(path)
-            _release(path, generation)
+            _release_lock(path, generation)
 
     def is_locked(self, path: str) -> bool:
-        def look() -> bool:
+        def has_live_holder() -> bool:
             blob = blob_at(path)
             if not blob.exists(retry=None):
                 return False
             blob.reload(retry=None)
-            return not _is_dead(path, parse_holder(blob.download_as_bytes(retry=None)), blob)
+            return not _is_abandoned(path, parse_holder(blob.download_as_bytes(retry=None)), blob)
 
         try:
-            return with_retries("read", path, look)
-        except NotFoundError:  # released meanwhile
+            return with_retries("read", path, has_live_holder)
+        except NotFoundError:  # the holder released the lock between the two requests above
             return False
 
     def refuse_lost_lock(self, folder: str) -> None:
-        for path in list(_lost):  # a copy, because `_renew` in another thread may add a path meanwhile
+        for path in list(_lost):  # a copy, because another thread may add a path during the iteration
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
                     f"{path} was taken over by another process, because this process could not renew it for more than "
-                    f"{LEASE_SECONDS:g} s. Nothing more is written there."
+                    f"{LEASE_SECONDS:g} s. Nothing more is written there. Stop the other process, or let it finish; "
+                    "then start again."
                 )
 
 
 def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
-    """{name: generation} of the objects in `folder` whose names begin with `start`; if `deep`, of all at any depth."""
+    """The generations of the objects in a folder, from a listing.
+
+    Args:
+      folder: the folder, gs://bucket/name.
+      start: only objects directly in the folder whose names begin with this are listed.
+      deep: whether all objects below the folder are listed, at any depth, whatever `start` is.
+
+    Returns:
+      {path of the object relative to the folder: generation}.
+    """
     prefix = _folder(folder)
     if deep:
-        return {blob.name.removeprefix(prefix): int(blob.generation) for blob in _below(folder)}
+        return {blob.name.removeprefix(prefix): int(blob.generation) for blob in _blobs_below(folder)}
     return {name: int(blob.generation) for name, blob in _children(folder, prefix, start) if blob}
 
 
 def contents(folder: str) -> dict[str, tuple[int, int]]:
-    """{name: (size in bytes, crc32c)} of all objects below `folder`, at any depth, from a listing."""
+    """{path relative to `folder`: (size in bytes, CRC-32C)} of all objects below a folder, from a listing."""
     prefix = _folder(folder)
-    return {blob.name.removeprefix(prefix): (int(blob.size), gcs_client.crc32c_of(blob)) for blob in _below(folder)}
+    return {
+        blob.name.removeprefix(prefix): (int(blob.size), gcs_client.crc32c_of(blob)) for blob in _blobs_below(folder)
+    }
 
 
 def _folder(path: str) -> str:
-    """The prefix of the names of the objects in a folder: "" or "a/b/"."""
+    """The text with which the names of the objects in a folder begin: "a/b/", or "" for a whole bucket."""
     name = parse(path).name.rstrip("/")
     return f"{name}/" if name else ""
 
 
 def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
-    """(name, blob) of each entry directly in `folder` whose name begins with `start`; the blob of a folder is None."""
+    """Lists the objects and folders directly in a folder.
 
-    def listed() -> list[tuple[str, Any]]:
+    Args:
+      path: gs://bucket or a path in it; it names the bucket, and error messages name it.
+      folder: the folder as `_folder` returns it.
+      start: only names that begin with this are listed.
+
+    Returns:
+      (name in the folder, blob) of each entry; the blob of a folder is None.
+    """
+
+    def list_once() -> list[tuple[str, Any]]:
         listing = client().list_blobs(parse(path).bucket, prefix=folder + start, delimiter="/", retry=None)
-        # The web console makes an empty object with the name of the folder.
+        # Google's web console makes an empty object with the name of the folder itself, which is left out here.
         entries = [(blob.name.removeprefix(folder), blob) for blob in listing if blob.name != folder]
         return entries + [(prefix.removeprefix(folder).rstrip("/"), None) for prefix in sorted(listing.prefixes)]
 
-    return with_retries("list", path, listed)
+    return with_retries("list", path, list_once)
 
 
-def _below(path: str, most: int | None = None) -> list[Any]:
-    """The blobs below a folder, at any depth, sorted by name; at most `most`."""
+def _blobs_below(path: str, limit: int | None = None) -> list[Any]:
+    """The blobs of the objects below a folder, at any depth, sorted by name; at most `limit` of them."""
     bucket, prefix = parse(path).bucket, _folder(path)
     blobs = with_retries(
-        "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None))
+        "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=limit, retry=None))
     )
     return sorted(blobs, key=lambda blob: blob.name)
 
 
 def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
-    """Yields the names of entries below `folder` that match the remaining `components` of a pattern."""
+    """Yields the names in the bucket of the objects and folders below a folder that match a pattern.
+
+    Args:
+      path: the whole pattern, gs://...; it names the bucket, and error messages name it.
+      folder: the folder as `_folder` returns it.
+      components: the part of the pattern after the folder, split at `/`.
+    """
     part, deeper = components[0], components[1:]
     for name, blob in _children(path, folder, WILD.split(part)[0]):
-        hidden = name.startswith(".") and not part.startswith(".")
-        if hidden or not fnmatch.fnmatchcase(name, part):
+        is_hidden = name.startswith(".") and not part.startswith(".")
+        if is_hidden or not fnmatch.fnmatchcase(name, part):
             continue
         if not deeper:
             yield folder + name
@@ -245,7 +277,15 @@ def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
 
 
 def _remove(action: str, path: str, blob: Any) -> None:
-    """Removes one object. In a retry a missing object is no error, because the first request may have removed it."""
+    """Removes one object.
+
+    In a retry, a missing object is no error: the first request may have removed it although its answer was lost.
+
+    Args:
+      action: the verb for error messages.
+      path: the path for error messages.
+      blob: the blob of the object.
+    """
     attempts = itertools.count()
 
     def delete() -> None:
@@ -260,12 +300,22 @@ def _remove(action: str, path: str, blob: Any) -> None:
 
 
 def _move(path: str, source: Any, target: Any) -> None:
+    """Copies the object of the blob `source` to that of `target`, then removes it; error messages name `path`."""
     with_retries("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
     _remove("rename", path, source)
 
 
-def _acquire(path: str, content: bytes) -> int:
-    """Creates the lock object with `content`, and returns its generation; may be retried.
+def _acquire_lock(path: str, content: bytes) -> int:
+    """Makes the lock object, unless another process holds the lock; removes an abandoned one first.
+
+    It may be called again with the same content if the answer of the server was lost.
+
+    Args:
+      path: the path of the lock.
+      content: the content of the object, which names this process and is unique.
+
+    Returns:
+      The generation of the object.
 
     Raises:
       Locked: another process has the lock.
@@ -274,10 +324,10 @@ def _acquire(path: str, content: bytes) -> int:
     if blob.exists(retry=None):  # checked first, because some servers ignore the precondition below
         blob.reload(retry=None)
         generation, former_content = int(blob.generation), blob.download_as_bytes(retry=None)
-        if former_content == content:  # the lock was made by an earlier attempt whose answer was lost
+        if former_content == content:  # an earlier attempt made this object, but its answer was lost
             return generation
         holder = parse_holder(former_content)
-        if not _is_dead(path, holder, blob):
+        if not _is_abandoned(path, holder, blob):
             raise Locked(path, holder)
         with contextlib.suppress(api.NotFound):
             _delete_lock(path, generation)
@@ -291,9 +341,15 @@ def _acquire(path: str, content: bytes) -> int:
     return int(blob.generation)
 
 
-def _renew(path: str, generation: int, over: threading.Event) -> None:
-    """Renews the lock until `over` is set, or until another process has taken it."""
-    while not over.wait(BEAT_SECONDS):
+def _renew_lock(path: str, generation: int, is_released: threading.Event) -> None:
+    """Renews a lock every `BEAT_SECONDS`, until this process releases it or another process takes it.
+
+    Args:
+      path: the path of the lock.
+      generation: the generation of the lock object that this process made.
+      is_released: set when this process releases the lock.
+    """
+    while not is_released.wait(BEAT_SECONDS):
         blob = blob_at(path)
         blob.metadata = {_BEAT: _now().isoformat()}
         try:
@@ -302,34 +358,44 @@ def _renew(path: str, generation: int, over: threading.Event) -> None:
             _lost.add(path)
             logging.error("this process has lost the lock %s: another process took it over or removed it", path)
             return
-        except Exception as error:  # a missed renewal does no harm, because the next one may succeed
-            logging.warning("the lock %s could not be renewed, and is tried again: %s", path, error)
+        except Exception as error:  # a missed renewal does no harm if the next one succeeds
+            logging.warning("the lock %s could not be renewed; trying again in %g s: %s", path, BEAT_SECONDS, error)
 
 
-def _release(path: str, generation: int) -> None:
+def _release_lock(path: str, generation: int) -> None:
+    """Removes the lock object of this process; logs an error if that fails."""
     try:
         with contextlib.suppress(NotFoundError):
             with_retries("unlock", path, lambda: _delete_lock(path, generation))
     except (RunError, UsageError) as error:
-        logging.error("%s. Others can take the lock after %g s.", error, LEASE_SECONDS)
+        logging.error("%s. Other processes can take the lock after %g s.", error, LEASE_SECONDS)
 
 
 def _delete_lock(path: str, generation: int) -> None:
-    """Removes the lock object unless another process has replaced it."""
+    """Removes the lock object with this generation; does nothing if another process has replaced the object."""
     with contextlib.suppress(api.PreconditionFailed):
         blob_at(path).delete(if_generation_match=generation, retry=None)
 
 
-def _is_dead(path: str, holder: dict[str, Any], blob: Any) -> bool:
-    """Whether the holder is a process of this machine that has ended, or has not renewed its lock in time."""
+def _is_abandoned(path: str, holder: dict[str, Any], blob: Any) -> bool:
+    """Whether the holder of a lock is a process of this machine that has ended, or has not renewed the lock in time.
+
+    Args:
+      path: the path of the lock.
+      holder: the holder that the lock object names.
+      blob: the blob of the lock object, with its metadata.
+    """
     pid = holder.get("pid")
     if holder.get("host") != socket.gethostname() or not isinstance(pid, int):
-        return _silent_for(blob) > LEASE_SECONDS
+        return _seconds_since_renewal(blob) > LEASE_SECONDS
     return path not in _held if pid == os.getpid() else not process_lives(pid)
 
 
-def _silent_for(blob: Any) -> float:
-    """Seconds since the holder last renewed its lock; compares the clocks of both machines."""
+def _seconds_since_renewal(blob: Any) -> float:
+    """Seconds since the holder last renewed its lock; 0 if its time cannot be read.
+
+    This compares the clock of the holder's machine with that of this machine, so it is wrong by their difference.
+    """
     renewed = (blob.metadata or {}).get(_BEAT)
     try:
         last = datetime.datetime.fromisoformat(renewed) if renewed else blob.updated

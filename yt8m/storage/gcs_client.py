@@ -1,7 +1,7 @@
 """Requests to Google Cloud Storage: credentials, gs:// paths, retries, and error messages.
 
-Downloads and uploads transfer whole objects and check their crc32c. An upload replaces only the generation that its
-caller names, so that two writers cannot overwrite each other's objects unnoticed.
+Downloads and uploads transfer whole objects and check their CRC-32C. An upload replaces only the generation (version)
+of an object that its caller names, so that two writers cannot overwrite each other's objects unnoticed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from yt8m.storage import base
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import LocalStore
 
-WILD = re.compile(r"[*?\[]")
+WILD = re.compile(r"[*?\[]")  # the characters with a special meaning in patterns
 T = TypeVar("T")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts
 _BLOCK = 1 << 20  # bytes that are read at a time to compute a checksum
-_CAUSE = re.compile(r"Caused by \w+\(.*?: (.*?)[\"']?\)+$")  # in messages of failed connections
-_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")  # at the start of messages: status, method and URL
+_CAUSE = re.compile(r"Caused by \w+\(.*?: (.*?)[\"']?\)+$")  # the end of messages about failed connections
+_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")  # the start of the server's messages: status, method and URL
 
 
 class DamagedTransferError(Exception):
@@ -51,19 +51,24 @@ _DAMAGED = (DamagedTransferError, transfer.DataCorruption)
 _TEMPORARY = (*_BUSY, *_BROKEN_OFF, *_DAMAGED)
 
 
-class Place(NamedTuple):
-    """A bucket, and the name of an object in it; the name is empty for the bucket itself."""
+class Location(NamedTuple):
+    """The two parts of a path in a bucket.
+
+    Attributes:
+      bucket: the name of the bucket.
+      name: the name of an object in it; empty for the bucket itself.
+    """
 
     bucket: str
     name: str
 
 
-def parse(path: str) -> Place:
-    """Splits gs://bucket/name; raises `UsageError` if `path` does not name one bucket."""
+def parse(path: str) -> Location:
+    """Splits the path gs://bucket/name; raises `UsageError` if it has no bucket, or a pattern in place of a bucket."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not bucket or WILD.search(bucket):
         raise UsageError(f"cannot use {path}: expected gs://bucket/name with a bucket's full name")
-    return Place(bucket, name)
+    return Location(bucket, name)
 
 
 def client() -> Any:
@@ -73,14 +78,15 @@ def client() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _client_for(emulator: str | None) -> Any:
-    """The client of a server; without credentials it is anonymous, and can read public buckets."""
-    made = _new_client(emulator)
-    # Otherwise the library fetches the metadata of each bucket for tracing, which needs an additional permission.
-    made._bucket_metadata_cache = None
-    return made
+    """The client of the emulator at this address, or of Google Cloud Storage if it is None."""
+    new_client = _new_client(emulator)
+    # Without this, the library fetches the metadata of each bucket for tracing, which needs an additional permission.
+    new_client._bucket_metadata_cache = None
+    return new_client
 
 
 def _new_client(emulator: str | None) -> Any:
+    """A client with the user's credentials; without credentials it is anonymous, and can read only public buckets."""
     if emulator:
         return storage.Client.create_anonymous_client()
     try:
@@ -91,9 +97,14 @@ def _new_client(emulator: str | None) -> Any:
 
 
 def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
-    """Returns the result of `call`, which must be safe to repeat; turns its errors into errors of this package.
+    """Calls a function that sends a request, and calls it again after transient errors; returns its result.
 
-    After transient errors `call` is retried, with growing pauses, for at most `base.retry_seconds()`.
+    The pauses between the calls grow. After `base.retry_seconds()` it gives up.
+
+    Args:
+      action: a verb for messages, such as `read`.
+      path: the path for messages.
+      call: the function, which must be safe to repeat.
 
     Raises:
       NotFoundError: there is no such object.
@@ -117,7 +128,15 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def naming_errors(action: str, path: str) -> Iterator[None]:
-    """Turns errors of the client library into errors of this package, which name the action and the path."""
+    """Turns errors of the client library in the block into errors of this package: `cannot ACTION PATH: ...`.
+
+    Args:
+      action: a verb, such as `read`.
+      path: the path of the object.
+
+    Raises:
+      NotFoundError, UsageError, RunError: as for `with_retries`.
+    """
     try:
         yield
     except api.NotFound as error:
@@ -134,14 +153,15 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
             "`gcloud auth application-default login`."
         ) from error
     except api.RetryError as error:
-        raise _gave_up(action, path, error.cause or error) from error
+        raise _retry_error(action, path, error.cause or error) from error
     except _TEMPORARY as error:
-        raise _gave_up(action, path, error) from error
+        raise _retry_error(action, path, error) from error
     except (api.GoogleAPIError, GoogleCloudError, auth.GoogleAuthError, http.RequestException) as error:
         raise RunError(f"cannot {action} {path}: {_short(error)}") from error
 
 
-def _gave_up(action: str, path: str, error: BaseException) -> RunError:
+def _retry_error(action: str, path: str, error: BaseException) -> RunError:
+    """The error for a request that failed for so long that `with_retries` gave up; `error` is that of the last try."""
     if isinstance(error, _DAMAGED):
         problem = f"it arrives damaged ({_short(error)})"
     elif isinstance(error, _BROKEN_OFF):
@@ -155,19 +175,19 @@ def _gave_up(action: str, path: str, error: BaseException) -> RunError:
 
 
 def _short(error: BaseException) -> str:
-    """The server's message, or the first line of the library's message."""
+    """The reason in an error of the client library: the server's message, or the first line of the library's own."""
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
-        said = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
+        message = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
         code = error.code.value if error.code else ""
-        text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
-    elif cause := _CAUSE.search(text):  # skips the library's description of its own objects
+        text = f"{code} {message[1]}" if message else _REQUEST.sub(r"\1", text)
+    elif cause := _CAUSE.search(text):  # the text before it describes objects of the library
         text = cause[1]
     return (text.splitlines() or [type(error).__name__])[0][:300]
 
 
 def refuse_missing_bucket(path: str) -> None:
-    """Raises `UsageError` if the bucket itself is missing."""
+    """Raises a `UsageError` if the bucket of a path does not exist; does nothing if that cannot be found out."""
     bucket = parse(path).bucket
     try:
         next(iter(client().list_blobs(bucket, max_results=1, retry=None)), None)
@@ -177,53 +197,75 @@ def refuse_missing_bucket(path: str) -> None:
             f"`gcloud storage buckets create gs://{bucket}`"
         ) from error
     except (api.GoogleAPIError, auth.GoogleAuthError, http.RequestException):
-        return  # the caller's own error is more precise
+        return  # the caller raises its own error, which describes the problem better
 
 
 def blob_at(path: str) -> Any:
-    """The blob (handle) of the object `path`, which may not exist; raises `UsageError` if `path` is a whole bucket."""
-    place = parse(path)
-    if not place.name:
-        raise UsageError(f"cannot use {path} as a file: it names a whole bucket")
-    return client().bucket(place.bucket).blob(place.name)
+    """The blob of the object `path`: the client library's handle, which needs no object.
+
+    Raises:
+      UsageError: the path names a whole bucket, or no bucket.
+    """
+    location = parse(path)
+    if not location.name:
+        raise UsageError(f"cannot use {path} as a file: it names a whole bucket; add the name of an object")
+    return client().bucket(location.bucket).blob(location.name)
 
 
 class _ChecksumWriter:
-    """Writes to a file, and computes the checksum of the written bytes."""
+    """Writes to a file, and computes the checksum of the written bytes.
+
+    Args:
+      file: the file.
+
+    Attributes:
+      checksum: the CRC-32C of all bytes written so far.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.sum = file, google_crc32c.Checksum()
+        self._file, self.checksum = file, google_crc32c.Checksum()
 
     def write(self, data: bytes) -> int:
-        self.sum.update(data)
+        self.checksum.update(data)
         return self._file.write(data)
 
 
-def _text(crc32c: google_crc32c.Checksum) -> str:
-    """A checksum in the server's format: base64."""
+def _encode_crc32c(crc32c: google_crc32c.Checksum) -> str:
+    """A checksum as the server writes it, in base64."""
     return base64.b64encode(crc32c.digest()).decode()
 
 
 def crc32c_of(blob: Any) -> int:
-    """The checksum of an object as a number, from the metadata of its blob."""
+    """The CRC-32C of an object as a number, from the metadata of its blob; 0 if the server gives none."""
     return int.from_bytes(base64.b64decode(blob.crc32c or ""))
 
 
 def download(path: str, file: IO[bytes]) -> Any:
-    """Fetches an object into `file`, whose content it replaces; returns the blob with its metadata.
+    """Fetches an object into an open file, whose content is replaced.
+
+    Args:
+      path: the path of the object.
+      file: the file, open for writing in binary mode.
+
+    Returns:
+      The blob with its metadata.
 
     Raises:
-      RunError: there is no such object, or it cannot be fetched in time.
+      NotFoundError: there is no such object.
+      UsageError: there is no such bucket, or no permission.
+      RunError: the object cannot be fetched in time.
     """
-    return with_retries("read", path, lambda: _download(path, file))
+    return with_retries("read", path, lambda: _download_once(path, file))
 
 
-def _download(path: str, file: IO[bytes]) -> Any:
+def _download_once(path: str, file: IO[bytes]) -> Any:
+    """`download` without retries; raises `DamagedTransferError` if other bytes arrive than those of the object."""
     blob, target = blob_at(path), _ChecksumWriter(file)
     blob.reload(retry=None)
     file.seek(0)
     file.truncate()
-    is_plain = not blob.content_encoding  # the server's checksum of a compressed object is that of the compressed bytes
+    # The server's checksum of a compressed object is that of the compressed bytes, so the library must compare it.
+    is_plain = not blob.content_encoding
     checksum = None if is_plain else "auto"
     try:
         blob.download_to_file(
@@ -231,13 +273,22 @@ def _download(path: str, file: IO[bytes]) -> Any:
         )
     except api.PreconditionFailed as error:
         raise DamagedTransferError("it was replaced while it was read") from error
-    if is_plain and blob.crc32c and _text(target.sum) != blob.crc32c:
-        raise DamagedTransferError(f"its crc32c is {_text(target.sum)}, the server's {blob.crc32c}")
+    crc32c = _encode_crc32c(target.checksum)
+    if is_plain and blob.crc32c and crc32c != blob.crc32c:
+        raise DamagedTransferError(f"its crc32c is {crc32c}, the server's {blob.crc32c}")
     return blob
 
 
 def fetch(path: str, local: str) -> None:
-    """Copies an object to a local file with the object's update time, whole or not at all; raises like `download`."""
+    """Copies an object to a local file, whole or not at all; the file gets the object's time of the last change.
+
+    Args:
+      path: the path of the object.
+      local: the path of the local file; an existing one is replaced.
+
+    Raises:
+      NotFoundError, UsageError, RunError: as for `download`; RunError also if the file cannot be written.
+    """
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
         file.flush()
@@ -252,7 +303,7 @@ def generation_of(path: str) -> int:
       UsageError: there is no such bucket.
     """
 
-    def look() -> int:
+    def request_generation() -> int:
         blob = blob_at(path)
         try:
             blob.reload(retry=None)
@@ -261,7 +312,7 @@ def generation_of(path: str) -> int:
             return 0
         return int(blob.generation)
 
-    return with_retries("look up", path, look)
+    return with_retries("look up", path, request_generation)
 
 
 def version_of(path: str) -> tuple[int, int]:
@@ -272,21 +323,24 @@ def version_of(path: str) -> tuple[int, int]:
 
 
 def upload(path: str, file: IO[bytes], generation: int) -> int:
-    """Uploads a file as an object, whole or not at all; returns the generation of the object.
+    """Uploads a file as an object, whole or not at all.
 
     Args:
       path: the path of the object.
       file: the file to upload, which must be seekable.
-      generation: the generation of the object to replace; 0 if there is no object. The upload fails if the object has
-        another generation, so a retry is safe, and an object that another program wrote meanwhile is kept.
+      generation: the generation of the object that is replaced; 0 if there must be no object. If the object has another
+        generation, another program wrote it; then the upload fails, and that object is kept.
+
+    Returns:
+      The generation of the new object.
 
     Raises:
-      RunError: another program has written the object meanwhile, or the file cannot be sent in time.
+      RunError: another program has written the object, or the file cannot be sent in time.
     """
-    total = google_crc32c.Checksum()
+    checksum = google_crc32c.Checksum()
     file.seek(0)
-    size = sum(map(len, total.consume(file, _BLOCK)))
-    crc32c = _text(total)
+    size = sum(map(len, checksum.consume(file, _BLOCK)))
+    crc32c = _encode_crc32c(checksum)
 
     def send() -> int:
         nonlocal generation
@@ -297,7 +351,7 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
             )
         except api.PreconditionFailed as error:
             blob.reload(retry=None)
-            # An earlier attempt may have succeeded without its answer arriving.
+            # An earlier attempt may have succeeded although its answer was lost. Then the object has this content.
             if (blob.crc32c, blob.size) != (crc32c, size):
                 raise RunError(
                     f"cannot write {path}: another program has written it meanwhile. Make sure that only one "

@@ -1,7 +1,7 @@
 """Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Atomic writing: the content is written to a hidden file beside the target (see `unfinished`), synced to the disk, and
-renamed. Folders are replaced in the same way.
+An atomic write puts the content into a hidden file beside the target (see `unfinished`), syncs that file to the disk,
+and renames it to the target. Folders are replaced in the same way.
 
 A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases the lock when the holder
 dies. The holder removes the file before it releases the lock.
@@ -28,14 +28,23 @@ from yt8m.errors import RunError, UsageError
 from yt8m.storage import unfinished
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_NO_ROOM = _FULL | {errno.EFBIG}
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_ROOM = _DISK_FULL | {errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # {path of a lock that this process holds: open descriptor of its folder}
 
 
 @contextlib.contextmanager
 def naming_errors(action: str, path: str) -> Iterator[None]:
-    """Turns errors of the operating system into `RunError`s that name the action and the path."""
+    """Turns errors of the operating system in the block into `RunError`s: `cannot ACTION PATH: REASON`.
+
+    Args:
+      action: a verb, such as `read`.
+      path: the file or folder.
+
+    Raises:
+      NotFoundError: a file or folder does not exist.
+      RunError: another error.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -45,8 +54,9 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
+    """The text of an error of the operating system, with a remedy if the disk is full or the file too large."""
     remedy = ""
-    if error.errno in _FULL:
+    if error.errno in _DISK_FULL:
         remedy = ". Make room there, and start again"
     elif error.errno == errno.EFBIG:
         remedy = ". Files of this size are beyond the limit of the process (ulimit -f) or of the file system"
@@ -54,7 +64,7 @@ def _reason(error: OSError) -> str:
 
 
 class LocalStore:
-    """Paths of the local file systems."""
+    """Local files and folders; the functions of the same names in `yt8m.storage` describe the methods."""
 
     def glob(self, pattern: str) -> list[str]:
         return [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
@@ -91,7 +101,7 @@ class LocalStore:
             file = _open(temporary, mode.replace("w", "x"))
         unfinished.lock_until_closed(file.fileno())
         try:
-            yield from _fill(file, path)
+            yield from _yield_and_sync(file, path)
             with naming_errors("write", path):
                 os.replace(temporary, target)
                 sync_folder(folder)
@@ -102,6 +112,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def replaced_folder(self, path: str) -> Iterator[str]:
+        """Yields a new hidden folder, which replaces the folder `path` if the block ends without an error."""
         target = os.path.abspath(path)
         folder, old, temporary = os.path.dirname(target), f"{target}.old", unfinished.temporary_path(target)
         self.makedirs(folder)
@@ -142,13 +153,13 @@ class LocalStore:
             if file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def write_at(self, path: str, place: int, data: Iterable[Any]) -> None:
+    def write_at(self, path: str, offset: int, data: Iterable[Any]) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
         with (
             naming_errors("write", path),
             open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file,
         ):
-            file.seek(place)
+            file.seek(offset)
             for piece in data:
                 unwritten = memoryview(piece).cast("B")
                 while len(unwritten):  # one call writes at most 2 GiB
@@ -156,7 +167,7 @@ class LocalStore:
 
     def truncate(self, path: str, size: int) -> None:
         with naming_errors("truncate", path):
-            if os.path.getsize(path) < size:  # the system would add zeros
+            if os.path.getsize(path) < size:  # os.truncate would append zeros
                 raise OSError(errno.EINVAL, f"it has fewer than {size} bytes")
             os.truncate(path, size)
 
@@ -182,21 +193,21 @@ class LocalStore:
             return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
 
     def tree(self, path: str) -> dict[str, list[str]]:
-        self.listdir(path)  # raises if it cannot be listed
+        self.listdir(path)  # raises an error if the folder itself cannot be listed; `os.walk` would ignore it
         files: dict[str, list[str]] = {}
-        seen: set[str] = set()
+        listed: set[str] = set()
         for folder, folders, names in os.walk(path, onerror=_log_unlisted, followlinks=True):
-            real = os.path.realpath(folder)
-            folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
-            if real not in seen:
-                seen.add(real)
+            real_path = os.path.realpath(folder)
+            folders[:] = [] if real_path in listed else sorted(name for name in folders if not name.startswith("."))
+            if real_path not in listed:
+                listed.add(real_path)
                 files[folder] = sorted(names)
         return dict(sorted(files.items()))
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         stamps_by_path: dict[str, Stamp] = {}
         for path in paths:
-            with contextlib.suppress(RunError), naming_errors("read", path):  # a link may lead to itself
+            with contextlib.suppress(RunError), naming_errors("read", path):  # of a missing file, or a circular link
                 status = os.stat(path)
                 stamps_by_path[path] = Stamp(status.st_size, status.st_mtime_ns)
         return stamps_by_path
@@ -222,25 +233,25 @@ class LocalStore:
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        whole = os.path.abspath(path)
-        folder = os.path.dirname(whole)
+        absolute_path = os.path.abspath(path)
+        folder = os.path.dirname(absolute_path)
         self.makedirs(folder)
         with naming_errors("lock", path):
-            descriptor = _acquire(path)
+            descriptor = _acquire_lock(path)
         try:
             with naming_errors("write", path):
-                _locked_folders[whole] = os.open(folder, os.O_RDONLY)
+                _locked_folders[absolute_path] = os.open(folder, os.O_RDONLY)
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, this_holder(), 0)
             yield
         finally:
-            # The file is removed while the lock is held, so that a process that has opened it sees that its name is
-            # gone.
+            # The file is removed while this process holds the lock. Another process that has opened the file, and gets
+            # the lock afterwards, sees that the path no longer names the file, and makes a new one.
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
-            if whole in _locked_folders:
-                os.close(_locked_folders.pop(whole))
+            if absolute_path in _locked_folders:
+                os.close(_locked_folders.pop(absolute_path))
 
     def is_locked(self, path: str) -> bool:
         try:
@@ -250,10 +261,10 @@ class LocalStore:
             return False
 
     def refuse_lost_lock(self, folder: str) -> None:
-        # A new folder of the same name is not the folder that was locked.
-        whole = os.path.abspath(folder)
+        # Only the descriptor tells the locked folder from a new folder of the same name.
+        absolute_path = os.path.abspath(folder)
         for path, descriptor in list(_locked_folders.items()):
-            if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
+            if os.path.dirname(path) == absolute_path and not _is_same_file(descriptor, absolute_path):
                 raise RunError(
                     f"the folder {folder} is gone: it was removed or moved while this process used it, so nothing more "
                     "is saved there. Put it back and start again to resume from its newest checkpoint, or name "
@@ -266,21 +277,30 @@ def _log_unlisted(error: OSError) -> None:
 
 
 def _open(path: str, mode: str) -> IO[Any]:
+    """Opens a file for bytes, or for UTF-8 text with `\\n` line ends."""
     if "b" in mode:
         return open(path, mode)
     return open(path, mode, encoding="utf-8", newline="\n")
 
 
 def is_special(path: str) -> bool:
-    """Whether `path` is a pipe, terminal or device; `write_atomic` must not replace it by a file."""
+    """Whether `path` is a pipe, terminal or device, which `write_atomic` must not replace by a file."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path)
     except OSError:
         return False
 
 
-def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
-    """Yields `file` to the caller's block, then syncs it to the disk and closes it."""
+def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
+    """Yields an open file to the caller's block, then syncs it to the disk and closes it.
+
+    Args:
+      file: the file, open for writing.
+      path: the path that error messages name.
+
+    Raises:
+      RunError: the file cannot be written; a full disk in the caller's block is reported so too.
+    """
     try:
         yield file
         with naming_errors("write", path):
@@ -292,12 +312,12 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             raise RunError(f"cannot write {path}: {_reason(error)}") from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # `close` flushes again, which fails again if the flush above failed
+        with contextlib.suppress(OSError):  # `close` flushes the file again, which fails like the flush above
             file.close()
 
 
-def _acquire(path: str) -> int:
-    """Locks the file `path`, and returns its open descriptor, which holds the lock.
+def _acquire_lock(path: str) -> int:
+    """Makes and locks the file `path`; returns its open descriptor, which holds the lock until it is closed.
 
     Raises:
       Locked: another process has the lock.
@@ -308,7 +328,7 @@ def _acquire(path: str) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if next(attempts) == 0:  # a call of `is_locked` in another process locks the file for an instant
+            if next(attempts) == 0:  # perhaps another process calls `is_locked`, which locks the file for an instant
                 os.close(descriptor)
                 time.sleep(0.05)
                 continue
@@ -318,13 +338,13 @@ def _acquire(path: str) -> int:
         except OSError:
             os.close(descriptor)
             raise
-        if _is_still(descriptor, path):
+        if _is_same_file(descriptor, path):
             return descriptor
-        os.close(descriptor)  # the former holder removed the file between `open` and `flock`: lock a new file
+        os.close(descriptor)  # the former holder removed this file between `open` and `flock`, so a new file is locked
 
 
-def _is_still(descriptor: int, path: str) -> bool:
-    """Whether `path` still names the open file or folder."""
+def _is_same_file(descriptor: int, path: str) -> bool:
+    """Whether `path` still names the file or folder that is open as `descriptor`."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -339,9 +359,10 @@ class PartialFile:
     """A file that grows over several starts of a program, until it is complete or discarded.
 
     Args:
-      path: the path of the growing file; bytes that an earlier start wrote are kept.
+      path: the path of the growing file, which is made if missing; bytes that an earlier start wrote are kept.
 
     Attributes:
+      path: the argument of this name.
       size: number of bytes written so far, by all starts.
 
     Raises:
@@ -358,7 +379,7 @@ class PartialFile:
             self.size = os.fstat(self._file.fileno()).st_size
 
     def append(self, data: bytes) -> None:
-        """Appends `data`."""
+        """Writes `data` at the end of the file."""
         unwritten = memoryview(data)
         with naming_errors("write", self.path):
             while unwritten:
@@ -372,7 +393,7 @@ class PartialFile:
         return self._digest.hexdigest()
 
     def clear(self) -> None:
-        """Empties the file."""
+        """Removes all bytes of the file."""
         with naming_errors("write", self.path):
             self._file.truncate(0)
             self._digest, self.size = _new_md5(), 0
@@ -395,44 +416,45 @@ class PartialFile:
 
 
 def free_bytes(folder: str) -> int:
-    """The number of bytes that can still be written into `folder`, which may not exist yet.
+    """The number of bytes that are free on the file system of `folder`, which may not exist yet.
 
     Raises:
       UsageError: `folder` is a file, or lies below one.
       RunError: the file system does not report its free space.
     """
-    existing = _nearest(folder)
+    existing = _existing_folder(folder)
     with naming_errors("determine the free space of", existing):
         return shutil.disk_usage(existing).free
 
 
 def is_writable(folder: str) -> bool:
     """Whether this process may make files in `folder`, which may not exist yet; raises `UsageError` if it is a file."""
-    return os.access(_nearest(folder), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+    return os.access(_existing_folder(folder), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _nearest(folder: str) -> str:
-    """`folder`, or the nearest folder above it that exists."""
-    place = os.path.abspath(folder)
-    while not os.path.exists(place):
-        place = os.path.dirname(place)
-    if not os.path.isdir(place):
-        raise UsageError(f"{folder} cannot be a folder, because {place} is a file. Name another folder.")
-    return place
+def _existing_folder(folder: str) -> str:
+    """`folder`, or the nearest folder above it that exists; raises `UsageError` if that is a file."""
+    path = os.path.abspath(folder)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise UsageError(f"{folder} cannot be a folder, because {path} is a file. Name another folder.")
+    return path
 
 
-# A file system that cannot sync a file that is open for reading (some network file systems) raises one of these.
+# Some network file systems cannot sync a file that is open only for reading; fsync then fails with one of these.
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not wait for the writer of a pipe
+_SYNC_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: do not wait for a pipe's writer
 
 
 def sync_tree(path: str) -> None:
-    """Syncs a file, or a folder with all its content, to the disk; not its name in the folder above.
+    """Syncs a file, or a folder with all its content, to the disk.
 
-    TensorFlow does not sync the files that it writes. Any process can sync a file later.
+    It does not sync the name of the file or folder: that belongs to the folder above. The function is for files of
+    TensorFlow, too, which does not sync what it writes: any process can sync a file later.
 
     Raises:
-      OSError: there is no such file, or the disk has failed.
+      OSError: there is no such file, or the disk reports an error.
     """
     if not os.path.isdir(path):
         _sync_file(path)
@@ -443,7 +465,7 @@ def sync_tree(path: str) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Syncs the names in a folder to the disk, so that a rename in it survives a power cut."""
+    """Syncs the names in a folder to the disk, so that renames and new files in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
         os.fsync(descriptor)
@@ -452,19 +474,20 @@ def sync_folder(folder: str) -> None:
 
 def make_folders(path: str) -> None:
     """Makes a folder and missing folders above it; the names of new folders survive a power cut."""
-    above, place = [], os.path.abspath(path)
-    while not os.path.isdir(place) and place != os.path.dirname(place):
-        place = os.path.dirname(place)
-        above.append(place)
+    changed_folders, parent = [], os.path.abspath(path)
+    while not os.path.isdir(parent) and parent != os.path.dirname(parent):
+        parent = os.path.dirname(parent)
+        changed_folders.append(parent)
     os.makedirs(path, exist_ok=True)
-    for folder in reversed(above):
+    for folder in reversed(changed_folders):
         sync_folder(folder)
 
 
 def _sync_file(path: str) -> None:
+    """Syncs a file to the disk; does nothing for a link, or if the file system cannot do it."""
     if os.path.islink(path):
         return
-    descriptor = os.open(path, _PLAIN)
+    descriptor = os.open(path, _SYNC_FLAGS)
     try:
         os.fsync(descriptor)
     except OSError as error:

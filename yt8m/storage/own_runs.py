@@ -1,6 +1,7 @@
 """Records which runs, graphs and exports this user made on this machine, in a folder outside of the runs.
 
-A run is identified by a hash of its config.json, a saved or exported graph by a hash of its bytes.
+Programs run Python code that a run names only if this user made the run. A run is identified by a hash of its
+config.json, a saved or exported graph by a hash of its bytes.
 
 A record is an empty file with the hash as its name, in `yt8m/own-runs` under XDG_STATE_HOME (by default
 ~/.local/state). Making it is atomic, so that processes need no lock. A record is valid only if it and its folder belong
@@ -17,11 +18,14 @@ import stat
 from yt8m.errors import RunError
 from yt8m.storage.local import naming_errors
 
-MOST = 10_000  # number of newest records that are kept
+MAX_RECORDS = 10_000  # if there are more records, the oldest ones are removed
 
 
 def note(content: str | bytes) -> None:
-    """Records the run with this text of config.json, or the graph with these bytes.
+    """Records that this user made a run or a graph; if there are more than `MAX_RECORDS`, the oldest are removed.
+
+    Args:
+      content: the text of the run's config.json, or the bytes of the graph.
 
     Raises:
       RunError: the record cannot be written: there is no home folder, no permission or no space.
@@ -40,7 +44,7 @@ def note(content: str | bytes) -> None:
 
 
 def is_noted(content: str | bytes) -> bool:
-    """Whether there is a valid record of a config.json or a graph with exactly this content."""
+    """Whether there is a valid record of a run whose config.json, or of a graph whose file, has this content."""
     try:
         folder = _folder()
         return _is_private(folder) and _is_private(os.path.join(folder, _hash(content)))
@@ -49,13 +53,17 @@ def is_noted(content: str | bytes) -> bool:
 
 
 def _folder() -> str:
-    """The folder of the records. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
-    state_home = os.environ.get("XDG_STATE_HOME", "")
-    base = state_home if os.path.isabs(state_home) else os.path.join(os.path.expanduser("~"), ".local", "state")
-    # A relative path would be in the current folder, which may have been downloaded together with the run.
-    if not os.path.isabs(base):
-        raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
-    return os.path.join(base, "yt8m", "own-runs")
+    """The path of the folder of the records; raises `RunError` if the user has no home folder.
+
+    A relative XDG_STATE_HOME is ignored, as the XDG specification demands. A relative path would be in the current
+    folder, which may have been downloaded together with the run.
+    """
+    state_folder = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state_folder):
+        state_folder = os.path.join(os.path.expanduser("~"), ".local", "state")
+    if not os.path.isabs(state_folder):
+        raise RunError("there is no home folder (HOME) and no absolute XDG_STATE_HOME; set one of the two variables")
+    return os.path.join(state_folder, "yt8m", "own-runs")
 
 
 def _hash(content: str | bytes) -> str:
@@ -70,11 +78,14 @@ def _is_private(path: str) -> bool:
 
 
 def _drop_oldest(folder: str, newest_note: str) -> None:
-    """Removes all records except the newest `MOST` and `newest_note`. Other processes may remove records meanwhile."""
+    """Removes the oldest records until `MAX_RECORDS` are left, but not the record `newest_note`.
+
+    Other processes may do the same at the same time.
+    """
     notes: list[tuple[float, str]] = []
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):
             notes.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
-    for path in [path for _, path in sorted(notes) if path != newest_note][: max(len(notes) - MOST, 0)]:
+    for path in [path for _, path in sorted(notes) if path != newest_note][: max(len(notes) - MAX_RECORDS, 0)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

@@ -1,4 +1,4 @@
-"""Uploads local files and folders to a bucket, and files that still grow."""
+"""Uploads local files and folders to a bucket; also files that still grow, such as logs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from yt8m.storage import base
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
 
-# Names of files that mark a complete folder. They are uploaded last, so that readers find the other files.
-_LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
+# Files whose existence tells readers that a folder is complete. They are uploaded last, in this order, so that a reader
+# that finds such a file finds the other files too.
+_COMPLETION_FILES = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
 _BLOCK = 1 << 20
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:
-    """Uploads a file as the object `path`, which may exist already; returns the generation of the new object.
+    """Uploads a file as an object; an existing object is replaced.
 
     Args:
       local: the path of the local file.
       path: the object, gs://bucket/name.
-      generation: generation of the object to replace; None to request it from the server.
+      generation: generation of the object that is replaced, 0 if there is none; None to ask the server for it.
+
+    Returns:
+      The generation of the new object.
 
     Raises:
       RunError: the file cannot be uploaded, or another program has written the object meanwhile.
@@ -42,7 +46,7 @@ def send(local: str, path: str, generation: int | None = None) -> int:
 
 
 def local_folder_for(folder: str) -> str:
-    """The local folder in which files for `folder` are made: `folder` itself if it is local."""
+    """The local folder in which files for `folder` are made: itself if it is local, else one in the workspace."""
     if not storage.is_remote(folder):
         return folder
     local_folder = folder_for("made", folder)
@@ -54,22 +58,25 @@ def local_folder_for(folder: str) -> str:
 def replaced_folder(folder: str) -> Iterator[str]:
     """Yields the path of a new local folder; if the block succeeds, its files replace those of the remote `folder`.
 
-    A bucket cannot rename a folder. So a reader sees first the old files, then a folder without the file that marks a
-    complete model (`saved_model.pb`), then all new files.
+    A bucket cannot rename a folder. So a reader first sees the old files, then a folder without the file that tells
+    that a model is complete (`saved_model.pb`), then all new files.
+
+    Raises:
+      RunError: a file cannot be uploaded, or another program has written it meanwhile.
     """
-    with tempfile.TemporaryDirectory(dir=workspace()) as beside:
-        part = os.path.join(beside, os.path.basename(folder.rstrip("/")))
-        os.mkdir(part)
-        yield part
-        _send_folder(part, folder.rstrip("/"))
+    with tempfile.TemporaryDirectory(dir=workspace()) as parent:
+        local_folder = os.path.join(parent, os.path.basename(folder.rstrip("/")))
+        os.mkdir(local_folder)
+        yield local_folder
+        _send_folder(local_folder, folder.rstrip("/"))
 
 
 @contextlib.contextmanager
 def staged_folder(folder: str) -> Iterator[str]:
-    """Yields the local folder in which files for `folder` are made: `folder` itself if local, else one in the cache.
+    """Yields the local folder in which files for `folder` are made: itself if it is local, else one in the cache.
 
-    The folder in the cache is removed if the block succeeds. If the block raises or the process is killed, the folder
-    stays, so that a later start can continue with its files.
+    The block uploads the files. If it succeeds, the folder in the cache is removed. If it raises an error or the
+    process is killed, the folder stays, so that a later start can continue with its files.
 
     Raises:
       Locked: another process of this machine uses the folder in the cache.
@@ -85,26 +92,34 @@ def staged_folder(folder: str) -> Iterator[str]:
 
 
 def send_changed(local: str, folder: str) -> None:
-    """Makes the remote `folder` equal to a local one: uploads new and changed files, and removes all others.
+    """Makes a remote folder equal to a local one: uploads new and changed files, and removes all others.
 
-    After an interruption, only the missing files are uploaded. Raises like `send`.
+    If this is called again after an interruption, it uploads only what is missing.
+
+    Args:
+      local: the path of the local folder.
+      folder: the remote folder, gs://bucket/name.
+
+    Raises:
+      RunError: as for `send`.
     """
     sent, names = contents(folder), sorted(_names_below(local))
     for name in sorted(sent.keys() - set(names)):
         _remove(storage.join(folder, name))
     for name in names:
-        if sent.get(name) != _content(path := os.path.join(local, name)):
+        if sent.get(name) != _size_and_crc32c(path := os.path.join(local, name)):
             send(path, storage.join(folder, name))
 
 
 def contents(folder: str) -> dict[str, tuple[int, int]]:
-    """{name: (size in bytes, crc32c)} of the files below the remote `folder`, from a listing."""
+    """{path relative to `folder`: (size in bytes, CRC-32C)} of all files below a remote folder, from a listing."""
     from yt8m.storage import gcs
 
     return gcs.contents(folder)
 
 
-def _content(local: str) -> tuple[int, int]:
+def _size_and_crc32c(local: str) -> tuple[int, int]:
+    """(size in bytes, CRC-32C) of a local file."""
     checksum = google_crc32c.Checksum()
     with open(local, "rb") as file:
         size = sum(map(len, checksum.consume(file, _BLOCK)))
@@ -112,55 +127,63 @@ def _content(local: str) -> tuple[int, int]:
 
 
 def _send_folder(local: str, folder: str) -> None:
+    """Replaces the content of a remote folder by that of a local one, in the order that `replaced_folder` describes."""
     from yt8m.storage.gcs import versions
 
-    before = versions(folder, "", deep=True)
-    names = sorted(_names_below(local), key=_order)
-    for name in filter(_order, before):
+    generations = versions(folder, "", deep=True)
+    names = sorted(_names_below(local), key=_upload_rank)
+    for name in filter(_upload_rank, generations):
         _remove(storage.join(folder, name))
-        before[name] = 0
+        generations[name] = 0
     for name in names:
-        send(os.path.join(local, name), storage.join(folder, name), before.get(name, 0))
-    for name in sorted(before.keys() - set(names)):
+        send(os.path.join(local, name), storage.join(folder, name), generations.get(name, 0))
+    for name in sorted(generations.keys() - set(names)):
         _remove(storage.join(folder, name))
 
 
 def _remove(path: str) -> None:
+    """Removes an object, if it exists."""
     with contextlib.suppress(NotFoundError):
         storage.remove(path)
 
 
-def _order(name: str) -> int:
-    base = os.path.basename(name)
-    return _LAST.index(base) + 1 if base in _LAST else 0
+def _upload_rank(path: str) -> int:
+    """The place of a file in the order of uploads: 0, or more for the files that tell that a folder is complete."""
+    name = os.path.basename(path)
+    return _COMPLETION_FILES.index(name) + 1 if name in _COMPLETION_FILES else 0
 
 
 def _names_below(folder: str) -> Iterator[str]:
-    for here, _, names in os.walk(folder):
-        yield from (os.path.relpath(os.path.join(here, name), folder) for name in names)
+    """Yields the paths, relative to a local folder, of all files below it."""
+    for subfolder, _, names in os.walk(folder):
+        yield from (os.path.relpath(os.path.join(subfolder, name), folder) for name in names)
 
 
 class GrowingFile:
-    """A file that grows on this machine and, if its path is in a bucket, is uploaded as a whole from time to time.
+    """A file to which a program appends on this machine, and which is uploaded as a whole if its path is in a bucket.
 
-    Attributes:
-      path: the path of the file, local or gs://.
-      local: the path of the growing local file; `path` itself if that is local.
+    `send`, `send_growing` and `close` upload the file.
 
     Args:
-      path: the path of the file.
-      go_on: whether to keep the present content of a file in a bucket.
+      path: the path of the file, local or gs://.
+      go_on: for a path in a bucket, whether the local file begins with the present content of the object; if False, it
+        begins empty. A local file stays as it is.
+
+    Attributes:
+      path: the argument of this name.
+      local: the path of the local file to which the program appends; `path` itself if that is local.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
         self.path = self.local = path
-        self._sent, self._generation = -1, 0
+        self._sent_size, self._generation = -1, 0
         if storage.is_remote(path):
             self.local = os.path.join(folder_for("grown", path), os.path.basename(path))
             self._start(go_on)
             _growing.append(self)
 
     def _start(self, go_on: bool) -> None:
+        """Makes the folder of the local file, and fetches the present content of the object if `go_on`."""
         from yt8m.storage import gcs_client
 
         shutil.rmtree(os.path.dirname(self.local), ignore_errors=True)
@@ -170,7 +193,7 @@ class GrowingFile:
             gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
-        """Uploads the file if it is in a bucket and has grown.
+        """Uploads the file if its path is in a bucket and it has grown since the last upload.
 
         Raises:
           RunError: the file cannot be uploaded.
@@ -178,9 +201,9 @@ class GrowingFile:
         if self.local == self.path or not os.path.exists(self.local):
             return
         size = os.path.getsize(self.local)
-        if size != self._sent:
+        if size != self._sent_size:
             self._generation = send(self.local, self.path, self._generation)
-            self._sent = size
+            self._sent_size = size
 
     def close(self) -> None:
         """Uploads the file for the last time; raises like `send`."""
@@ -191,11 +214,11 @@ class GrowingFile:
                 _growing.remove(self)
 
 
-_growing: list[GrowingFile] = []
+_growing: list[GrowingFile] = []  # the files of this process whose paths are in buckets, until they are closed
 
 
 def send_growing() -> None:
-    """Uploads all growing files of this process. A failure is logged; the next call tries again."""
+    """Uploads each open `GrowingFile` of this process; logs a failed upload, which the next call tries again."""
     for file in list(_growing):
         try:
             file.send()
@@ -204,6 +227,11 @@ def send_growing() -> None:
 
 
 def send_files(files: Sequence[str], folder: str) -> None:
-    """Uploads local files into the remote `folder`, one after another; raises like `send`."""
+    """Uploads local files into a remote folder, in this order; raises like `send`.
+
+    Args:
+      files: the paths of the local files.
+      folder: the remote folder, gs://bucket/name.
+    """
     for path in files:
         send(path, storage.join(folder, os.path.basename(path)))

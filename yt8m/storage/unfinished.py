@@ -1,7 +1,8 @@
-"""Hidden files and folders that are not yet complete, and the removal of those that killed processes left.
+"""Names, locks and removes the hidden files and folders that are not yet complete.
 
-A file that becomes `NAME` is named `.NAME.PID.HOST.tmp` until it is complete. The process that writes it holds a lock
-on it (`flock`), which the kernel releases when the process dies.
+A file that becomes `NAME` is named `.NAME.PID.HOST.tmp` until it is complete. The process that writes the file holds a
+lock on it (`flock`), which the kernel releases when the process dies. So another process can tell that an unfinished
+file is an orphan, left by a killed process, and removes it.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from typing import NamedTuple
 
 from yt8m.storage.base import process_lives
 
-# Identifies this machine in the names, because several machines may write into a shared folder.
+# The text for this machine in the names: several machines may write into a shared folder.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-_swept: set[str] = set()  # the folders that this process has swept
+_swept: set[str] = set()  # the folders from which this process has removed orphans
 
 
 class Unfinished(NamedTuple):
     """A file or folder that is not complete.
 
     Attributes:
-      path: its hidden path.
-      pid: the number of the process that writes it.
+      path: the hidden path.
+      pid: the number of the process that writes the file.
       host: the machine of that process, in the form of `_HOST`; None if the name does not have it.
     """
 
@@ -37,28 +38,28 @@ class Unfinished(NamedTuple):
     host: str | None
 
     def is_orphan(self) -> bool:
-        """Whether a process of this machine wrote it and has died."""
+        """Whether a process of this machine was writing the file, and has died."""
         return self.host == _HOST and not process_lives(self.pid) and is_unlocked(self.path)
 
 
 def temporary_path(path: str) -> str:
-    """A new hidden path, beside `path`, for an unfinished file that becomes `path`."""
+    """A new hidden path, in the folder of `path`, for an unfinished file or folder that becomes `path`."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
+    return os.path.join(folder, f"{_hidden_start(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
 
 
 def lock_until_closed(descriptor: int) -> None:
-    """Locks an unfinished file or folder, as a sign for other processes that it is still being written."""
+    """Locks an open unfinished file or folder, which tells other processes that it is still being written."""
     with contextlib.suppress(OSError):  # some network file systems have no locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def unfinished_in(folder: str, name: str | None = None) -> list[Unfinished]:
     """The unfinished files and folders in `folder`; with `name`, only those that become `name`."""
-    start = re.escape(_hidden(name)) if name is not None else r"\..+"
-    form = re.compile(rf"{start}\.(\d+)\.([0-9a-f]{{8}})?[0-9a-f]{{8}}\.tmp", re.DOTALL)
+    start = re.escape(_hidden_start(name)) if name is not None else r"\..+"
+    pattern = re.compile(rf"{start}\.(\d+)\.([0-9a-f]{{8}})?[0-9a-f]{{8}}\.tmp", re.DOTALL)
     try:
-        matches = filter(None, map(form.fullmatch, os.listdir(folder)))
+        matches = filter(None, map(pattern.fullmatch, os.listdir(folder)))
     except FileNotFoundError:
         return []
     return [Unfinished(os.path.join(folder, match[0]), int(match[1]), match[2]) for match in matches]
@@ -70,14 +71,14 @@ def discard_orphans(folder: str, name: str | None = None) -> None:
     With `name`, removes only those that would have become `name`.
     """
     for orphan in unfinished_in(folder, name):
-        # An orphan of another user stays; so do all orphans if the file system has no locks.
+        # An orphan that belongs to another user stays, and all orphans stay if the file system has no locks.
         with contextlib.suppress(OSError):
             if orphan.is_orphan():
                 discard(orphan.path)
 
 
 def sweep_once(folder: str) -> None:
-    """Calls `discard_orphans` for a folder, the first time that this process writes into the folder."""
+    """Calls `discard_orphans` for a folder; does nothing if this process called it for the folder before."""
     if folder not in _swept:
         _swept.add(folder)
         with contextlib.suppress(OSError):  # the folder may be writable although it cannot be listed
@@ -85,7 +86,7 @@ def sweep_once(folder: str) -> None:
 
 
 def discard(path: str) -> None:
-    """Removes a file or a folder."""
+    """Removes a file, or a folder with all its content."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -93,7 +94,10 @@ def discard(path: str) -> None:
 
 
 def is_unlocked(path: str) -> bool:
-    """Whether no process has locked the file. A lock, unlike a process number, is visible from other containers."""
+    """Whether no process has locked the file or folder `path`.
+
+    Processes in other containers see a lock, but not the process that holds it.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -104,9 +108,9 @@ def is_unlocked(path: str) -> bool:
     return True
 
 
-def _hidden(name: str) -> str:
-    """The start of the names of unfinished files that become `name`; the dot hides them from patterns.
+def _hidden_start(name: str) -> str:
+    """The text with which the names of unfinished files begin that become `name`: a dot, which hides them, and `name`.
 
-    It is cut, because file systems limit the bytes of a name.
+    A long `name` is cut, because file systems limit the bytes of a name.
     """
     return "." + os.fsencode(name)[:100].decode(errors="ignore")
