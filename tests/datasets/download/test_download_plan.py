@@ -57,7 +57,7 @@ def test_a_plan_is_read_in_the_order_of_names():
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"<html>log in</html>", "is not a download plan"),
+        (b"<html>log in</html>", "such as a proxy or a login page: open the address in a browser"),
         (b"[1, 2]", "is not a download plan"),
         (b'{"files": [1]}', "is not a download plan"),
         (b'{"other": {}}', "is not a download plan"),
@@ -65,7 +65,7 @@ def test_a_plan_is_read_in_the_order_of_names():
         (b'{"files": {}}', "lists no files"),
         (b'{"files": {"../../.bashrc": "%s"}}' % (b"0" * 32), "../../.bashrc"),
         (b'{"files": {"/etc/aa.tfrecord": "%s"}}' % (b"0" * 32), "/etc/aa.tfrecord"),
-        (b'{"files": {"trainaa.tfrecord": "123"}}', "md5 of 32 digits"),
+        (b'{"files": {"trainaa.tfrecord": "123"}}', "md5 of 32 hexadecimal digits"),
     ],
 )
 def test_what_is_no_plan_is_refused(content, part):

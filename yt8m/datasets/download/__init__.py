@@ -1,6 +1,7 @@
 """`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each.
 
-The published plan of a partition lists its files. --shard=X,Y chooses a part of them by a hash of their names.
+A partition is one split of one version, such as 2/frame/train. The server has a plan of each, a JSON file with the name
+and the md5 of each file. --shard=X,Y chooses a part of the files by a hash of their names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def run(config: DownloadConfig) -> int:
     """
     client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
     with terminable():
-        _download(config, client, _jobs(config, client))
+        _download(config, client, _plan_jobs(config, client))
     return 0
 
 
@@ -89,12 +90,13 @@ class DownloadConfig(options.Checked):
         return f"{self.plan_url.rstrip('/')}/{version}/download_plans/{level}_{split}.json"
 
     def file_address(self, name: str) -> str:
-        """The URL of the file with that published name."""
+        """The URL of the file that the plan calls `name`."""
         base = self.mirror_url or f"http://{self.mirror}.data.yt8m.org"
         return f"{base.rstrip('/')}/{self.partition}/{name}"
 
 
-def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
+def _plan_jobs(config: DownloadConfig, client: Client) -> list[Job]:
+    """Fetches the plan, and returns the files that the flags choose; raises as `run` does."""
     address = config.plan_address
     files = in_shard(parse_plan(client.content(address), address), config.shard)
     if not files:
@@ -106,25 +108,39 @@ def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
 
 
 class _MissingFile(NamedTuple):
-    """A file to fetch: its size in bytes (None if the server does not say) and the number of bytes received so far."""
+    """What is known about a file that is still to be fetched.
+
+    Attributes:
+      size: its size in bytes; None if the server does not say.
+      received: number of bytes that earlier, interrupted downloads of the file left on the disk.
+    """
 
     size: int | None
-    partial: int
+    received: int
 
 
 def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
-    """Finds out which files are missing, checks that the disk has space for them, and fetches them."""
+    """Finds out which files are missing, and fetches them, unless --dry_run is given or the disk has too little space.
+
+    Args:
+      config: the flags.
+      client: sends the requests.
+      jobs: all files that the flags choose.
+
+    Raises:
+      UsageError, RunError: as for `run`.
+    """
     workers = _Workers(client, config.jobs)
 
     def find_missing(job: Job) -> _MissingFile | None:
         if transfer.is_complete(job, config.overwrite or config.dry_run):
             return None
-        partial = os.path.getsize(job.partial) if os.path.exists(job.partial) else 0
-        return _MissingFile(client.size(job.url), partial)
+        received = os.path.getsize(job.partial) if os.path.exists(job.partial) else 0
+        return _MissingFile(client.size(job.url), received)
 
     results = workers.map(find_missing, jobs)
     missing_files = {job: missing_file for job, missing_file in results.items() if missing_file}
-    needed = sum(max((missing_file.size or 0) - missing_file.partial, 0) for missing_file in missing_files.values())
+    needed = sum(max((missing_file.size or 0) - missing_file.received, 0) for missing_file in missing_files.values())
     print(
         f"{config.partition}: {len(jobs)} files, {len(results) - len(missing_files)} there already, "
         f"{len(missing_files)} to fetch ({filesize.decimal(needed)})",
@@ -147,7 +163,13 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
 
 
 def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _MissingFile]) -> None:
-    """Fetches the files. Shows a progress bar on a terminal, else prints a line for each file."""
+    """Fetches files. Shows a progress bar on a terminal; elsewhere it prints a line on stderr for each file.
+
+    Args:
+      client: sends the requests.
+      workers: the threads that fetch; their attribute `failed` gets the files that fail.
+      missing_files: the files to fetch.
+    """
     bar = bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
@@ -179,8 +201,12 @@ def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _M
 class _Workers:
     """Threads that work on several files at the same time; if one file fails, the others continue.
 
+    Args:
+      client: sends the requests; it is stopped if `map` is interrupted.
+      count: number of files at the same time.
+
     Attributes:
-      failed: {path of the file: error message}.
+      failed: {path of a file that failed: error message}.
     """
 
     def __init__(self, client: Client, count: int) -> None:
@@ -188,14 +214,22 @@ class _Workers:
         self.failed: dict[str, str] = {}
 
     def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
-        """Calls `work` for each file; returns the results, without those of files that failed."""
-        done: dict[Job, T] = {}
+        """Calls a function for each file; files for which it raises an error are noted in `failed`.
+
+        Args:
+          work: the function.
+          jobs: the files.
+
+        Returns:
+          {file: result of `work`} of the files that did not fail.
+        """
+        results: dict[Job, T] = {}
         pool = concurrent.futures.ThreadPoolExecutor(self._count)
         try:
             futures = {pool.submit(work, job): job for job in jobs}
             for future in concurrent.futures.as_completed(futures):
                 try:
-                    done[futures[future]] = future.result()
+                    results[futures[future]] = future.result()
                 except (RunError, UsageError) as error:
                     self.failed[futures[future].target] = str(error)
                 except StoppedError:
@@ -205,7 +239,7 @@ class _Workers:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        return done
+        return results
 
 
 _DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
@@ -214,17 +248,22 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class PlannedFile(NamedTuple):
-    """A file of the plan: its published name and the md5 of its content in hexadecimal."""
+    """A file of a plan.
+
+    Attributes:
+      name: the published name, such as `trainaa.tfrecord`.
+      md5: the md5 of its content, in hexadecimal.
+    """
 
     name: str
     md5: str
 
 
 def parse_plan(content: bytes, source: str) -> list[PlannedFile]:
-    """The files of a plan, sorted by name.
+    """Parses a plan; returns its files, sorted by name.
 
     Args:
-      content: JSON `{"files": {name: md5, ...}}`.
+      content: the plan, JSON such as `{"files": {"trainaa.tfrecord": "<md5>", ...}}`.
       source: the address of the plan, for error messages.
 
     Raises:
@@ -236,20 +275,29 @@ def parse_plan(content: bytes, source: str) -> list[PlannedFile]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         start = content[:60].decode("utf-8", "backslashreplace")
         raise RunError(
-            f'{source} is not a download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}.'
+            f'{source} is not a download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}. Another '
+            "server may have answered, such as a proxy or a login page: open the address in a browser, or check "
+            "--plan_url."
         ) from error
     for name, md5 in planned:
         if not _NAME.fullmatch(name) or not _MD5.fullmatch(md5):
-            raise RunError(f"{source}: the entry {name!r}: {md5!r} is not NAME.tfrecord and an md5 of 32 digits.")
+            raise RunError(
+                f"{source}: the entry {name!r}: {md5!r} is not NAME.tfrecord and an md5 of 32 hexadecimal digits; "
+                "check --plan_url."
+            )
     if not planned:
         raise RunError(f"{source} lists no files; check --partition.")
     return planned
 
 
 def in_shard(files: Iterable[PlannedFile], shard: tuple[int, ...]) -> list[PlannedFile]:
-    """The files of shard X of Y, where `shard` is (X, Y); all files if `shard` is empty.
+    """Chooses the files of one of Y parts, by the rule of YouTube-8M's download script.
 
-    The published rule: a file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
+    A file is in part X of Y if the md5 of its *name*, as an integer, is X - 1 modulo Y.
+
+    Args:
+      files: the files of the plan.
+      shard: (X, Y), with X from 1 to Y; empty for all files.
     """
     if not shard:
         return list(files)
@@ -262,9 +310,13 @@ def in_shard(files: Iterable[PlannedFile], shard: tuple[int, ...]) -> list[Plann
 
 
 def saved_name(name: str) -> str:
-    """The name on disk of a published file: trainaa.tfrecord becomes train0000.tfrecord.
+    """The name under which a published file is saved: trainaa.tfrecord becomes train0000.tfrecord.
 
-    The last two characters of the published name are a number in base 62 with the digits a-z A-Z 0-9.
+    The last two characters of the published name before `.tfrecord` are a number in base 62, whose digits are a-z, A-Z
+    and 0-9 in this order.
+
+    Raises:
+      ValueError: `name` is not a published name.
     """
     match = _NAME.fullmatch(name)
     if match is None:

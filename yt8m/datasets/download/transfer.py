@@ -1,8 +1,9 @@
 """HTTP requests with retries, and the download of one file.
 
-A file is fetched under a hidden name, and renamed once its md5 is right. An interrupted transfer continues where it
-ended. The library requests sends the requests; urllib3's Retry counts the tries and computes the waits. The retry loop
-is here because Retry's own loop cannot end a wait when the download is stopped, nor continue a transfer.
+A file is fetched under a hidden name, and renamed when its md5 is right. An interrupted transfer continues where it
+ended. The library `requests` sends the requests; urllib3's `Retry` counts the tries and computes the waits between
+them. The loop of the tries is in this module: that of `Retry` cannot end a wait when the download is stopped, and
+cannot continue a transfer.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from yt8m.storage.local import PartialFile
 T = TypeVar("T")
 
 _RETRIED_STATUSES = (408, 425, 429, 500, 502, 503, 504)
-_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
-_BLOCK = 1 << 18
-_LONGEST_WAIT = 120  # seconds
+_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)  # further HTTP statuses
+_BLOCK = 1 << 18  # largest number of bytes that are read from a connection at a time
+_LONGEST_WAIT = 120  # seconds between two tries
 _LEAST_BYTES = 1024  # a connection counts as stalled if fewer bytes than this arrive in `stall_seconds`
 
 
@@ -39,8 +40,12 @@ class StoppedError(Exception):
 class BrokenError(Exception):
     """The connection ended early or stalled, or the server is busy; another try may help.
 
+    Args:
+      reason: what happened, for error messages.
+      wait: seconds that the server asks the client to wait before the next try; 0 if it does not say.
+
     Attributes:
-      wait: seconds that the server asks to wait; 0 if it does not say.
+      wait: the argument of this name.
     """
 
     def __init__(self, reason: str, wait: float = 0) -> None:
@@ -49,29 +54,29 @@ class BrokenError(Exception):
 
 
 class WrongRangeError(BrokenError):
-    """The server does not continue from the requested byte."""
+    """The server does not continue a file from the requested byte; the next try begins at byte 0."""
 
     def __init__(self) -> None:
         super().__init__("the server cannot continue in the middle of the file")
 
 
 class _ThreadLocalSession(threading.local):
-    """One session per thread, because a session must not be shared between threads."""
+    """Gives each thread a session of its own, because threads must not share one."""
 
     def __init__(self) -> None:
         self.session = requests.Session()
 
 
 class Client:
-    """The HTTP client of a download; safe to use from several threads.
+    """The HTTP client of a download. Several threads may call the methods at the same time.
 
     Args:
       retries: number of tries in a row that may fail without a byte received.
-      backoff_seconds: wait before the second retry; it doubles with each further retry.
-      stall_seconds: seconds after which a connection that brings no data is given up.
+      backoff_seconds: seconds to wait before the second retry; the wait doubles with each further retry.
+      stall_seconds: number of seconds without data after which a connection is closed and opened again.
 
     Attributes:
-      stop: once set, every wait and transfer ends with `StoppedError`.
+      stop: an event; when it is set, every wait and transfer ends with `StoppedError`.
     """
 
     def __init__(self, retries: int, backoff_seconds: float, stall_seconds: float) -> None:
@@ -84,19 +89,20 @@ class Client:
         self.stop = threading.Event()
 
     def end(self) -> None:
-        """Sets `stop` and shuts down the open transfers, so that no thread waits for a server."""
+        """Stops the download: sets `stop`, and shuts down the open transfers, so that no thread waits for a server."""
         self.stop.set()
         for response in list(self._transfers):
-            with contextlib.suppress(OSError, ValueError):  # the transfer has already ended
+            with contextlib.suppress(OSError, ValueError):  # raised if the transfer has just ended
                 response.raw.shutdown()
 
     def retry(self, url: str, work: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
-        """Calls `work` until it succeeds.
+        """Calls a function until it succeeds, and returns its result.
 
         Args:
           url: the address, for error messages.
-          work: raises `BrokenError` if another try may help.
-          progress: returns a number that grows with the progress of `work`; progress resets the count of tries.
+          work: the function; it raises `BrokenError` if another try may help.
+          progress: returns a number that grows with the progress of `work`. If it has grown since the last try, the
+            count of failed tries begins again.
 
         Raises:
           RunError: too many tries in a row made no progress.
@@ -112,7 +118,10 @@ class Client:
                     policy = policy.increment("GET", url, error=ProtocolError(str(broken)))
                 except MaxRetryError as error:
                     tries = len(policy.history) + 1
-                    raise RunError(f"{url}: {broken} (given up after {tries} tries without progress)") from error
+                    raise RunError(
+                        f"{url}: {broken} (given up after {tries} tries without progress; check the network, or "
+                        "try later)"
+                    ) from error
                 self.stop.wait(min(broken.wait, _LONGEST_WAIT) or policy.get_backoff_time())
         raise StoppedError
 
@@ -131,16 +140,24 @@ class Client:
         return self.retry(url, request_size)
 
     def content(self, url: str) -> bytes:
-        """The whole content of a small file; raises the same errors as `size`."""
+        """Fetches a small file into memory; raises the same errors as `size`."""
         return self.retry(url, lambda: b"".join(block for _, block in self.blocks(url, 0)))
 
     def blocks(self, url: str, start: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server sends only whole files.
+        """Fetches a file over one connection: from byte `start` on, or all if the server sends only whole files.
+
+        Args:
+          url: the address of the file.
+          start: offset of the first byte to fetch.
+
+        Yields:
+          (offset of the first byte, bytes) of each block that arrives.
 
         Raises:
           BrokenError: the transfer ended early; the bytes yielded so far are valid.
-          WrongRangeError: the server cannot continue from there.
+          WrongRangeError: the server cannot continue from byte `start`.
           RunError: there is no such file.
+          StoppedError: the download was stopped.
         """
         with self._open("GET", url, start) as response:
             is_part = response.status_code == _PARTIAL
@@ -152,6 +169,7 @@ class Client:
                 offset += len(block)
 
     def _open(self, method: str, url: str, start: int = 0) -> requests.Response:
+        """Sends a request for a file from byte `start` on; raises as `blocks`, before anything is yielded, does."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         try:
             response = self._thread_local.session.request(
@@ -175,13 +193,16 @@ class Client:
         raise BrokenError(answer, wait or 0)
 
     def _body(self, response: requests.Response) -> Iterator[bytes]:
-        """Yields the body as it arrives; urllib3 raises an error if it is shorter than its Content-Length.
+        """Yields the body of a response as it arrives.
 
-        `read1` returns what has arrived without waiting for a full block, so a very slow transfer is noticed.
+        Raises:
+          BrokenError: the body is shorter than its header Content-Length says, or the connection stalled or broke.
+          StoppedError: the download was stopped.
         """
         started, received = time.monotonic(), 0
         self._transfers.add(response)
         try:
+            # `read1` returns what has arrived and does not wait for a full block, so a very slow transfer is noticed.
             while block := response.raw.read1(_BLOCK):
                 if self.stop.is_set():
                     raise StoppedError
@@ -198,7 +219,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """The message of the innermost exception; libraries wrap others around it."""
+    """The message of the exception that was raised first; libraries raise others in its place."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -209,7 +230,7 @@ class Job(NamedTuple):
 
     Attributes:
       url: address of the file.
-      target: path of the file on this machine.
+      target: path of the complete file on this machine.
       md5: md5 of the whole content, in hexadecimal.
     """
 
@@ -225,10 +246,14 @@ class Job(NamedTuple):
 
 
 def is_complete(job: Job, overwrite: bool) -> bool:
-    """Whether the file exists with the right content. Reads the whole file.
+    """Whether the file exists with the right content; reads the whole file.
+
+    Args:
+      job: the file.
+      overwrite: whether a file of this name with other content may be replaced.
 
     Raises:
-      RunError: a file with other content has this name, and `overwrite` is false.
+      RunError: a file of this name has other content, and `overwrite` is False.
     """
     if not storage.exists(job.target):
         return False
@@ -243,12 +268,12 @@ def is_complete(job: Job, overwrite: bool) -> bool:
 
 
 def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
-    """Fetches the file; continues after the bytes that an earlier, interrupted download saved.
+    """Fetches a file, checks its md5, and saves it; continues after the bytes that an interrupted download left.
 
     Args:
       client: sends the requests.
       job: the file.
-      advance: called with the number of bytes received; negative if bytes are discarded.
+      advance: called with the number of bytes received since the last call; negative if bytes are discarded.
 
     Raises:
       RunError: the server does not send the file, or twice sends content with another md5.
@@ -264,13 +289,21 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
                 return
             _clear(file, advance)
         file.discard()
-        raise RunError(f"{job.url}: its content has the md5 {digest}; expected {job.md5}")
+        raise RunError(
+            f"{job.url}: its content has the md5 {digest}; expected {job.md5}. Try again later, or name another "
+            "--mirror."
+        )
 
 
 def _fetch_rest(client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
-    """Fetches the missing bytes over one connection.
+    """Fetches the missing bytes of a file over one connection.
 
-    Does nothing if the md5 is already right: a server may announce more bytes than the file has.
+    Does nothing if the md5 is already right: then the server announced more bytes than the file has, and the transfer
+    seemed to end early.
+
+    Args:
+      client, job, advance: as for `fetch`.
+      file: the unfinished file.
     """
     if file.md5() == job.md5:
         return
@@ -286,6 +319,6 @@ def _fetch_rest(client: Client, job: Job, file: PartialFile, advance: Callable[[
 
 
 def _clear(file: PartialFile, advance: Callable[[int], None]) -> None:
-    """Discards all bytes received, to start from byte 0."""
+    """Discards all received bytes of a file, so that the next transfer begins at byte 0."""
     advance(-file.size)
     file.clear()
