@@ -29,7 +29,7 @@ class CachedRecords:
       files: the paths of the shards; the number of a record encodes the index of its shard in this list.
 
     Attributes:
-      cache: as given.
+      cache: the argument of this name.
       memory: allocates the arrays into which records are read.
       is_closed: whether `close` was called; then nothing can be read. A caller that begins another pass over the data
         sets it to False.

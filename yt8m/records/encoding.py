@@ -104,8 +104,8 @@ def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.
     Returns:
       (uint8: the bytes of all varints, one after the other; int64: the number of bytes of each varint).
     """
-    most = -(-int(numbers.max(initial=1)).bit_length() // 7)  # 7 bits in each byte
-    groups_of_bits = numbers[:, None] >> 7 * np.arange(max(most, 1))
+    max_bytes = -(-int(numbers.max(initial=1)).bit_length() // 7)  # 7 bits in each byte
+    groups_of_bits = numbers[:, None] >> 7 * np.arange(max(max_bytes, 1))
     is_used = groups_of_bits > 0
     is_used[:, 0] = True
     is_last = np.diff(is_used, axis=1, append=False)
