@@ -12,10 +12,13 @@ FROM python:3.12.11-slim-bookworm AS installed
 ARG EXTRA=gpu
 
 # The packages come first, with an empty package in place of the code: a change of the code installs only the code again.
+# What setuptools built of the empty package is removed, because setuptools copies only files newer than its own copies,
+# and the files of the checkout are older than the image.
 WORKDIR /opt/yt8m
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 RUN mkdir yt8m && touch yt8m/__init__.py && \
-  pip install --no-cache-dir --constraint constraints.txt ".${EXTRA:+[$EXTRA]}"
+  pip install --no-cache-dir --constraint constraints.txt ".${EXTRA:+[$EXTRA]}" && \
+  rm -rf build yt8m.egg-info
 COPY yt8m ./yt8m
 RUN pip install --no-cache-dir --no-deps --force-reinstall .
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import os
 import pathlib
 import re
 import shlex
 import shutil
 import subprocess
 import tomllib
+import venv
 
 import pytest
 
+import yt8m
 from yt8m import options
 from yt8m.command_line import cli, flags
 from yt8m.config.programs import InferenceConfig
@@ -63,6 +68,7 @@ def test_a_local_folder_is_told_from_a_bucket():
 
 
 DOCKERFILES = ("Dockerfile", "docker/serve.Dockerfile")
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 def test_the_image_copies_what_there_is_and_nothing_is_hidden_from_it():
@@ -91,6 +97,51 @@ def test_the_extras_of_the_image_exist_and_the_code_comes_after_the_packages():
     assert named == {"gpu", "dataflow"}
     assert named <= set(extras)
     assert text.index("--constraint constraints.txt") < text.index("COPY yt8m ./yt8m") < text.index("--no-deps")
+
+
+def environment_with_pip(folder: pathlib.Path) -> pathlib.Path:
+    """Makes an environment whose pip installs no dependencies and builds by our setuptools, so it needs no index."""
+    venv.create(folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for name in ("pip", "setuptools", "_distutils_hack"):
+        (packages / name).symlink_to(pathlib.Path(importlib.util.find_spec(name).origin).parent)
+    described = pathlib.Path(str(importlib.metadata.distribution("setuptools").locate_file("")))
+    for path in described.glob("setuptools-*.dist-info"):
+        (packages / path.name).symlink_to(path)
+    (folder / "bin/pip").write_text(f'#!/bin/sh\nexec {folder}/bin/python -m pip "$@" --no-deps --no-build-isolation\n')
+    (folder / "bin/pip").chmod(0o755)
+    return packages
+
+
+def installing_lines() -> list[list[str]]:
+    """The words of the lines of the Dockerfile that copy and install our code, up to the one that adds a user."""
+    (stage,) = re.findall(r"^FROM python.* AS installed\n(.*?)^RUN useradd", DOCKERFILE, re.DOTALL | re.MULTILINE)
+    lines = stage.replace("\\\n", " ").splitlines()
+    return [line.split(maxsplit=1) for line in lines if line.startswith(("COPY ", "RUN "))]
+
+
+@pytest.mark.long
+def test_the_lines_of_the_dockerfile_install_the_code_as_it_is(tmp_path: pathlib.Path) -> None:
+    folder, packages = tmp_path / "image", environment_with_pip(tmp_path / "installed")
+    folder.mkdir()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    search = {**clean, "PATH": f"{tmp_path}/installed/bin:{os.environ['PATH']}", "EXTRA": "gpu"}
+    for instruction, words in installing_lines():
+        if instruction == "RUN":
+            done = subprocess.run(["sh", "-c", words], cwd=folder, env=search, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            continue
+        for name in words.split()[:-1]:  # like COPY, these functions keep the times of files
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
+            else:
+                shutil.copy2(ROOT / name, folder / name)
+    tracked = subprocess.run(["git", "ls-files", "yt8m"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert [name for name in tracked.split() if (packages / name).read_bytes() != (ROOT / name).read_bytes()] == []
+    code = "import yt8m; print(yt8m.__version__)"
+    command = [tmp_path / "installed/bin/python", "-c", code]
+    shown = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
+    assert shown.stdout == f"{yt8m.__version__}\n", shown.stderr
 
 
 @pytest.mark.heavy
