@@ -183,3 +183,20 @@ def test_a_bad_description_is_refused_before_anything_is_written(
     assert program.main(words) == 2
     assert said in capfd.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def set_role(monkeypatch: pytest.MonkeyPatch, role: str, **jobs: list[str]) -> None:
+    """Makes this process the first one with `role` in the cluster of these jobs."""
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": role, "index": 0}}))
+
+
+def test_an_evaluator_without_files_is_refused(
+    run: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would evaluate the run on generated sample data."""
+    set_role(monkeypatch, "evaluator", chief=["localhost:1"], evaluator=["localhost:2"])
+    report = run / "eval/report.json"
+    before = report.read_text() if report.exists() else None
+    assert train.main([f"--train_dir={run}", *FEATURES, "--stall_timeout=1"]) == 2
+    assert "--eval_data_pattern is missing: the evaluator needs the files" in capfd.readouterr().err
+    assert (report.read_text() if report.exists() else None) == before

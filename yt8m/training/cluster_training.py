@@ -26,7 +26,7 @@ def train(config: TrainConfig) -> int:
     """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
 
     Raises:
-      UsageError: the cluster in TF_CONFIG is not valid, or --train_dir is missing.
+      UsageError: the cluster in TF_CONFIG is not valid, or a flag is missing or does not fit the cluster.
       RunError: for the reasons that `training_run.train` lists.
     """
     cluster = clusters.from_environment()
@@ -38,6 +38,10 @@ def train(config: TrainConfig) -> int:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     if cluster.is_distributed or cluster.lists_evaluator:
         _refuse_validation(config)
+    if cluster.role == clusters.EVALUATOR and not config.validation.eval_data_pattern:
+        raise UsageError(
+            "--eval_data_pattern is missing: the evaluator needs the files on which to evaluate each checkpoint."
+        )
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
     if cluster.role == clusters.EVALUATOR:
         return _evaluate_checkpoints(config, cluster)
