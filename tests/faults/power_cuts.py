@@ -322,7 +322,7 @@ def written_in_place(recording: Recording) -> list[str]:
 
 
 def _is_unfinished(path: str) -> bool:
-    return any(name.startswith(".") or name.endswith((".partial", ".old")) for name in pathlib.PurePath(path).parts)
+    return any(name.startswith(".") or name.endswith(".partial") for name in pathlib.PurePath(path).parts)
 
 
 def _is_of_saver(path: str | None) -> bool:

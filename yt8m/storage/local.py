@@ -114,30 +114,21 @@ class LocalStore:
     def replaced_folder(self, path: str) -> Iterator[str]:
         """Yields a new hidden folder, which replaces the folder `path` if the block ends without an error."""
         target = os.path.abspath(path)
-        folder, old, temporary = os.path.dirname(target), f"{target}.old", unfinished.temporary_path(target)
-        self.makedirs(folder)
-        unfinished.sweep_once(folder)
+        former, temporary = unfinished.former_path(target), unfinished.temporary_path(target)
+        self.makedirs(os.path.dirname(target))
+        unfinished.sweep_once(os.path.dirname(target))
         with naming_errors("write", path):
-            if os.path.isdir(old) and not os.path.isdir(target):
-                os.rename(old, target)  # an earlier call was killed between its two renames
-            shutil.rmtree(old, ignore_errors=True)
+            unfinished.put_back_or_discard(former, target)
             os.mkdir(temporary)
-            descriptor = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-        unfinished.lock_until_closed(descriptor)
         try:
-            yield temporary
-            with naming_errors("write", path):
-                sync_tree(temporary)
-                if os.path.isdir(target):
-                    os.rename(target, old)
-                os.rename(temporary, target)
-                sync_folder(folder)
+            with unfinished.locked_folder(temporary):
+                yield temporary
+                with naming_errors("write", path):
+                    sync_tree(temporary)
+                    _replace_folder(target, temporary, former)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        finally:
-            os.close(descriptor)
-        shutil.rmtree(old, ignore_errors=True)
 
     def discard_unfinished(self, path: str) -> None:
         with naming_errors("clean up beside", path):
@@ -314,6 +305,25 @@ def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
     finally:
         with contextlib.suppress(OSError):  # `close` flushes the file again, which fails like the flush above
             file.close()
+
+
+def _replace_folder(target: str, new: str, former: str) -> None:
+    """Renames the folder `new` to `target`. An old folder `target` is named `former` until this is done."""
+    if not os.path.isdir(target):
+        os.rename(new, target)
+        sync_folder(os.path.dirname(target))
+        return
+    with unfinished.locked_folder(target):
+        try:
+            os.rename(target, former)
+            os.rename(new, target)
+        except BaseException:
+            if not os.path.lexists(target):
+                os.rename(former, target)
+            raise
+        sync_folder(os.path.dirname(target))
+        with contextlib.suppress(OSError):
+            unfinished.discard(former)
 
 
 def _acquire_lock(path: str) -> int:

@@ -3,6 +3,9 @@
 A file that becomes `NAME` is named `.NAME.PID.HOST.tmp` until it is complete. The process that writes the file holds a
 lock on it (`flock`), which the kernel releases when the process dies. So another process can tell that an unfinished
 file is an orphan, left by a killed process, and removes it.
+
+While a new folder takes the place of an old folder `NAME`, the old one is named `.NAME.HASH.old`, and the process holds
+a lock on it too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import re
 import secrets
 import shutil
 import socket
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from yt8m.storage.base import process_lives
@@ -46,6 +50,43 @@ def temporary_path(path: str) -> str:
     """A new hidden path, in the folder of `path`, for an unfinished file or folder that becomes `path`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f"{_hidden_start(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
+
+
+def former_path(path: str) -> str:
+    """The hidden path, beside the folder `path`, of the old folder while a new one takes its place.
+
+    It is always the same, so that a later process finds it. The hash distinguishes long names with the same start.
+    """
+    folder, name = os.path.split(path)
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+    return os.path.join(folder, f"{_hidden_start(name)}.{digest}.old")
+
+
+def put_back_or_discard(former: str, path: str) -> None:
+    """Renames the old folder `former` to `path` if a killed process left it and `path` is missing, else removes it.
+
+    Does nothing if there is no such folder, or if a running process has locked it.
+    """
+    if not os.path.lexists(former):
+        return
+    with contextlib.suppress(OSError):  # some network file systems have no locks
+        if not is_unlocked(former):
+            return
+    if os.path.lexists(path):
+        discard(former)
+    else:
+        os.rename(former, path)
+
+
+@contextlib.contextmanager
+def locked_folder(path: str) -> Iterator[None]:
+    """Holds a lock on a folder during the block, also if it is renamed; see `lock_until_closed`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        lock_until_closed(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def lock_until_closed(descriptor: int) -> None:
