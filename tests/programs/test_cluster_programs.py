@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import socket
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from clusters import Cluster
+from clusters import Cluster, free_addresses
 from reader_records import video_record, write_shard
 
 from yt8m import eval as evaluation
@@ -200,3 +201,51 @@ def test_an_evaluator_without_files_is_refused(
     assert train.main([f"--train_dir={run}", *FEATURES, "--stall_timeout=1"]) == 2
     assert "--eval_data_pattern is missing: the evaluator needs the files" in capfd.readouterr().err
     assert (report.read_text() if report.exists() else None) == before
+
+
+ONE_MACHINE = {
+    "--exact_resume": "--exact_resume is for one machine or --exchange=all-reduce",
+    "--prefetch_to_device": "--prefetch_to_device is for one machine",
+    "--accumulate_steps=2": "--accumulate_steps=2: with parameter servers all replicas would add to the same sums",
+}
+
+
+@pytest.mark.parametrize("flag", ONE_MACHINE)
+@pytest.mark.parametrize("role", ["chief", "ps"])
+def test_a_flag_that_parameter_servers_do_not_support_is_refused_before_anything_is_written(
+    flag: str,
+    role: str,
+    data: pathlib.Path,
+    run: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Neither the folder of a run that has ended is changed, nor a new one made."""
+    chief, server = free_addresses(2)
+    set_role(monkeypatch, role, chief=[chief], ps=[server])
+    before = {path.name: path.stat().st_mtime_ns for path in run.iterdir()}
+    for folder in (run, tmp_path / "new"):
+        flags = [f"--train_data_pattern={data}/train*", f"--train_dir={folder}", "--batch_size=8", *FEATURES]
+        assert train.main([*flags, "--num_epochs=2", flag]) == 2
+        assert ONE_MACHINE[flag] in capfd.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in run.iterdir()} == before
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("exchange", ["parameter-servers", "all-reduce"])
+def test_a_taken_port_is_refused_before_anything_is_written(
+    exchange: str,
+    data: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("", 0)) as taken:
+        address = f"localhost:{taken.getsockname()[1]}"
+        other = {"parameter-servers": "ps", "all-reduce": "worker"}[exchange]
+        set_role(monkeypatch, "chief", **{"chief": [address], other: free_addresses(1)})
+        flags = [f"--train_data_pattern={data}/train*", f"--train_dir={tmp_path}/run", *FEATURES]
+        assert train.main([*flags, f"--exchange={exchange}"]) == 2
+    assert f"chief cannot listen on {address}" in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()

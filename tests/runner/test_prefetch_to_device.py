@@ -138,5 +138,5 @@ def test_what_cannot_go_with_it_is_refused() -> None:
     with pytest.raises(UsageError, match="one batch ahead of the training"):
         runner.RunnerConfig(model_dir="run", prefetch_to_device=True, exact_resume=True)
     cluster = ClusterConfig(("a:1", "b:1"), ("c:1",))
-    with pytest.raises(UsageError, match="prefetch_to_device is for one machine"):
+    with pytest.raises(UsageError, match="--prefetch_to_device is for one machine"):
         runner.RunnerConfig(model_dir="run", prefetch_to_device=True, cluster=cluster)

@@ -30,6 +30,37 @@ def _count_processes(cluster: ClusterConfig | None) -> list[int] | None:
     return [len(cluster.replicas), len(cluster.servers)] if cluster and cluster.is_distributed else None
 
 
+def check_for_cluster(config: EngineConfig, cluster: ClusterConfig) -> None:
+    """Refuses options that a training by several processes does not support.
+
+    Args:
+      config: the options of the training.
+      cluster: its processes, of which there are several.
+
+    Raises:
+      UsageError: an option is not supported, or the cluster lacks parameter servers or has some without any use.
+    """
+    exchange = config.distributed.exchange
+    cluster.check_servers(exchange)
+    if config.checkpoints.exact_resume and exchange != "all-reduce":
+        raise UsageError(
+            "--exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
+            "common position in the data. Leave it out."
+        )
+    # If the loss of a server interrupts a step, its batch may stay in the staging area; the next step would wait
+    # forever for room in it.
+    if config.devices.prefetch_to_device:
+        raise UsageError(
+            "--prefetch_to_device is for one machine: a replica of a cluster may have to begin its data again in the "
+            "middle of a step. Leave it out."
+        )
+    if config.optimizer.accumulate_steps > 1 and exchange != "all-reduce":
+        raise UsageError(
+            f"--accumulate_steps={config.optimizer.accumulate_steps}: with parameter servers all replicas would add to "
+            "the same sums of gradients. Leave it out, or use more workers with --sync_replicas."
+        )
+
+
 @dataclass(frozen=True, init=False)
 class RunnerConfig(EngineConfig):
     """The options of one run in one mode: the sections of a training's config, and options of the runner alone.
@@ -123,30 +154,11 @@ class RunnerConfig(EngineConfig):
         if not self.model_dir and not (self.mode != "train" and self.checkpoint):
             raise UsageError("model_dir is empty; name the folder of the run")
         if self.is_distributed:
-            self._check_cluster()
-
-    def _check_cluster(self) -> None:
-        """Raises `UsageError` if the mode, or the value of an option, does not work with several processes."""
-        self.members.check_servers(self.distributed.exchange)
-        if self.mode != "train":
-            raise UsageError(f"the mode is {self.mode}, but several processes can only train; leave the cluster out")
-        if self.checkpoints.exact_resume and not self.is_all_reduce:
-            raise UsageError(
-                "exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
-                "common position in the data; leave it out"
-            )
-        # If a parameter server is lost in the middle of a step, the batch that was copied ahead may stay in its buffer,
-        # and the next step would wait forever until the buffer is empty.
-        if self.devices.prefetch_to_device:
-            raise UsageError(
-                "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
-                "again in the middle of a step; leave it out"
-            )
-        if self.optimizer.accumulate_steps > 1 and not self.is_all_reduce:
-            raise UsageError(
-                f"accumulate_steps is {self.optimizer.accumulate_steps}, but with parameter servers all replicas would "
-                "add to the same sums of gradients; leave it out, or use more workers with sync_replicas."
-            )
+            if self.mode != "train":
+                raise UsageError(
+                    f"the mode is {self.mode}, but several processes can only train; leave the cluster out"
+                )
+            check_for_cluster(self, self.members)
 
     @property
     def members(self) -> ClusterConfig:

@@ -15,8 +15,9 @@ from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster import exchange, servers
 from yt8m.runner.cluster.peers import answering_at, answers
+from yt8m.runner.run_config import check_for_cluster
 from yt8m.training import training_run, training_workload
 
 POLL_SECONDS = 2.0
@@ -32,29 +33,35 @@ def train(config: TrainConfig) -> int:
     cluster = clusters.from_environment()
     if cluster is None:
         return training_run.show_outcome(*training_run.train(config))
+    check_flags(config, cluster)
+    logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
+    if cluster.role == clusters.EVALUATOR:
+        return _evaluate_checkpoints(config, cluster)
+    if cluster.role == clusters.PS:
+        servers.serve(cluster, stall_timeout=config.distributed.stall_timeout)
+    if cluster.role == clusters.WORKER:
+        return _train_as_worker(config, cluster)
+    if not cluster.is_distributed:
+        return _train_alone(config, cluster)
+    servers.check_port(cluster)  # before the folder of the run is changed
+    return training_run.show_outcome(*training_run.train(config, cluster))
+
+
+def check_flags(config: TrainConfig, cluster: ClusterConfig) -> None:
+    """Raises `UsageError` if a flag is missing, or does not fit the cluster or the role of this process in it."""
     if config.train_only and cluster.is_distributed:
         raise UsageError(f"--train_only={config.train_only} is for training on one machine; leave it out.")
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     if cluster.is_distributed or cluster.lists_evaluator:
         _refuse_validation(config)
-    if cluster.role == clusters.EVALUATOR and not config.validation.eval_data_pattern:
+    if cluster.role != clusters.EVALUATOR:
+        if cluster.is_distributed:
+            check_for_cluster(config, cluster)
+    elif not config.validation.eval_data_pattern:
         raise UsageError(
             "--eval_data_pattern is missing: the evaluator needs the files on which to evaluate each checkpoint."
         )
-    logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
-    if cluster.role == clusters.EVALUATOR:
-        return _evaluate_checkpoints(config, cluster)
-    cluster.check_servers(config.distributed.exchange)
-    if cluster.role == clusters.PS:
-        from yt8m.runner.cluster.servers import serve
-
-        serve(cluster, stall_timeout=config.distributed.stall_timeout)
-    if cluster.role == clusters.WORKER:
-        return _train_as_worker(config, cluster)
-    if not cluster.is_distributed:
-        return _train_alone(config, cluster)
-    return training_run.show_outcome(*training_run.train(config, cluster))
 
 
 def _refuse_validation(config: TrainConfig) -> None:

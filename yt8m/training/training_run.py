@@ -118,6 +118,7 @@ def train(
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
     workload.inputter.log_settings()
+    settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config.init_from) if config.init_from else ""
     classes = training_workload.map_classes(config, workload) if start else None
     with contextlib.ExitStack() as stack:
@@ -129,7 +130,6 @@ def train(
         storage.makedirs(config.train_dir)
         stack.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
-        settings = runner_config(config, cluster)
         columns = classes.new_class_columns() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)

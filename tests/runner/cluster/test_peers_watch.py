@@ -91,8 +91,8 @@ def test_a_process_that_works_alone_may_take_any_time_until_something_is_wrong()
 @pytest.mark.parametrize(
     ("servers", "fields", "words"),
     [
-        (("c:1",), {"exact_resume": True}, "exact_resume is for one machine"),
-        (("c:1",), {"optimizer": OptimizerConfig(accumulate_steps=2)}, "accumulate_steps is 2"),
+        (("c:1",), {"exact_resume": True}, "--exact_resume is for one machine"),
+        (("c:1",), {"optimizer": OptimizerConfig(accumulate_steps=2)}, "--accumulate_steps=2: with parameter servers"),
         (("c:1",), {"mode": "eval"}, "the mode is eval"),
         ((), {}, "no parameter server"),
     ],

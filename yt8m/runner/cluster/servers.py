@@ -44,7 +44,7 @@ def start(
     Raises:
       UsageError: the port is taken, or this process may not open it.
     """
-    _check_port(cluster)
+    check_port(cluster)
     jobs = {WORKER_JOB: list(cluster.replicas)}
     if cluster.servers:
         jobs[PS_JOB] = list(cluster.servers)
@@ -71,7 +71,7 @@ def start(
     return server
 
 
-def _check_port(cluster: ClusterConfig) -> None:
+def check_port(cluster: ClusterConfig) -> None:
     """Raises `UsageError` if the port of this process cannot be opened, for TensorFlow's error does not say why."""
     port = int(cluster.address.rpartition(":")[2])
     with contextlib.closing(socket.socket()) as probe:
