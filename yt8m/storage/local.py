@@ -27,6 +27,7 @@ from absl import logging
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import unfinished
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
+from yt8m.storage.syncing import make_folders, sync_folder, sync_tree
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_ROOM = _DISK_FULL | {errno.EFBIG}
@@ -450,58 +451,3 @@ def _existing_folder(folder: str) -> str:
     if not os.path.isdir(path):
         raise UsageError(f"{folder} cannot be a folder, because {path} is a file. Name another folder.")
     return path
-
-
-# Some network file systems cannot sync a file that is open only for reading; fsync then fails with one of these.
-_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
-_SYNC_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: do not wait for a pipe's writer
-
-
-def sync_tree(path: str) -> None:
-    """Syncs a file, or a folder with all its content, to the disk.
-
-    It does not sync the name of the file or folder: that belongs to the folder above. The function is for files of
-    TensorFlow, too, which does not sync what it writes: any process can sync a file later.
-
-    Raises:
-      OSError: there is no such file, or the disk reports an error.
-    """
-    if not os.path.isdir(path):
-        _sync_file(path)
-    for folder, _, names in os.walk(path):
-        for name in names:
-            _sync_file(os.path.join(folder, name))
-        sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    """Syncs the names in a folder to the disk, so that renames and new files in it survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
-        os.fsync(descriptor)
-    os.close(descriptor)
-
-
-def make_folders(path: str) -> None:
-    """Makes a folder and missing folders above it; the names of new folders survive a power cut."""
-    changed_folders, parent = [], os.path.abspath(path)
-    while not os.path.isdir(parent) and parent != os.path.dirname(parent):
-        parent = os.path.dirname(parent)
-        changed_folders.append(parent)
-    os.makedirs(path, exist_ok=True)
-    for folder in reversed(changed_folders):
-        sync_folder(folder)
-
-
-def _sync_file(path: str) -> None:
-    """Syncs a file to the disk; does nothing for a link, or if the file system cannot do it."""
-    if os.path.islink(path):
-        return
-    descriptor = os.open(path, _SYNC_FLAGS)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _CANNOT_SYNC:
-            raise
-    finally:
-        os.close(descriptor)
