@@ -50,6 +50,11 @@ def test_an_evaluator_need_not_be_listed_and_leaves_the_chief_alone():
     assert not found.is_distributed
 
 
+@pytest.mark.parametrize("host", ["a_b-0.c.internal", "10.0.0.1", "[::1]", "[fe80::1%eth0]", "bücher", "a."])
+def test_names_and_addresses_of_hosts_are_taken(host):
+    assert from_environment(described({"chief": [f"{host}:2222"]})).address == f"{host}:2222"
+
+
 def test_vertex_pools():
     spec = {
         "cluster": {"workerpool0": ["a:1"], "workerpool1": ["b:1"], "workerpool2": ["c:1", "d:1"]},
@@ -71,10 +76,18 @@ def test_vertex_pools():
         (described({"chief": ["a:1", "b:1"]}), ["names 2 chiefs", "exactly one"]),
         (described({"chief": ["a:1"], "wroker": ["b:1"]}), ["'wroker'", "did you mean worker", "evaluator"]),
         (described({"chief": "a:1"}), ["the job chief is 'a:1'", "host:port"]),
-        (described({"chief": ["a"]}), ["the job chief is", "host:port"]),
-        (described({"chief": ["a:70000"]}), ["host:port"]),
+        (described({"chief": ["a"]}), ["the job chief has the address 'a'", "host:port, such as host0:2222"]),
+        (described({"chief": ["a:1"], "worker": ["b:1", 2]}), ["the job worker has the address 2;", "host:port"]),
+        (described({"chief": ["a:70000"]}), ["the address 'a:70000'", "a port from 1 to 65535"]),
+        (described({"chief": ["http://localhost:2222"]}), ["the address 'http://localhost:2222'", "a host name"]),
+        (described({"chief": ["host..x:2222"]}), ["the address 'host..x:2222'", "a host name"]),
+        (described({"chief": [f"{'x' * 64}:1"]}), [f"the address '{'x' * 64}:1'", "a host name"]),
+        (described({"chief": ["::1:2222"]}), ["the address '::1:2222'", "IPv6 in brackets"]),
+        (described({"chief": ["[::x]:2222"]}), ["the address '[::x]:2222'", "IPv6 in brackets"]),
         (described({"chief": ["a:1"], "ps": ["a:1"]}), ["a:1 is given twice"]),
         (described(type="boss"), ["unknown job 'boss'", "expected one of"]),
+        (described(type=["worker"]), ['unknown job ["worker"]', "expected one of"]),
+        (described(type={"worker": 0}), ['unknown job {"worker": 0}', "expected one of"]),
         (described(type="worker", index=2), ["index is 2", "2 processes", "from 0 to 1"]),
         (described(type="worker", index=-1), ["index is -1"]),
         (described(type="worker", index="0"), ["index is '0'", "whole number"]),

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from yt8m.command_line import cli
 from yt8m.serving import connections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,6 +44,12 @@ def test_a_signal_right_after_the_greeting_ends_it_in_order(number: int, status:
     assert done.stdout.startswith("serving tiny at http://127.0.0.1:")
     assert "Traceback" not in done.stderr
     assert (done.stdout.endswith("\nstopped after 0 answers\n")) == (number == signal.SIGTERM)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_host_without_a_valid_form_is_wrong_usage(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--model=none", f"--host={host}"]) == 2
+    assert f"--host={host} is neither a host name nor an IP address; give the name" in capsys.readouterr().err
 
 
 def test_answers_are_sent_without_waiting_for_acknowledgements() -> None:

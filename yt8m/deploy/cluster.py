@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -22,7 +23,7 @@ _ROLES_OF_JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
     "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
 }
-_ADDRESS = re.compile(r"\S+:\d{1,5}")
+_ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[\S+\]):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True)
@@ -220,10 +221,16 @@ def _addresses_by_role(variable: str, cluster: Any, jobs: Mapping[str, str]) -> 
     for job, tasks in cluster.items():
         if job not in jobs:
             raise UsageError(_format_unknown_job(variable, job, jobs))
-        if not isinstance(tasks, list) or not all(_is_address(task) for task in tasks):
+        if not isinstance(tasks, list):
             raise UsageError(
                 f"{variable}: the job {job} is {_format_value(tasks)}; expected a list of addresses, host:port."
             )
+        for task in tasks:
+            if not _is_address(task):
+                raise UsageError(
+                    f"{variable}: the job {job} has the address {_format_value(task)}; expected host:port, such as "
+                    "host0:2222: a host name or an IP address (IPv6 in brackets), and a port from 1 to 65535."
+                )
         addresses[jobs[job]] += tasks
     _refuse_repeated(variable, [address for tasks in addresses.values() for address in tasks])
     return addresses
@@ -260,7 +267,7 @@ def _role_and_index(
             f"{_EXAMPLE}"
         )
     job, index = task["type"], task.get("index", 0)
-    if job not in jobs:
+    if not isinstance(job, str) or job not in jobs:
         raise UsageError(_format_unknown_job(variable, job, jobs))
     role = jobs[job]
     # The cluster need not list its evaluator, because no process connects to it.
@@ -273,7 +280,7 @@ def _role_and_index(
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
         raise UsageError(
             f"{variable}: the task's index is {_format_value(index)}, but the job {job} has "
-            f"{count} process{'es' * (count != 1)}; expected a description number from 0 to {count - 1}."
+            f"{count} process{'es' * (count != 1)}; expected a whole number from 0 to {count - 1}."
         )
     return role, index
 
@@ -284,9 +291,21 @@ def _format_unknown_job(variable: str, job: Any, jobs: Mapping[str, str]) -> str
 
 
 def _is_address(value: Any) -> bool:
-    return (
-        isinstance(value, str) and _ADDRESS.fullmatch(value) is not None and 0 < int(value.rpartition(":")[2]) < 65536
-    )
+    """Whether a JSON value is `host:port` that a process can listen on and connect to; the host need not exist."""
+    matched = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    return matched is not None and 0 < int(matched["port"]) < 65536 and _is_host(matched["host"])
+
+
+def _is_host(text: str) -> bool:
+    """Whether `text` has the form of a host name, an IPv4 address, or an IPv6 address in brackets."""
+    try:
+        if text.startswith("["):
+            ipaddress.IPv6Address(text[1:-1])
+        else:
+            text.encode("idna")  # as sockets do: the parts between the dots must have 1 to 63 characters
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_repeated(variable: str, addresses: Sequence[str]) -> None:

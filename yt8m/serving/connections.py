@@ -28,7 +28,7 @@ import uvicorn
 from absl import logging
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 
 _BACKLOG = 128  # number of connections that the operating system queues before the server accepts them
 _HEAD_SECONDS = 10.0  # time limit for the headers of a request
@@ -47,11 +47,17 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
       port: the port; 0 for a free one.
 
     Raises:
+      UsageError: `host` has not the form of a host name or of an address.
       RunError: the address does not belong to this machine, or the port is in use.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         opened = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except UnicodeError as error:
+        raise UsageError(
+            f"--host={host} is neither a host name nor an IP address; give the name or the address of this machine, "
+            "such as 127.0.0.1."
+        ) from error
     except OSError as error:
         raise RunError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."

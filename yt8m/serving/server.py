@@ -26,7 +26,7 @@ def run(config: ServeConfig) -> int:
       config: the flags.
 
     Raises:
-      UsageError: there is no such model, or the packages for HTTP are not installed.
+      UsageError: there is no such model, --host has no valid form, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):

@@ -32,6 +32,12 @@ def test_a_socket_that_accepts_and_says_nothing_does_not_respond() -> None:
     assert find_lost(cluster.others) == [f"worker 0 ({address})"]
 
 
+def test_nobody_answers_at_a_host_without_a_valid_name() -> None:
+    """The thread that watches the others must survive every address."""
+    cluster = ClusterConfig((*free_addresses(1), "host..x:2222"))
+    assert describe_suspects(cluster.others) == "worker 0 (host..x:2222) accepts no connection"
+
+
 def test_a_process_that_does_not_start_is_named() -> None:
     own, other = free_addresses(2)
     others = ClusterConfig((own, other)).others

@@ -102,6 +102,13 @@ def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
             socket.create_connection(("127.0.0.2", port))
 
 
+def test_a_reason_of_tensorflow_ends_with_one_period() -> None:
+    (address,) = free_addresses(1)
+    reason = f'Could not interpret "http://{address}" as a host-port pair. End the process'
+    with pytest.raises(UsageError, match=f"chief cannot listen on http://{address}.*: {reason}"):
+        servers.start(ClusterConfig((f"http://{address}",)))
+
+
 @pytest.mark.promise("P8")
 def test_a_taken_port_is_named(address: str) -> None:
     cluster = ClusterConfig((address, "localhost:1"), ("localhost:2",))

@@ -40,7 +40,7 @@ def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
         with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
             connection.sendall(greeting)
             return not greeting or bool(connection.recv(1))
-    except OSError:
+    except (OSError, UnicodeError):  # sockets raise UnicodeError if the host has no valid form, such as `a..b`
         return False
 
 

@@ -88,8 +88,8 @@ def _format_refusal(cluster: ClusterConfig, reason: str) -> str:
     """The message of the error if this process cannot open its port."""
     return (
         f"{cluster.name} cannot listen on {cluster.address}, its address in the description of the cluster: "
-        f"{' '.join(reason.split())}. End the process that uses the port, or name another port in the description "
-        "that every process gets."
+        f"{' '.join(reason.split()).rstrip('.')}. End the process that uses the port, or name another port in the "
+        "description that every process gets."
     )
 
 
