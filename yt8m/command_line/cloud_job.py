@@ -6,6 +6,7 @@ this order, the chief, the workers and the parameter servers. A pool that is not
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from yt8m import options, storage
 from yt8m.command_line import flag_parsing, flags
 from yt8m.command_line.flag_parsing import HelpAsked, Program, find_word, parse, usage
 from yt8m.config.train_config import TrainConfig
+from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.options import about_flags, option
 
@@ -65,6 +67,7 @@ def main(argv: list[str]) -> int:
     run = flags.train_config(args, files_are_here=False)
     _check_exchange(job, run)
     _refuse_local_paths(job, run, values.get("config", ""))
+    _check_on_machines(job, run)
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
     return _submit(job, args, name) if job.submit else _print_job(job, args, name)
 
@@ -154,6 +157,22 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
             f"--workers={job.workers} --ps=0 --exchange=parameter-servers: add --ps=1 or more, or leave out "
             "--exchange: without parameter servers the workers sum their gradients (all-reduce)."
         )
+
+
+def _check_on_machines(job: CloudJobConfig, run: TrainConfig) -> None:
+    """Raises `UsageError` if the training would refuse its flags on the job's machines, or if nobody would validate."""
+    from yt8m.training.cluster_training import check_flags  # slow to import, and --help does not need it
+
+    replicas = [f"replica{index}:2222" for index in range(1 + job.workers)]  # Vertex AI gives the real addresses
+    cluster = ClusterConfig(tuple(replicas), tuple(f"ps{index}:2222" for index in range(job.ps)))
+    if cluster.is_distributed and run.validation.eval_data_pattern:
+        given = ", ".join(f"--{name}" for name in options.changed(run.validation))
+        raise UsageError(
+            f"--workers={job.workers} --ps={job.ps}: in a cluster the evaluator validates, but a job of `yt8m "
+            f"cloud-job` has none. Leave out {given}, and run `yt8m eval --train_dir=...` beside the job: it evaluates "
+            "each new checkpoint."
+        )
+    check_flags(dataclasses.replace(run, train_dir=run.train_dir or job.output_dir), cluster)
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:

@@ -25,6 +25,10 @@ OUTPUT = "--output_dir=gs://bucket/runs/1"
 EXECUTOR = "--executor_image=us-docker.pkg.dev/my-project/python/python3.12:1"
 PACKAGE = "--package=gs://bucket/yt8m-0.1.0.tar.gz"
 
+CLUSTER = ["--ps=1", "--workers=1"]
+NEW_CLASSES = ["--init_from=gs://bucket/run", "--train_only=new"]
+VALIDATION = "--eval_data_pattern=gs://bucket/2/video/validate/*.tfrecord"
+
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict, dict[str, list[str]]]:
     """The configuration and the command, each checked by what is documented of it."""
@@ -83,6 +87,16 @@ def test_a_cluster_has_its_pools_in_order(capsys, words, counts, code):
         assert pools[2]["machineSpec"] == {"machineType": "n1-highmem-4"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [[VALIDATION, "--patience=3"], ["--exact_resume"], ["--workers=1", "--exact_resume", "--accumulate_steps=2"]],
+)
+def test_flags_that_the_training_takes_on_these_machines_are_passed_on(capsys, words):
+    spec, _ = printed(capsys, *TRAIN, OUTPUT, IMAGE, *words)
+    args = spec["workerPoolSpecs"][0]["containerSpec"]["args"]
+    assert {word for word in words if not word.startswith("--workers")} <= {arg.removesuffix("=true") for arg in args}
+
+
 def test_a_package_names_its_module_and_image(capsys):
     spec, _ = printed(capsys, *TRAIN, OUTPUT, PACKAGE, EXECUTOR, "--accelerator=NVIDIA_L4")
     code = spec["workerPoolSpecs"][0]["pythonPackageSpec"]
@@ -120,6 +134,14 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
     [
         ([OUTPUT, "--workers=2", "--exchange=parameter-servers"], "add --ps=1 or more"),
         ([OUTPUT, "--workers=2", "--ps=1", "--exchange=all-reduce"], "leave out one of the two flags"),
+        ([OUTPUT, *CLUSTER, "--exact_resume"], "--exact_resume is for one machine or --exchange=all-reduce"),
+        ([OUTPUT, *CLUSTER, "--accumulate_steps=2"], "--accumulate_steps=2: with parameter servers"),
+        ([OUTPUT, *CLUSTER, "--prefetch_to_device"], "--prefetch_to_device is for one machine"),
+        ([OUTPUT, "--workers=2", "--prefetch_to_device"], "--prefetch_to_device is for one machine"),
+        ([OUTPUT, "--ps=1", "--exact_resume"], "--exact_resume is for one machine or --exchange=all-reduce"),
+        ([OUTPUT, *CLUSTER, *NEW_CLASSES], "--train_only=new is for training on one machine"),
+        ([OUTPUT, "--workers=2", VALIDATION], "--workers=2 --ps=0: in a cluster the evaluator validates"),
+        ([OUTPUT, *CLUSTER, VALIDATION, "--patience=3"], "Leave out --eval_data_pattern, --patience, and run"),
         ([], "the files of the job's machine are deleted"),
         ([OUTPUT, "--train_data_pattern=/data/*.tfrecord"], "cannot read files of this machine"),
         ([OUTPUT, "--train_dir=runs/1"], "cannot read files of this machine"),
