@@ -15,7 +15,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export.ensembles import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx
-from yt8m.export.saved_model import ModelFacts, export_saved_model, write_inference_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import assign, name_of_weights
@@ -45,9 +45,11 @@ def export(config: EnsembleConfig) -> None:
     These are a SavedModel (`out`), an ONNX file (`output_onnx`) and a packed inference model (`output_model_tgz`).
 
     Raises:
-      UsageError: there is no such run, or the runs have different features or classes.
+      UsageError: there is no such run, the runs have different features or classes, or the folder exists already.
       RunError: a run has no checkpoint.
     """
+    if config.out:
+        refuse_used(config.out)
     runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
     _refuse_different(runs)
     names = _joint_names(runs)
