@@ -109,6 +109,21 @@ def test_what_cannot_be_is_named(variable, words):
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("variable", "jobs"),
+    [("TF_CONFIG", ["chief", "worker", "ps"]), ("CLUSTER_SPEC", ["workerpool0", "workerpool1", "workerpool2"])],
+)
+@pytest.mark.parametrize("text", ["[]", "{", '{"cluster": {}}', '{"cluster": []}', '{"cluster": 1}'])
+@pytest.mark.promise("P8")
+def test_the_example_in_a_message_is_understood(variable, jobs, text):
+    with pytest.raises(UsageError, match=f"^{variable}.* Expected, for example: ") as caught:
+        from_environment({variable: text})
+    example = str(caught.value).partition("Expected, for example: ")[2]
+    assert list(json.loads(example)["cluster"]) == jobs
+    found = from_environment({variable: example})
+    assert found == ClusterConfig(("host0:2222", "host1:2222"), ("host2:2222",), "worker", 0)
+
+
 @pytest.mark.parametrize("task", [None, {}])
 @pytest.mark.promise("P8")
 def test_without_a_task_it_is_the_published_codes_master(task, caplog):

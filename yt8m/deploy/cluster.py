@@ -172,29 +172,30 @@ def _parse_cluster(variable: str, text: str, jobs: Mapping[str, str]) -> Cluster
     """
     if not text.strip():
         return None
+    example = _format_example(variable)
     try:
         description = storage.parse_json(text)
     except ValueError as error:
-        raise UsageError(f"{variable} is not JSON ({error}): {_format_value(text)}. {_EXAMPLE}") from error
+        raise UsageError(f"{variable} is not JSON ({error}): {_format_value(text)}. {example}") from error
     if not isinstance(description, dict):
-        raise UsageError(f"{variable} holds a {type(description).__name__}, not an object. {_EXAMPLE}")
+        raise UsageError(f"{variable} holds a {type(description).__name__}, not an object. {example}")
     if "cluster" not in description and not description.get("task"):
         return None
     if not description.get("cluster"):
         content = "an empty cluster" if "cluster" in description else "a task, but no cluster"
         raise UsageError(
             f"{variable} has {content}: the addresses of the processes are missing. Add them, or unset "
-            f"{variable} if this process is to work alone. {_EXAMPLE}"
+            f"{variable} if this process is to work alone. {example}"
         )
     addresses = _addresses_by_role(variable, description["cluster"], jobs)
     chiefs = " or ".join(name for name, role in jobs.items() if role == CHIEF)
     if not addresses[CHIEF]:
         raise UsageError(
             f"{variable} names no chief (it has {', '.join(description['cluster']) or 'no job'}); exactly one process "
-            f"has to be {chiefs}: it saves the run. {_EXAMPLE}"
+            f"has to be {chiefs}: it saves the run. {example}"
         )
     if len(addresses[CHIEF]) > 1:
-        raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {_EXAMPLE}")
+        raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {example}")
     task = description.get("task") or _default_task(variable)
     role, index = _role_and_index(variable, task, jobs, addresses)
     replicas, has_evaluator = (*addresses[CHIEF], *addresses[WORKER]), bool(addresses[EVALUATOR])
@@ -216,7 +217,9 @@ def _addresses_by_role(variable: str, cluster: Any, jobs: Mapping[str, str]) -> 
       UsageError: `cluster` has another form, an unknown job, or an address twice.
     """
     if not isinstance(cluster, dict):
-        raise UsageError(f"{variable}: cluster is {_format_value(cluster)}; expected an object of jobs. {_EXAMPLE}")
+        raise UsageError(
+            f"{variable}: cluster is {_format_value(cluster)}; expected an object of jobs. {_format_example(variable)}"
+        )
     addresses: dict[str, list[str]] = {role: [] for role in (CHIEF, WORKER, PS, EVALUATOR)}
     for job, tasks in cluster.items():
         if job not in jobs:
@@ -264,7 +267,7 @@ def _role_and_index(
     if not isinstance(task, dict) or "type" not in task:
         raise UsageError(
             f"{variable}: task is {_format_value(task)}; expected an object with type and index of this process. "
-            f"{_EXAMPLE}"
+            f"{_format_example(variable)}"
         )
     job, index = task["type"], task.get("index", 0)
     if not isinstance(job, str) or job not in jobs:
@@ -322,7 +325,8 @@ def _format_value(value: Any) -> str:
     return f"{text[:80]}..." if len(text) > 80 else repr(text) if isinstance(value, str) else text
 
 
-_EXAMPLE = (
-    'Expected, for example: {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], '
-    '"ps": ["host2:2222"]}, "task": {"type": "worker", "index": 0}}'
-)
+def _format_example(variable: str) -> str:
+    """The end of a message: a description that `variable` may hold, with its own names of the jobs."""
+    jobs = {role: job for job, role in reversed(_ROLES_OF_JOBS[variable].items())}  # chief, not its older name master
+    cluster = {jobs[role]: [f"host{number}:2222"] for number, role in enumerate((CHIEF, WORKER, PS))}
+    return f"Expected, for example: {json.dumps({'cluster': cluster, 'task': {'type': jobs[WORKER], 'index': 0}})}"
