@@ -68,6 +68,11 @@ def main(argv: list[str]) -> int:
     _check_exchange(job, run)
     _refuse_local_paths(job, run, values.get("config", ""))
     _check_on_machines(job, run)
+    if not run.data.data_pattern:
+        raise UsageError(
+            "--train_data_pattern is missing: the job would train on generated sample data; give the files, such as "
+            "--train_data_pattern='gs://my-bucket/train/*.tfrecord'."
+        )
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
     return _submit(job, args, name) if job.submit else _print_job(job, args, name)
 

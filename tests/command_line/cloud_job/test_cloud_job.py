@@ -118,9 +118,10 @@ def test_code_of_this_folder_goes_by_the_command_line(capsys, cluster):
 
 
 def test_without_an_output_folder_there_is_no_file(capsys):
-    spec, command = printed(capsys, EXECUTOR, "--train_dir=gs://bucket/run", "--model=MoeModel")
+    words = ["--train_dir=gs://bucket/run", "--model=MoeModel", "--train_data_pattern=gs://bucket/train*"]
+    spec, command = printed(capsys, EXECUTOR, *words)
     assert spec == {}
-    assert list_of(command["args"][0]) == ["--train_dir=gs://bucket/run", "--model=MoeModel"]
+    assert list_of(command["args"][0]) == words
 
 
 def test_a_flagfile_goes_along(capsys, tmp_path):
@@ -142,6 +143,7 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
         ([OUTPUT, *CLUSTER, *NEW_CLASSES], "--train_only=new is for training on one machine"),
         ([OUTPUT, "--workers=2", VALIDATION], "--workers=2 --ps=0: in a cluster the evaluator validates"),
         ([OUTPUT, *CLUSTER, VALIDATION, "--patience=3"], "Leave out --eval_data_pattern, --patience, and run"),
+        ([OUTPUT, "--model=MoeModel"], "--train_data_pattern is missing: the job would train on generated sample data"),
         ([], "the files of the job's machine are deleted"),
         ([OUTPUT, "--train_data_pattern=/data/*.tfrecord"], "cannot read files of this machine"),
         ([OUTPUT, "--train_dir=runs/1"], "cannot read files of this machine"),
@@ -210,7 +212,7 @@ def test_submit_runs_what_is_printed(tmp_path, capsys, monkeypatch):
 
 def test_without_gcloud_nothing_is_submitted(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.main(["cloud-job", "train", *JOB, IMAGE, OUTPUT, "--submit"]) == 2
+    assert cli.main(["cloud-job", "train", *JOB, *TRAIN, IMAGE, OUTPUT, "--submit"]) == 2
     assert "install the Google Cloud CLI" in capsys.readouterr().err
 
 
