@@ -199,7 +199,7 @@ def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
         return parts
 
     monkeypatch.setattr(train_config, "DeviceConfig", ScaledDeviceConfig)
-    monkeypatch.setattr(options, "_hints", weakref.WeakKeyDictionary())  # as in a new process
+    monkeypatch.setattr(options, "_cached_hints", weakref.WeakKeyDictionary())  # as in a new process
     monkeypatch.setattr(training_workload, "create_training", create_scaled)
     assert small_run.run(tmp_path, "--max_steps=4") == 0
     assert small_run.run(tmp_path, "--max_steps=8") == 0

@@ -197,7 +197,7 @@ def test_the_newest_export_stands_for_a_run_without_checkpoints(world, tmp_path)
         (["--model={0}/run", "{0}/nothing,{0}/a.tfrecord"], 2, "no file matches '{0}/nothing'"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
         (["--model={0}/run/export/8", "{0}/a.tfrecord", "--tags"], 2, "export/8 has no thresholds.csv; run `yt8m eval"),
-        (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds chooses the tags: add --tags"),
+        (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds has no effect without --tags"),
         (["--model={0}/run", "{0}/a.tfrecord", "--tags", "--thresholds=x.csv"], 2, "x.csv: there is no such file"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "/other: record 0: video x: feature mean_rgb is missing"),

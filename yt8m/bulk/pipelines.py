@@ -125,7 +125,7 @@ class _ShardMetrics(NamedTuple):
 
 
 def _evaluate_shard(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
-    """Yields the metrics of a shard, then its `Done`."""
+    """Evaluates a shard; yields its metrics for the output `_METRICS`, then its outcome for the main output."""
     done, model, accumulated = shard_work.evaluate(config, shard)
     yield beam.pvalue.TaggedOutput(_METRICS, _ShardMetrics(shard.number, model, accumulated))
     yield done

@@ -251,7 +251,7 @@ def convert(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
 
     Raises:
       UsageError: tf2onnx is not installed.
-      RunError: an operation cannot be converted; the message names it.
+      RunError: the model is larger than 2 GB, or tf2onnx fails; the message names operations that it cannot convert.
     """
     optimizer, tfonnx = _import_tf2onnx()
     renamed = {f"{name}:0": name for name in (*inputs, output)}

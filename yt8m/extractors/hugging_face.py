@@ -219,7 +219,9 @@ def explain_errors(name: str) -> Iterator[None]:
         hint = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
         raise UsageError(f"extractor {name}: {first_line(error)[:300]}{hint}") from error
     except RuntimeError as error:  # torch's errors about memory, devices and kernels
-        raise RunError(f"extractor {name}: {first_line(error)[:300]}") from error
+        raise RunError(
+            f"extractor {name}: torch failed: {first_line(error)[:300]}. --hf_device=cpu does without a GPU."
+        ) from error
 
 
 class TextClassifier(NamedTuple):

@@ -82,13 +82,13 @@ class Exchange:
         return stack
 
     def connect(self) -> bool:
-        """Connects every tower to the values of the others, after all towers are built.
+        """Makes each result of `gathered` hold the values of all towers. Call it after all towers are built.
 
         Returns:
           Whether the towers called `gathered` at all.
 
         Raises:
-          ValueError: the towers did not make the same calls of `gathered` in the same order.
+          ValueError: the towers passed different numbers of values, or values of different shapes, to `gathered`.
         """
         shapes = [[tuple(value.shape) for _, value in values] for values in self._calls]
         if any(other != shapes[0] for other in shapes):

@@ -254,6 +254,6 @@ def _format_of(files: Sequence[str]) -> DataFormat:
     for path in files:  # damage is the likely cause; reading the first record raises an error that describes it
         next(shards.read_contexts(path), None)
     raise UsageError(
-        f"{files[0]}: the first records do not show the names and sizes of the features. Write a manifest with them, "
-        "as `yt8m make-records` does."
+        f"{files[0]}: the first records do not show the names and sizes of the features. Put a manifest.json "
+        "whose entry `data` lists them beside the shards; docs/users/formats.md shows one."
     )

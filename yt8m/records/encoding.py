@@ -136,19 +136,19 @@ def _list_number(values: NDArray[Any]) -> int:
 
 
 class VideoRecords:
-    """Videos as framed Examples, sorted by the lengths of their ids and labels.
+    """Videos as Examples in the frames of TFRecords, sorted by the byte lengths of their encoded ids and labels.
 
     An iteration yields the records of all videos as uint8 arrays [m, bytes of a record]; the records of one array have
     one length. Whoever iterates must write or copy an array before taking the next one, which has the same memory, even
     if another `VideoRecords` in the same thread yields it.
 
     Args:
-      contexts: the ids and labels of these videos; it may have further videos.
+      contexts: the encoded ids and labels; it may hold more videos than those of `indices`.
       indices: int64 [n], the indices of the videos in `contexts`; n is at least 1.
       features: function from indices [m] to the features {name: uint8 or float32 [m, size]} of these videos.
 
     Attributes:
-      size: bytes of all framed records together.
+      size: number of bytes of all records together, with their frames (length and checksums).
     """
 
     def __init__(

@@ -39,7 +39,8 @@ from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.storage.local import free_bytes
 
-_FORMAT = 4  # version of the files; it is part of the hash, so files of another version have other names
+# Version of the layout of the files. It is part of the hash in their names, so files of other versions are not found.
+_FORMAT = 4
 _FOOTER = struct.Struct("<QI8s")  # end of the values, checksum of the index, magic
 _MAGIC = b"yt8mrec1"
 

@@ -64,11 +64,11 @@ def config_for_training(config: TrainConfig) -> EvalConfig:
 
 
 class Results(NamedTuple):
-    """Where the results are written.
+    """Where an evaluation writes its results, and which checkpoints did not meet the conditions of --require.
 
     Attributes:
-      folder: the folder of the run, or --eval_dir, which gets the same layout.
-      events: the event file for all checkpoints.
+      folder: the folder of the run, or --eval_dir; the files in it have the same names in both cases.
+      events: the event file of TensorBoard that all checkpoints share.
       missed: {path of an evaluated checkpoint: number of conditions of --require that its metrics do not fulfil}.
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from yt8m import options, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph import collections
@@ -115,7 +115,10 @@ class ExportScorer(ArrayScorer):
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)
         except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
-            raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
+            raise RunError(
+                f"{folder}: the SavedModel cannot be loaded: {first_line(error)}. Restore it from a copy, or export "
+                "the model again."
+            ) from error
         collections.refuse_newer(loaded, folder)
         descriptions = loaded.collection_def[ABOUT].bytes_list.value  # empty if there is no such collection
         if not descriptions:

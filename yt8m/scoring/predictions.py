@@ -65,7 +65,9 @@ class PredictConfig(options.Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.thresholds and not (self.tags or self.timeline):
-            raise UsageError("--thresholds chooses the tags: add --tags (or --timeline), or leave it out.")
+            raise UsageError(
+                "--thresholds has no effect without --tags or --timeline: add one of them, or leave out --thresholds."
+            )
 
 
 reserve_flags("extraction", PredictConfig)

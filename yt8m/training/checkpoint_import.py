@@ -171,7 +171,10 @@ class Checkpoint(NamedTuple):
         try:
             value = np.asarray(self.reader.get_tensor(name))
         except Exception as error:  # TensorFlow's reader raises errors of many types
-            raise RunError(f"{self.path}: the variable {name} cannot be read: {first_line(error)}") from error
+            raise RunError(
+                f"{self.path}: the variable {name} cannot be read: {first_line(error)}. The checkpoint may be damaged: "
+                "copy it again, or name another one."
+            ) from error
         if not np.isfinite(value).all():
             raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
         return value

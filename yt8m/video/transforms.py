@@ -69,10 +69,11 @@ def shifted(codes: tf.Tensor) -> tf.Tensor:
 
 
 def _unit_frames(batch: Batch) -> tf.Tensor:
-    """float32 [B, T, D]: each frame, divided by the length of its vector; 0 past num_frames.
+    """float32 [B, T, D]: each frame, divided by its L2 norm; 0 past num_frames.
 
-    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. To save passes,
-    bytes are only `shifted`, and the mask is part of the factor.
+    A batch of frames can be 170 MB of floats, and one pass over it takes as long as a small matrix product. So bytes
+    are only `shifted`, because the division removes any scale, and one product both divides by the norm and sets the
+    padding to 0.
     """
     if all(feature.dtype == tf.uint8 for feature in batch.features):
         frames, least_norm = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM

@@ -46,7 +46,10 @@ _CHIEF_CALLBACKS = ("train_summary", "train_export")
 
 
 class ReplicaRunner(Runner):
-    """The base class of the two runners: a replica reads its own part of the data, and only the chief writes files."""
+    """The base class of the runners for parameter servers and for all-reduce.
+
+    Each replica reads its own part of the data; only the chief writes the files of the run.
+    """
 
     def _take_share(self) -> list[str]:
         """Limits the inputter to this replica's part of the data; returns the files of that part."""
