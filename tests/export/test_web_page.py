@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import re
 
 import pytest
 import small_exports
@@ -37,6 +38,26 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
     other = hashlib.sha256(b"other").hexdigest()
     with pytest.raises(UsageError, match=rf"bundle\.min\.mjs has the sha256 {other}; that of version .* is \w{{64}}\."):
         web_page.runtime_files(package(tmp_path / "changed"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("package.json", b"{", "is not JSON \\(Expecting property name"),
+        ("package.json", b"\xff\xfe\xfd", "is not JSON \\('utf-?"),
+        ("package.json", b"[]", "names no version of the package"),
+        ("package.json", b'{"name": "onnxruntime-web"}', "names no version of the package"),
+        ("dist/ort.wasm.bundle.min.mjs", None, "is missing"),
+    ],
+)
+def test_a_damaged_package_is_to_be_installed_again(
+    tmp_path: pathlib.Path, name: str, content: bytes | None, found: str
+) -> None:
+    path = pathlib.Path(package(tmp_path / "damaged")) / name
+    path.unlink() if content is None else path.write_bytes(content)
+    remedy = rf"\. Remove the package and install it again: npm install onnxruntime-web@{web_page.VERSION}\.$"
+    with pytest.raises(UsageError, match=f"^{re.escape(str(path))} {found}.*{remedy}"):
+        web_page.runtime_files(str(tmp_path / "damaged"))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def runtime_files(folder: str) -> Files:
       folder: the folder of the npm package, as npm unpacks it.
 
     Raises:
-      UsageError: there is no such package, its version is another, or a file differs from the published one.
+      UsageError: there is no such package, its version is another, or a file is missing or not the published one.
     """
     install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
     package_json = storage.join(folder, "package.json")
@@ -64,20 +64,42 @@ def runtime_files(folder: str) -> Files:
         raise UsageError(
             f"--format=web needs the npm package onnxruntime-web, but there is no {package_json}: {install}."
         )
-    version = storage.read_json(package_json).get("version")
+    version = _read_version(package_json)
     if version != VERSION:
         raise UsageError(f"{folder} is onnxruntime-web {version}, but the page needs {VERSION}: {install}.")
     files = {}
     for source, (name, expected) in _RUNTIME.items():
-        content = storage.read_bytes(storage.join(folder, source))
+        path = storage.join(folder, source)
+        try:
+            content = storage.read_bytes(path)
+        except storage.NotFoundError as error:
+            raise _damage_error(f"{path} is missing") from error
         digest = hashlib.sha256(content).hexdigest()
         if digest != expected:
-            raise UsageError(
-                f"{storage.join(folder, source)} has the sha256 {digest}; that of version {VERSION} is {expected}. "
-                "Remove the package and install it again."
-            )
+            raise _damage_error(f"{path} has the sha256 {digest}; that of version {VERSION} is {expected}")
         files[name] = content
     return files
+
+
+def _read_version(package_json: str) -> str:
+    """The version of an npm package, from its package.json.
+
+    Raises:
+      UsageError: the file is not a JSON object with a version.
+    """
+    try:
+        about = storage.read_json(package_json)
+    except ValueError as error:
+        raise _damage_error(f"{package_json} is not JSON ({error})") from error
+    version = about.get("version") if isinstance(about, dict) else None
+    if not isinstance(version, str):
+        raise _damage_error(f"{package_json} names no version of the package")
+    return version
+
+
+def _damage_error(found: str) -> UsageError:
+    """The error about a damaged npm package: what was found, and how to replace the package."""
+    return UsageError(f"{found}. Remove the package and install it again: npm install onnxruntime-web@{VERSION}.")
 
 
 def write(folder: str, runtime: Files) -> str:
