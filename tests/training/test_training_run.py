@@ -1,9 +1,13 @@
-"""What a training prints at its end."""
+"""What a training prints and exports at its end."""
 
 from __future__ import annotations
 
-import pytest
+import pathlib
 
+import pytest
+from small_run import run
+
+from yt8m import scoring
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.training import training_run
@@ -18,3 +22,19 @@ def test_the_command_that_it_suggests_evaluates_what_the_run_learned_from(
     assert training_run.show_outcome(TrainConfig(data=data, train_dir="runs/a"), outcome) == 0
     flags = "--segment_labels --run_once" if is_rated else "--run_once"
     assert f"  yt8m eval --train_dir=runs/a --eval_data_pattern='FILES' {flags}\n" in capsys.readouterr().out
+
+
+def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path) -> None:
+    """A run without a vocabulary leaves none of the former model, whose names would be given to other classes."""
+    exported, vocabulary = tmp_path / "exported", tmp_path / "vocabulary.csv"
+    vocabulary.write_text("Index,Name\n" + "".join(f"{index},name {index}\n" for index in range(10)))
+    words = [f"--export_dir={exported}", "--max_steps=1"]
+    assert run(tmp_path / "first", *words, f"--vocabulary={vocabulary}") == 0
+    with scoring.open(str(exported)) as scorer:
+        assert scorer.names.names == tuple(f"name {index}" for index in range(10))
+    assert run(tmp_path / "second", *words) == 0
+    files = {path.relative_to(exported) for path in exported.rglob("*") if path.is_file()}
+    made = tmp_path / "second/export/1"
+    assert files == {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
+    with scoring.open(str(exported)) as scorer:
+        assert scorer.names.names == ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from yt8m.graph import collections
 from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
 from yt8m.readers.base import zero_padding
-from yt8m.records import vocabulary
+from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import DataFormat, features_of
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -37,6 +38,8 @@ RECORDS, MEDIAPIPE = "records", "mediapipe"
 FILE = "saved_model.pb"  # the file of the graph; TensorFlow gives it this name
 ABOUT = "yt8m_about"  # name of the graph's collection that describes the model as JSON, see `_description`
 ASSETS = "assets"  # the folder for the assets of a SavedModel; TensorFlow gives it this name
+# What programs read from the folder of a SavedModel; `saved_model.pb` comes first, since without it there is no model.
+_OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, "assets.extra", thresholds.NAME)
 
 
 class ModelFacts(NamedTuple):
@@ -292,6 +295,37 @@ def _write_relative_state(folder: str) -> None:
     """
     with open(os.path.join(folder, "checkpoint"), "w", encoding="utf-8") as state:
         state.write(f'model_checkpoint_path: "{INFERENCE_MODEL}"\nall_model_checkpoint_paths: "{INFERENCE_MODEL}"\n')
+
+
+def copy_saved_model(source: str, target: str) -> None:
+    """Copies the folder of a SavedModel into the folder `target`, in place of a SavedModel that is there.
+
+    The old `saved_model.pb` is removed first and the new one is written last, so no program can load a mixture of both
+    models. Files in `target` that belong to no SavedModel stay.
+
+    Raises:
+      RunError: a file cannot be read, written or removed.
+    """
+    if not storage.is_remote(target) and os.path.realpath(source) == os.path.realpath(target):
+        return
+    for name in _OF_A_SAVED_MODEL:
+        part = storage.join(target, name)
+        if storage.is_dir(part):
+            storage.remove_tree(part)
+        elif storage.exists(part):
+            storage.remove(part)
+    _copy_folder(source, target)
+
+
+def _copy_folder(source: str, target: str) -> None:
+    """Copies the files of a folder, `saved_model.pb` as the last one."""
+    for name in sorted(storage.listdir(source), key=lambda name: name == FILE):
+        path = storage.join(source, name)
+        if storage.is_dir(path):
+            _copy_folder(path, storage.join(target, name))
+            continue
+        with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
+            shutil.copyfileobj(file, copy)
 
 
 def refuse_used(out: str, flag: str = "out") -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import datetime
 import re
 import shlex
-import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from yt8m.datasets.input_check import check_input
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
-from yt8m.export.saved_model import ModelFacts, export_saved_model
+from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
 from yt8m.options import shown
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -78,22 +77,11 @@ class Exporter:
     def publish(self, step: int) -> None:
         """Copies the export of global step `step` to `export_dir`, if the config names one."""
         if self._config.export_dir:
-            _copy_folder(self._folder(step), self._config.export_dir)
+            copy_saved_model(self._folder(step), self._config.export_dir)
             logging.info("the trained model is in %s", self._config.export_dir)
 
     def _folder(self, step: int) -> str:
         return storage.join(self._config.train_dir, "export", str(step))
-
-
-def _copy_folder(source: str, target: str) -> None:
-    """Copies the folder of a SavedModel; `saved_model.pb` comes last, so that a copy which has it is complete."""
-    for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
-        path = storage.join(source, name)
-        if storage.is_dir(path):
-            _copy_folder(path, storage.join(target, name))
-            continue
-        with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
-            shutil.copyfileobj(file, copy)
 
 
 def train(
