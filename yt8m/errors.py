@@ -35,6 +35,17 @@ def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> 
     return UsageError(f"{purpose} needs {needs}, which is not installed: {install}.")
 
 
+def missing_tensorflow(needed_by: str, otherwise: str = "") -> UsageError:
+    """An error that says how to install TensorFlow, without which a part of this project works.
+
+    Args:
+      needed_by: what needs TensorFlow, with the verb, such as `the training steps need`.
+      otherwise: as for `missing_extra`.
+    """
+    install = "run pip install 'tensorflow>=2.21,<2.22'"
+    return UsageError(f"{needed_by} TensorFlow, which is not installed: {install}{otherwise}.")
+
+
 def first_line(error: Exception | str) -> str:
     """The first line of an error's message that says what is wrong; the name of its type if there is no message.
 

@@ -7,6 +7,7 @@ import errno
 import os
 import pathlib
 import resource
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -67,3 +68,23 @@ def test_one_line_and_nothing_half_written(
     assert os.strerror(errno.EFBIG) in said
     assert everything_in(tmp_path) == set()
     assert not [name for name in everything_in(trained) if "inference_model" in name]
+
+
+@pytest.mark.promise("C4")
+@pytest.mark.parametrize("output", ["--out={}/both", "--output_onnx={}/both.onnx", "--output_model_tgz={}/both.tgz"])
+def test_an_ensemble_says_where_to_make_room(
+    trained: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    output: str,
+) -> None:
+    """The weights of its members, here twelve times those of one run, are first gathered in a temporary folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with file_limit(10_000):
+        assert cli.main(["ensemble", f"--model={','.join([str(trained)] * 12)}", output.format(tmp_path)]) == 1
+    (said,) = [line for line in capfd.readouterr().err.splitlines() if "error: " in line]
+    assert said.startswith(f"yt8m ensemble: error: cannot write temporary files: {tmp_path}/yt8m-ensemble-")
+    advice = f". Make room in {tmp_path}, or set the environment variable TMPDIR to a folder with more room."
+    assert said.endswith(os.strerror(errno.EFBIG) + advice)
+    assert everything_in(tmp_path) == set()

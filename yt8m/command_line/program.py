@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging as absl_logging
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -152,8 +152,7 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise
-        message = "this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'."
-        print(f"{program}: error: {message}", file=sys.stderr)
+        print(f"{program}: error: {missing_tensorflow('this needs')}", file=sys.stderr)
         return UsageError.exit_code
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT

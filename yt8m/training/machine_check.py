@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -20,7 +21,7 @@ import numpy as np
 from rich import filesize
 
 from yt8m import __version__, options
-from yt8m.errors import RunError
+from yt8m.errors import RunError, missing_tensorflow
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
 from yt8m.terminal import print_table
@@ -71,8 +72,11 @@ def run(config: DoctorConfig) -> int:
     """Prints a description of this machine and a comparison of its devices; returns the exit status.
 
     Raises:
+      UsageError: the training steps are to run, but TensorFlow is not installed.
       RunError: a training step failed, or its result differs from that of the CPU.
     """
+    if config.steps and importlib.util.find_spec("tensorflow") is None:
+        raise missing_tensorflow("the training steps need", ", or leave out the steps by --nosteps")
     facts, trials = machine(), list(compare_devices()) if config.steps else []
     if config.json:
         steps = [{**dataclasses.asdict(trial), "is_good": trial.is_good} for trial in trials]
