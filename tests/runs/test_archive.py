@@ -209,7 +209,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "out").mkdir()
     assert archive.safe_extract(str(source), str(tmp_path / "out")) == ["a"]
     (tmp_path / "out" / "a").write_bytes(b"mine")
-    with pytest.raises(UsageError, match="in use"):
+    with pytest.raises(UsageError, match="it exists and is not an empty folder"):
         archive.safe_extract(str(source), str(tmp_path / "out"))
     with pytest.raises(UsageError, match="local folder"):
         archive.safe_extract(str(source), "gs://b/out")

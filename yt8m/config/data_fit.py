@@ -44,6 +44,9 @@ def fit_data(
 ) -> DataConfig:
     """Checks whether the data of an evaluation or inference fit the model of a run.
 
+    Nothing is checked if the run has a custom reader, or if the format of the data is unknown or known only from their
+    first record while bad records are tolerated.
+
     Args:
       data: the data config of the run, with the pattern of the evaluation's or inference's files.
       files: the paths of these files.
@@ -53,7 +56,7 @@ def fit_data(
       remedy: a sentence that says what to do about data that do not fit; by default one for a trained run.
 
     Returns:
-      `data` with the feature ranges that the manifest of the files declares.
+      `data`, with the feature ranges of the files' manifest if that declares the format.
 
     Raises:
       UsageError: the records differ from those of the training, or from a flag; the message describes both.
@@ -81,8 +84,8 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
       data: the data config of the training.
 
     Returns:
-      int64 [C]; None if neither the column `count` of the vocabulary nor the manifest has the numbers, or if the
-      manifest cannot be read.
+      int64 [C], for the C classes of `data`; None if neither the column `count` of the vocabulary nor the manifest has
+      the numbers, if they are for another number of classes, or if the manifest cannot be read.
     """
     if names.counts.any():
         return names.counts[: data.num_classes] if len(names) >= data.num_classes else None

@@ -47,24 +47,32 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     model_fields = models.hyper_parameters(models.get(model.model))
-    of_loss = _select_for_loss(model, flags, model_fields)
-    of_model = {name: value for name, value in flags.items() if name not in of_loss or name in model_fields}
+    loss_values = _select_for_loss(model, flags, model_fields)
+    model_values = {name: value for name, value in flags.items() if name not in loss_values or name in model_fields}
     return dataclasses.replace(
         model,
-        hyper_parameters=_fill_hyper_parameters("model", models, model.model, model.hyper_parameters, of_model),
+        hyper_parameters=_fill_hyper_parameters("model", models, model.model, model.hyper_parameters, model_values),
         loss_hyper_parameters=_fill_hyper_parameters(
-            "label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss
+            "label_loss", losses, model.label_loss, model.loss_hyper_parameters, loss_values
         ),
     )
 
 
 def _select_for_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
-    """Selects from `flags` the hyper-parameters of the chosen loss, and those that only other losses have."""
+    """Selects from `flags` the hyper-parameters of the chosen loss, and those that only other losses have.
+
+    The caller gives both to the loss; the loss refuses the latter with a message that names the losses that have them.
+
+    Args:
+      model: the model and the loss.
+      flags: {hyper-parameter: value} of those that the user gave.
+      model_fields: names of the model's hyper-parameters.
+    """
     loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
     # `owners` imports all models and losses, so it is called only if neither the model nor the loss has some flag.
     is_foreign = not flags.keys() <= {*loss_fields, *model_fields}
-    of_losses = owners(losses).keys() - owners(models, model.model).keys() if is_foreign else ()
-    return {name: value for name, value in flags.items() if name in loss_fields or name in of_losses}
+    only_of_losses = owners(losses).keys() - owners(models, model.model).keys() if is_foreign else ()
+    return {name: value for name, value in flags.items() if name in loss_fields or name in only_of_losses}
 
 
 def _fill_hyper_parameters(
@@ -86,6 +94,7 @@ def _fill_hyper_parameters(
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
         _refuse_foreign(flag, catalogue, name, flags)
         return saved
+    # A model with a video-level classifier moves the classifier's hyper-parameters into a mapping of its own.
     arranged = cls.arrange(flags) if hasattr(cls, "arrange") else flags
     foreign = {n: v for n, v in flags.items() if n in arranged.keys() - _field_names(cls)}
     _refuse_foreign(flag, catalogue, name, foreign)
@@ -98,19 +107,19 @@ def _field_names(cls: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
-def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
+def _refuse_foreign(flag: str, catalogue: Any, class_name: str, foreign: Mapping[str, Any]) -> None:
     """Raises `UsageError` for a hyper-parameter that a class lacks; the message names the classes that have it.
 
     Args:
       flag: the flag that names the class.
       catalogue: the package `yt8m.models` or `yt8m.losses`.
-      chosen: the name of the class.
+      class_name: the name of the class.
       foreign: {hyper-parameter: value} of those that the class lacks; nothing is raised if there are none.
     """
     for name, value in foreign.items():
-        owning_classes = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
+        owning_classes = [owner for owner, _ in owners(catalogue, class_name).get(name, [])]
         others = f"only {', '.join(owning_classes)} has" if owning_classes else f"no {flag.replace('_', ' ')} has"
         raise UsageError(
-            f"--{name}={value}: {chosen} has no such hyper-parameter; {others}. "
+            f"--{name}={value}: {class_name} has no such hyper-parameter; {others}. "
             f"Leave the flag out or choose another --{flag}."
         )

@@ -247,15 +247,25 @@ class ExportConfig(OfCheckpoint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_onnx, is_saved_model, ending = self.format == "onnx", self.format == "saved_model", ".onnx"
-        if is_onnx != self.out.endswith(ending):
+        is_onnx, is_saved_model = self.format == "onnx", self.format == "saved_model"
+        if is_onnx and not self.out.endswith(".onnx"):
             raise UsageError(
-                f"--out={self.out}: the name of an ONNX file ends in {ending}, and --format=onnx writes one."
+                f"--out={self.out}: with --format=onnx it must be a file whose name ends in .onnx; name such a file."
+            )
+        if not is_onnx and self.out.endswith(".onnx"):
+            raise UsageError(
+                f"--out={self.out}: --format={self.format} writes a folder, whose name must not end in .onnx; add "
+                "--format=onnx to write an ONNX file, or name a folder."
             )
         if not is_saved_model and self.weights == "float16":
-            raise UsageError("--weights=float16 is for a SavedModel; an ONNX file has float32 or int8.")
+            raise UsageError(
+                f"--weights=float16 is for a SavedModel; give float32 or int8, which --format={self.format} can store."
+            )
         if not is_saved_model and self.signature != "records":
-            raise UsageError("--signature is for a SavedModel; an ONNX file takes features alone.")
+            raise UsageError(
+                f"--signature is for a SavedModel; leave it out, because --format={self.format} writes a model that "
+                "takes features alone."
+            )
         if self.format != "web" and self.onnxruntime_web != ExportConfig.onnxruntime_web:
             raise UsageError(
                 "--onnxruntime_web has an effect only with --format=web: add that flag, or leave out --onnxruntime_web."
@@ -281,7 +291,7 @@ class AverageConfig(OfRun):
             raise UsageError("--last and --checkpoints both choose checkpoints; give one of them.")
         if self.checkpoints and not (len(set(self.checkpoints)) == len(self.checkpoints) > 1):
             steps_text = ",".join(self.checkpoints)
-            raise UsageError(f"--checkpoints={steps_text}: name at least two different steps.")
+            raise UsageError(f"--checkpoints={steps_text}: name at least two different steps, each once.")
         for step in self.checkpoints:
             if not step.isdigit():
                 raise UsageError(f"--checkpoints: {step!r} is not a step; write steps as 1000,2000,3000.")

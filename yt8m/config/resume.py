@@ -47,7 +47,8 @@ class Change(NamedTuple):
 def list_changes(old: SavedRun, new: TrainConfig) -> list[Change]:
     """Lists the options that differ between the config of a run and that of its next start.
 
-    An option that the run did not save, because it did not exist at that time, counts as equal.
+    An option that the run did not save, because it did not exist at that time, counts as equal. So does the number of
+    classes of a run of the published code, which never saves it.
     """
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:

@@ -84,7 +84,7 @@ def model_flags_to_json(config: TrainConfig) -> str:
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
-    """Parses the text of model_flags.json; options that it lacks, such as the number of classes, are defaults.
+    """Parses the text of model_flags.json; options that this file never has, such as hyper-parameters, are defaults.
 
     Args:
       text: the content of the file.
@@ -176,13 +176,15 @@ INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of 
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoint, and the file in it with its metrics
 RUNS = "runs"  # the folder in which a training without --train_dir makes the folder of its run
 
-# Patterns of the names of all files and folders that trainings, evaluations and predictions write into a run's folder.
+# Patterns of the names of the files and folders that trainings, evaluations and predictions write into a run's folder,
+# except `LOCK` and `CURVES`. `start_new_model` moves them aside, and `yt8m runs` does not take them for runs.
 _STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")
-CURVES = ("train", "validate")  # folders of event files that a run with validation has; one curve of a chart for each
-_A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")  # a folder with one of these is that of a run
+# A training with validation writes event files into these two folders; TensorBoard shows each as a curve of its own.
+CURVES = ("train", "validate")
+_RUN_MARKERS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")  # a folder with one of these is that of a run
 
 
 class SavedRun(NamedTuple):
@@ -296,7 +298,7 @@ class Ended(NamedTuple):
 
 
 def note_end(train_dir: str, ended: Ended) -> None:
-    """Writes ended.json; a failure is only logged, because the training itself is over."""
+    """Writes `ended` to ended.json in the run's folder; a failure is only logged, because the training is over."""
     try:
         storage.refuse_lost_lock(train_dir)
         storage.write(storage.join(train_dir, ENDED), json.dumps(ended._asdict(), ensure_ascii=False) + "\n")
@@ -305,7 +307,7 @@ def note_end(train_dir: str, ended: Ended) -> None:
 
 
 def forget_end(train_dir: str) -> None:
-    """Removes ended.json. A run without this file whose lock is free was killed."""
+    """Removes ended.json at a start of the run. If a run lacks this file and nobody holds its lock, it was killed."""
     with contextlib.suppress(storage.NotFoundError):
         storage.remove(storage.join(train_dir, ENDED))
 
@@ -335,14 +337,15 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
       now: the time in the name of the new folder; None for the current time.
 
     Returns:
-      The path of the new folder, `<train_dir>.old-<time>`; None if the run's folder is empty or missing.
+      The path of the new folder, `<train_dir>.old-<time>`; None if the run's folder is missing or has at most the lock
+      file.
 
     Raises:
       UsageError: the folder has files, but holds no run.
     """
     # The lock file is not moved, because this process holds the lock.
     names = [name for name in storage.names_in(train_dir) if name != LOCK]
-    if not any(matches(name, _A_RUN_HAS) for name in names):
+    if not any(matches(name, _RUN_MARKERS) for name in names):
         if names:
             raise UsageError(
                 f"--start_new_model: {train_dir} is not the folder of a run: it holds {', '.join(names[:3])}, "
@@ -402,7 +405,7 @@ def _read_text(path: str) -> str:
 
 
 def _normalize_path(path: str) -> str:
-    """Removes `.` components and slashes at the end from `path`, so that a suffix can be appended."""
+    """Returns `path` without slashes at its end, so that a suffix can be appended; a local path becomes absolute."""
     return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
 
 

@@ -247,7 +247,7 @@ class SamplingPolicy(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentPolicy(Checked):
-    """The frames that a model gets for a segment."""
+    """What a model gets for a segment: its frames, and possibly the mean over the whole video."""
 
     film_mean: bool = option(
         False,

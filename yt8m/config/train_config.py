@@ -165,11 +165,11 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         """Computes the batch size of an evaluation or inference for which the user gives none.
 
         Args:
-          most: the batch size unless examples are so large that fewer of them must be in a batch.
-          context: number of frames before, and also after, each segment that are read too.
+          most: the largest batch size; it is smaller if `most` examples take more than 512 MiB.
+          context: number of frames that are read before, and also after, each segment.
         """
-        of_segment = self.segment_size + 2 * context
-        frames = 1 if not self.frame_features else of_segment if self.segment_labels else self.max_frames
+        segment_frames = self.segment_size + 2 * context
+        frames = 1 if not self.frame_features else segment_frames if self.segment_labels else self.max_frames
         return videos_in_batch(frames * sum(self.feature_sizes), most)
 
     def check_cache(self) -> None:
@@ -323,7 +323,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         if self.weight_decay is not None and self.optimizer != "AdamWOptimizer" and ":" not in self.optimizer:
             raise UsageError(
                 f"--weight_decay={self.weight_decay:g} has no effect with --optimizer={self.optimizer}; "
-                "choose AdamWOptimizer, or leave it out."
+                "choose AdamWOptimizer, or leave out --weight_decay."
             )
 
 
@@ -364,7 +364,7 @@ class DeviceConfig(Checked, shapes="graph"):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig(Checked):
-    """The options of the runner, whatever the workload; a training's config and `RunnerConfig` share them."""
+    """The options of the runner that do not depend on what it trains; `TrainConfig` and `RunnerConfig` inherit them."""
 
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     devices: DeviceConfig = field(default_factory=DeviceConfig)
@@ -456,7 +456,7 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
-                "or leave it out; --augment_noise works on videos too."
+                f"or leave out --{name}; --augment_noise works on videos too."
             )
         if self.distillation.distill_from and self.data.segment_labels:
             raise UsageError(

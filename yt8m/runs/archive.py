@@ -25,10 +25,13 @@ _MOST_LINKS = 40  # Linux follows at most this many links of one path
 
 
 class _LimitedStream:
-    """A stream from which at most as many bytes can be read as `allow` permits, so that no header can fill the memory.
+    """A stream of an unzipped archive, from which at most as many bytes can be read as `allow` permits.
+
+    `tarfile` keeps the headers between two files in memory. The limit keeps an archive with huge headers from filling
+    the memory.
 
     Args:
-      file: the unzipped archive.
+      file: the stream that unzips the archive.
       source: the path of the archive, for the error message.
     """
 
@@ -36,11 +39,11 @@ class _LimitedStream:
         self._file, self._source, self._left = file, source, 0
 
     def allow(self, count: int) -> None:
-        """Permits that `count` bytes are read from now on; bytes that an earlier call permitted do not count."""
+        """Permits reading `count` bytes from now on, in place of what an earlier call permitted."""
         self._left = count
 
     def read(self, count: int) -> bytes:
-        """Reads at most `count` bytes; raises `UsageError` if they exceed what is permitted."""
+        """Reads at most `count` bytes; raises `UsageError` if more bytes were read than `allow` permits."""
         data = self._file.read(count)
         self._left -= len(data)
         if self._left < 0:
@@ -53,8 +56,7 @@ class _LimitedStream:
 def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS) -> list[str]:
     """Unpacks an archive, which need not be trusted, into a new local folder, either completely or not at all.
 
-    Only plain files and folders with names inside the archive are accepted; owners, modes and times are not
-    restored.
+    Only plain files and folders whose paths lie in `folder` are accepted. Owners, modes and times are not restored.
 
     Args:
       tgz_path: path of the archive, local or gs://.
@@ -67,15 +69,15 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
 
     Raises:
       UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
-        the same name twice, or more than the limits; or `folder` is in use, or is reached through a symbolic link of
-        another user. Nothing is left.
-      RunError: the archive is damaged, or the disk is full.
+        the same name twice, huge headers, or more than the limits; or it is a pipe; or `folder` is remote, exists and
+        is not an empty folder, or is reached through a symbolic link of another user. No unpacked file is left.
+      RunError: there is no archive, it is damaged, or the disk is full. No unpacked file is left.
     """
     _refuse_used_folder(folder)
     names: list[str] = []
     with _name_damage(tgz_path), storage.open_read(tgz_path) as raw:
         for _ in _checked_members(raw, tgz_path, os.path.realpath(folder), max_bytes, max_members):
-            pass  # the loop checks every member before anything is written
+            pass  # this loop checks every member before the second loop writes any
         if not raw.seekable():
             raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
         raw.seek(0)
@@ -87,10 +89,13 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
 
 
 def _refuse_used_folder(folder: str) -> None:
+    """Raises `UsageError` unless `folder` is local, new or empty, and not reached through a link of another user."""
     if storage.is_remote(folder):
         raise UsageError(f"cannot unpack into {folder}: name a local folder")
     if storage.exists(folder) and (not storage.is_dir(folder) or storage.listdir(folder)):
-        raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
+        raise UsageError(
+            f"cannot unpack into {folder}: it exists and is not an empty folder; name a new or an empty folder"
+        )
     for link in _links_on(folder):
         owner = os.lstat(link).st_uid
         if owner not in (os.geteuid(), 0):  # links of root are accepted, because root could do anything anyway
@@ -102,23 +107,29 @@ def _refuse_used_folder(folder: str) -> None:
 
 def _links_on(path: str) -> Iterator[str]:
     """Yields the symbolic links that the system follows on the way to `path`, including links that point to links."""
-    place, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    resolved, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while components:
-        part = components.pop(0)
-        step = os.path.dirname(place) if part == ".." else os.path.normpath(os.path.join(place, part))
-        if not os.path.islink(step):
-            place = step
+        component = components.pop(0)
+        next_path = (
+            os.path.dirname(resolved) if component == ".." else os.path.normpath(os.path.join(resolved, component))
+        )
+        if not os.path.islink(next_path):
+            resolved = next_path
             continue
-        yield step
+        yield next_path
         count += 1
         if count > _MOST_LINKS:
-            raise UsageError(f"cannot unpack into {path}: its symbolic links form a circle; name another folder")
-        target = os.readlink(step)
-        place, components = "/" if target.startswith("/") else place, target.split("/") + components
+            raise UsageError(
+                f"cannot unpack into {path}: the path leads through more than {_MOST_LINKS} symbolic links, perhaps in "
+                "a circle; name another folder"
+            )
+        target = os.readlink(next_path)
+        resolved, components = "/" if target.startswith("/") else resolved, target.split("/") + components
 
 
 @contextlib.contextmanager
 def _name_damage(source: str) -> Iterator[None]:
+    """Turns errors of `tarfile` and `gzip` in the block into errors of this package that name the archive `source`."""
     try:
         yield
     except RecursionError as error:
@@ -140,7 +151,7 @@ def _checked_members(
       max_members: limit on the number of files and folders.
 
     Raises:
-      UsageError: a member is refused, see `safe_extract`.
+      UsageError: a member is refused, or a limit is exceeded; see `safe_extract`.
     """
     names: set[str] = set()
     bytes_left = max_bytes
@@ -174,7 +185,7 @@ def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
     Args:
       member: the member.
       source: the path of the archive, for the error message.
-      folder: the folder that the archive is unpacked into; a member outside of it is refused.
+      folder: the folder that the archive is unpacked into; a member whose path leads out of it is refused.
     """
     fault = ""
     if member.name.startswith("/") or "\0" in member.name:
@@ -212,7 +223,8 @@ def make_tgz(folder: str, path: str) -> None:
         archive of that name is not packed.
 
     Raises:
-      UsageError: there is no such folder, or something in it is not a plain file.
+      UsageError: there is no such folder, or it holds something that is neither a plain file nor a folder.
+      RunError: a file cannot be read, or the archive cannot be written.
     """
     if not storage.is_dir(folder):
         raise UsageError(f"cannot pack {folder}: there is no such folder; name the folder of a model")
@@ -248,7 +260,7 @@ def _add_file(archive: tarfile.TarFile, path: str, name: str) -> None:
     Args:
       archive: the archive, opened for writing.
       path: the path of the file.
-      name: its name in the archive.
+      name: the name that the file gets in the archive.
     """
     member = tarfile.TarInfo(name)
     member.size = storage.size(path)

@@ -18,7 +18,7 @@ from yt8m.storage import copies
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies a checkpoint to `train_dir`/best if its GAP is above that of the checkpoint kept there.
+    """Copies a checkpoint to `train_dir`/best if none is kept there, or if its GAP is above that of the kept one.
 
     Args:
       train_dir: the run's folder.
@@ -44,9 +44,9 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
 def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[str, Any]) -> None:
     """Copies `checkpoint` to `train_dir`/best, in place of the one that is kept there.
 
-    The folder holds a complete checkpoint at every moment: first the files of the new one are added, then the note
-    (best.json) names it, then the files of the former one are removed. The next call repeats an interrupted copy. Other
-    files, such as those of an evaluation of this folder, stay.
+    First the files of the new checkpoint are added, then the note (best.json) names it, then the files of the former
+    one are removed. So after a first call the folder always holds a complete checkpoint. Files of checkpoints that an
+    interrupted call left are removed too. Other files, such as those of an evaluation of this folder, stay.
 
     Args:
       train_dir: the run's folder.

@@ -1,4 +1,7 @@
-"""`yt8m vocabulary search TEXT`: finds classes of YouTube-8M, or of a run, by name, vertical or number."""
+"""`yt8m vocabulary search TEXT`: finds classes of YouTube-8M, or of a run, by name, vertical or number.
+
+A vertical is the subject of a class, such as Games; YouTube-8M has 24 of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from yt8m.options import option, path_option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-# The folders in which a run, a SavedModel and `yt8m export` keep the vocabulary.
+# The subfolders in which a run, a SavedModel and an export of `yt8m export` keep the vocabulary.
 _NAMED_IN = ("", "assets", "saved_model/assets")
 
 
@@ -56,25 +59,28 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
 def _read_names_of_run(folder: str) -> Vocabulary:
     if not storage.is_dir(folder):
         raise UsageError(f"--model={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
-    for place in _NAMED_IN:
-        names = run_dir.own_names(storage.join(folder, place), None)
+    for subfolder in _NAMED_IN:
+        names = run_dir.own_names(storage.join(folder, subfolder), None)
         if names:
             return names
     saved = run_dir.read(folder)
     names = vocabulary.shown_for(saved.config.data.num_classes if saved else None)
     if not names:
-        raise UsageError(f"--model={folder}: there is no {vocabulary.NAME}, so its classes have numbers only.")
+        raise UsageError(
+            f"--model={folder}: there is no {vocabulary.NAME}, so its classes have numbers only; name another run, or "
+            "leave out --model to search the classes of YouTube-8M."
+        )
     return names
 
 
 def search(text: str, names: Vocabulary) -> list[int]:
-    """Finds the classes that match a text, in small or capital letters.
+    """Finds the classes that match a text; small and capital letters are the same.
 
-    A match is best if `text` is the index of the class, then if it equals its name, begins the name, begins a word of
-    the name, occurs in the name, or occurs in the name of its vertical.
+    From the best match to the worst, the text is the index of the class, is its name, begins the name, begins a word
+    of the name, occurs in the name, or occurs in the name of its vertical (its subject, such as Games).
 
     Args:
-      text: the text.
+      text: the text to search for.
       names: the vocabulary.
 
     Returns:
@@ -88,6 +94,7 @@ def search(text: str, names: Vocabulary) -> list[int]:
 
 
 def _match_rank(lowered_text: str, index: int, names: Vocabulary) -> int | None:
+    """How well the class `index` matches a text in small letters: 0 is the best match, None means no match."""
     name = names.names[index].casefold()
     tests = (
         lowered_text == str(index),

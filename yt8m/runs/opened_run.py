@@ -27,7 +27,9 @@ from yt8m.runs import best_checkpoint
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """The config and vocabulary of a run, read once. Its checkpoints are listed at each call, as training may go on.
+    """The config and vocabulary of a run, read once.
+
+    Each call that needs the checkpoints lists them again, because a training may still add and remove some.
 
     Attributes:
       folder: the folder of the run, or of an unpacked archive.
@@ -43,7 +45,7 @@ class OpenedRun:
 
     @property
     def shown_names(self) -> Vocabulary:
-        """The names to show: the run's own, or else those of YouTube-8M if the run has as many classes."""
+        """The names to show: the run's own, or else YouTube-8M's if the run has as many classes; else empty."""
         return vocabulary.shown_for(self.config.data.num_classes, self.names)
 
     @property
@@ -104,7 +106,8 @@ class OpenedRun:
           segment_labels: whether segments of the videos are evaluated or predicted.
 
         Raises:
-          UsageError: segments are requested, but the model takes video-level features; or no cache can serve the data.
+          UsageError: segments are requested, but the model takes video-level features; or --cache cannot be used for
+            these files, with the run's reader, or with --nan_policy=zero.
         """
         data = self.config.data
         if segment_labels and not data.frame_features:
@@ -217,6 +220,7 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
 
 
 def _classes_in_meta_graph(train_dir: str) -> int | None:
+    """The number of classes according to the newest meta-graph of a checkpoint in a folder; None if there is none."""
     from yt8m.graph.restore import read_meta_graph
     from yt8m.video.meta_modeler import class_count
 
@@ -229,12 +233,13 @@ def _classes_in_meta_graph(train_dir: str) -> int | None:
             continue
         logging.info("the class count, %d, comes from %s", count, meta)
         return count
-    # A running training may have deleted all these checkpoints after they were listed. Then the new ones are tried.
+    # A running training may have deleted all listed checkpoints before their meta-graphs were read. Then its newer
+    # checkpoints are tried.
     has_changed = checkpoints.steps_in(train_dir)[:1] != steps[:1]
     return _classes_in_meta_graph(train_dir) if has_changed else None
 
 
-Lines = Sequence[Mapping[str, Any]]
+Lines = Sequence[Mapping[str, Any]]  # lines of metrics.jsonl, each as {name: value}
 
 
 class RunFiles:

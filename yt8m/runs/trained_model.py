@@ -36,8 +36,9 @@ class TrainedModel:
 
     Attributes:
       run: the run, or an unpacked archive.
-      weights: the path of a checkpoint, or the prefix of an inference model.
-      is_file: whether the graph is read from the file of an inference model; otherwise the model's code builds it.
+      weights: the path prefix of the files of a checkpoint, or of an inference model.
+      is_file: whether the graph is read from the meta-graph file of an inference model; otherwise the model's code
+        builds it.
     """
 
     run: OpenedRun
@@ -58,7 +59,7 @@ class TrainedModel:
         Args:
           data: the config of the data.
           mode: infer, or eval for a graph with labels and a loss.
-          top_k: number of best classes of each video that the reports have.
+          top_k: number of best classes of each video that the graph reports for predictions and for ranking metrics.
         """
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
@@ -129,8 +130,8 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
       trust_code: whether code that the config in the archive names may be imported, see `run_dir.read`.
 
     Raises:
-      UsageError: the archive is refused, or its code is not trusted.
-      RunError: the archive holds no model, or is damaged.
+      UsageError: the archive or the folder is refused, see `archive.safe_extract`; or its code is not trusted.
+      RunError: the archive does not exist, holds no model, or is damaged.
     """
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
@@ -143,7 +144,10 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
             config = config_of(config_folder, PassConfig(num_classes=classes), trust_code)
             run = OpenedRun(folder, config, run_dir.own_names(inner, classes), run_dir.is_own(config_folder))
             return TrainedModel(run, prefix, is_file=True)
-    raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
+    raise RunError(
+        f"{tgz}, unpacked to {folder}, holds no {INFERENCE_MODEL}.meta, so it is not the archive of a model; make "
+        "one by yt8m inference --output_model_tgz."
+    )
 
 
 def with_newer(choose: Callable[[], TrainedModel], use: Callable[[TrainedModel], T]) -> T:
