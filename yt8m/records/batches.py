@@ -106,9 +106,9 @@ class Records:
 
     def _raws(self, epoch: int) -> Iterator[Raw]:
         """The serialized records of this worker's share, in the order of this epoch; raises like `serialized`."""
-        part, workers = self.worker
+        worker, workers = self.worker
         has_files = len(self.files) >= workers
-        files = list(self.files[part::workers] if has_files else self.files)
+        files = list(self.files[worker::workers] if has_files else self.files)
         expected, share = manifest.find(files), (0, 1) if has_files else self.worker
         generator = random.Random(f"{self.seed} {epoch}")
         if self.seed is not None:
@@ -131,9 +131,9 @@ def _blocks_of_file(path: str, expected_shards: Manifest, share: tuple[int, int]
     Raises:
       DamagedError, RunError: as for `Records.serialized`.
     """
-    count, (part, workers) = 0, share
+    count, (worker, workers) = 0, share
     for records in shards.read_blocks(path):
-        first = (part - count) % workers
+        first = (worker - count) % workers
         yield zip(records[first::workers], itertools.repeat(path), itertools.count(count + first, workers))
         count += len(records)
     check_record_count(path, count, expected_shards)
@@ -217,9 +217,10 @@ def read_records(
 
     Raises:
       UsageError: no file matches, the files have no feature of one of `feature_names`, an argument is out of its
-        bounds, or there is no manifest and the first records do not show the names and sizes of the features.
-      DamagedError: there is no manifest that describes the records, and the first record is damaged.
-      RunError: a manifest or the vocabulary is damaged, or two of them contradict each other.
+        bounds, the vocabularies of several folders differ, or there is no manifest and the first records do not show
+        the names and sizes of the features.
+      DamagedError: there is no manifest that describes the records, and the first record of a file is damaged.
+      RunError: a manifest or the vocabulary is damaged, or two manifests contradict each other.
     """
     files = manifest.shards_at(pattern)
     data = _format_of(files)
@@ -230,6 +231,7 @@ def read_records(
 
 
 def _find_feature(data: DataFormat, name: str) -> FeatureFormat:
+    """The feature `name` of the format; raises `UsageError` if there is none."""
     features = {feature.name: feature for feature in data.features}
     if name not in features:
         raise UsageError(f"feature_names has {name!r}; the records have {', '.join(features)}.")
@@ -243,7 +245,7 @@ def _classes_of(files: Sequence[str], data: DataFormat) -> int:
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
-    """The format that the manifest beside the files declares, or else that of a first record.
+    """The format that the manifest beside the files declares, or else that of the first record of a file.
 
     Raises:
       DamagedError, RunError, UsageError: as for `read_records`.

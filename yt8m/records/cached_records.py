@@ -31,8 +31,8 @@ class CachedRecords:
     Attributes:
       cache: the argument of this name.
       memory: allocates the arrays into which records are read.
-      is_closed: whether `close` was called; then nothing can be read. A caller that begins another pass over the data
-        sets it to False.
+      is_closed: whether `close` was called. Then `begin_shard`, `open_shard` and `pick_records` raise `RunError`. A
+        caller that begins another pass over the data sets this to False.
     """
 
     def __init__(self, cache: ShardCache, files: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ class CachedRecords:
         return shard
 
     def pick_records(self, numbers: NDArray[np.int64]) -> PickedRecords:
-        """The records with these numbers, in this order; raises like `begin_shard`."""
+        """The records with these numbers, int64 [N], in this order; raises like `begin_shard`."""
         return PickedRecords(self, *np.divmod(numbers, _ROWS))
 
     def close(self) -> None:

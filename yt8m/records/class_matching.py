@@ -61,18 +61,22 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
             if word not in names:
                 raise UsageError(f"--rename: no class of the {which} vocabulary is {word!r}{suggestion(word, names)}")
         if later in old.names and later not in renames:
-            raise UsageError(f"--rename: {name!r} becomes {later!r}, but the old vocabulary has a class {later!r} too.")
-    places = {renames.get(name, name): index for index, name in enumerate(old.names)}
+            raise UsageError(
+                f"--rename: {name!r} becomes {later!r}, but the old vocabulary has a class {later!r} too. Rename that "
+                f"class as well, or do not rename {name!r}."
+            )
+    old_index = {renames.get(name, name): index for index, name in enumerate(old.names)}  # {new name: index in `old`}
     new_names = set(new.names)
-    gone = tuple(old.names[index] for name, index in places.items() if name not in new_names)
-    return Matching(tuple(places.get(name, -1) for name in new.names), len(old), gone, len(renames))
+    gone = tuple(old.names[index] for name, index in old_index.items() if name not in new_names)
+    return Matching(tuple(old_index.get(name, -1) for name in new.names), len(old), gone, len(renames))
 
 
 def read_renames(path: str) -> dict[str, str]:
     """The renames {old name: new name} in a CSV file with the columns `old,new`.
 
     Raises:
-      UsageError: the file is missing or not CSV, a line does not have two names, or a column has a name twice.
+      UsageError: the file is missing or not CSV, has another header, a line does not have two names, or a column has a
+        name twice.
     """
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     try:
@@ -88,6 +92,7 @@ def read_renames(path: str) -> dict[str, str]:
 
 
 def _refuse_repeated(names: Iterable[str], reason: str) -> None:
+    """Raises a `UsageError` if a name is repeated; `reason` is the start of the message, before `NAME COUNT times`."""
     name, count = next(iter(Counter(names).most_common(1)), ("", 0))
     if count > 1:
         raise UsageError(f"{reason} {name!r} {count} times.")

@@ -112,7 +112,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     """Makes a format of the entry `data` of a manifest, which `DataFormat.as_json` returned.
 
     Raises:
-      ValueError, KeyError, TypeError: the argument is not such a dict.
+      ValueError, KeyError, TypeError, AttributeError: the argument is not such a dict.
     """
     level, positives = written["level"], written.get("positives")
     if level not in LEVELS:
@@ -186,14 +186,14 @@ def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
 
 
 def videos_in_batch(values: int, most: int) -> int:
-    """The default batch size of an evaluation or inference: so many videos that a batch fits into memory.
+    """The default batch size of an evaluation or inference, chosen so that a batch takes at most 512 MiB.
 
     Args:
       values: the number of feature values of a video, over all of its frames; at least 1.
       most: the largest batch size.
 
     Returns:
-      `most` if a batch of that size takes at most 512 MiB as float32; else the largest power of two that does, or 1.
+      `most` if `most` videos take at most 512 MiB as float32; else the largest power of two of videos that do, or 1.
     """
     fitting = _BATCH_BYTES // (values * np.dtype(np.float32).itemsize)
     return most if fitting >= most else 1 << max(0, fitting.bit_length() - 1)

@@ -53,7 +53,7 @@ class DeepCheck:
         return self.problems_of(record, where)
 
     def problems_of(self, record: Record, where: str) -> list[str]:
-        """The problems of a parsed record; arguments and result are as for `problems`."""
+        """The problems of a parsed record; the result and `where` are as for `problems`."""
         problems = [
             *self._id_problems(record, where),
             *label_problems(record, self._num_classes),
@@ -64,6 +64,7 @@ class DeepCheck:
         return [f"video {name}: {problem}" if name else problem for problem in problems]
 
     def _id_problems(self, record: Record, where: str) -> Iterator[str]:
+        """Yields the problems of a record's id, such as that an earlier record has the same id; see `problems`."""
         for key in ("id", "video_id"):
             feature = record.context.get(key, _ABSENT)
             if feature.kind and (feature.kind != "bytes" or len(feature.value) != 1):
@@ -75,6 +76,7 @@ class DeepCheck:
             yield f"its id is that of {self._places[name]} too"
 
     def _feature_problems(self, record: Record) -> Iterator[str]:
+        """Yields the problems of a record's level, and of the types, sizes, values and frame counts of its features."""
         features, level = record.features(), "frame" if record.lists else "video"
         self._level = self._level or level
         if self._level != level:

@@ -14,7 +14,7 @@ from yt8m.records import manifest, shards
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.shards import Record
 
-_MAX_SHARDS = 3  # if the first records of so many shards do not show the format, it is regarded as unknown
+_MAX_SHARDS = 3  # the first records of at most this number of shards are read to find the format
 _HEAD = 1 << 18  # bytes read from the start of a shard; most first records are shorter
 _LARGEST = 1 << 28  # bytes; a longer first record is not fetched
 
@@ -23,7 +23,7 @@ class DiscoveredFormat(NamedTuple):
     """The format of the records in shards, and the file that shows it.
 
     Attributes:
-      format: the level and the features; other attributes are None if they are unknown.
+      format: the format. If it is that of one record, `num_classes`, `max_frames` and `positives` are None.
       source: the path of the manifest, or of the shard whose first record was read.
       is_declared: whether a manifest declares the format. If not, it is that of one record, and other records may have
         further features.
@@ -40,7 +40,7 @@ class DiscoveredFormat(NamedTuple):
 
 
 def find(files: Sequence[str], manifest_path: str = "") -> DiscoveredFormat | None:
-    """The format of the records; None if no manifest declares it, and the first records of the shards do not show it.
+    """The format of the records; None if no manifest declares it and no first record of the first shards shows it.
 
     Args:
       files: the shards.

@@ -22,7 +22,7 @@ from yt8m.records import checksums, shards
 
 _BEFORE, _AFTER = 12, 4  # bytes of a TFRecord frame before and after its payload
 _BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a core's cache until they are written
-# (name, field number of the list's type as in `_feature_head`) of the context features of every record.
+# (name, number of the list's type, see `_feature_head`) of the context features that every record has.
 _CONTEXT = (("id", 1), ("labels", 3))
 
 _scratch_of_thread = threading.local()
@@ -31,7 +31,8 @@ _scratch_of_thread = threading.local()
 def scratch(name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
     """An uninitialized array, which the next call with the same name in the same thread overwrites.
 
-    Its memory is used again, because the kernel takes longer to provide new memory than a copy into that memory takes.
+    Arrays of the same name use the same memory, because the kernel takes longer to provide new memory than a copy into
+    existing memory takes.
 
     Args:
       name: tells arrays of different purposes apart, which have different memory.

@@ -226,7 +226,11 @@ def shards_among(paths: list[str]) -> list[str]:
 
 
 def patterns_in(folder: str) -> str:
-    """Up to three quoted patterns of the shards in a folder or up to two folders below it, for an error message."""
+    """Up to three quoted patterns that match shards in a folder, for an error message.
+
+    If the folder has no shards, the patterns are for the folders below it, up to two levels deep. If there are no
+    shards either, the result is a pattern for the folder itself.
+    """
     for deeper in ("", "*/", "*/*/"):
         folders = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
         if folders:

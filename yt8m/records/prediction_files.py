@@ -210,8 +210,9 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
       num_classes: classes must be below this number.
 
     Raises:
-      RunError: the file has no video, or a repeated video, an empty id, an unknown or repeated class, a word that is
-        not a number, CRLF line ends, gzip compression or a last line that was cut short; the message names the line.
+      RunError: the file has ranked segments, no video, a repeated video, an empty id, an unknown or repeated class, a
+        missing or infinite score, another malformed line, CRLF line ends, gzip compression or a last line that was cut
+        short; the message about a line names it.
     """
     seen: set[str] = set()
     for line in read_lines(path):
@@ -313,8 +314,9 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
       any_start: whether a segment may start at any second; if False, starts must be multiples of 5 seconds.
 
     Raises:
-      RunError: the file has no class, or an unknown or repeated class, a repeated segment, a wrong start, a malformed
-        line, CRLF line ends, gzip compression or a last line that was cut short; the message names the line.
+      RunError: the file has predictions for videos, no class, an unknown or repeated class, a repeated segment, a wrong
+        start, a malformed line, CRLF line ends, gzip compression or a last line that was cut short; the message about a
+        line names it.
     """
     seen: dict[int, int] = {}
     for line in read_lines(path):

@@ -32,8 +32,8 @@ class NumpyBatch:
         with 0.
       num_frames: int32 [B], the number of frames of each video; 1 at video level.
       labels: bool [B, C], whether each video has each class as a label.
-      ranges: {name of a uint8 feature: (low, high), the values for which the bytes 0 and 255 stand}; a feature that is
-        missing here has YouTube-8M's range, -2..2.
+      ranges: {name of a uint8 feature: (low, high), the smallest and largest value, as in `data_format.dequantized`};
+        a uint8 feature that is missing here has YouTube-8M's range, -2..2.
     """
 
     ids: Sequence[str]
@@ -251,8 +251,8 @@ class _Parsed:
     Attributes:
       ids: the id of each record, as bytes.
       features, num_frames: as in `NumpyBatch`.
-      rows: int64 arrays; concatenated, they are for each label of any record the row of its record.
-      classes: int64 arrays; concatenated, they are the class of each of these labels.
+      rows: int64 arrays with one entry for each label of each record: the row of the record.
+      classes: int64 arrays, parallel to `rows`: the class of the label.
     """
 
     features: Mapping[str, NDArray[Any]]

@@ -50,7 +50,7 @@ class Block(NamedTuple):
 
     Attributes:
       batch: the records.
-      ratings: {one of the names `RATING_LISTS`: the list of each record}; empty if ratings are not read.
+      ratings: {name from `RATING_LISTS`: for each record, the list of this name}; empty if ratings are not read.
     """
 
     batch: NumpyBatch
@@ -74,7 +74,7 @@ class Ragged(NamedTuple):
         return cls(values, np.append(0, np.cumsum(counts, dtype=np.int64)))
 
     def take(self, rows: NDArray[np.int64]) -> Ragged:
-        """The lists of the records with the numbers `rows`, in this order."""
+        """The lists of some records, in the order of `rows`, int64 [K], which are the indices of the records."""
         counts = self.splits[rows + 1] - self.splits[rows]
         splits = np.append(0, np.cumsum(counts))
         indices = np.arange(splits[-1]) + np.repeat(self.splits[rows] - splits[:-1], counts)
@@ -87,8 +87,8 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
     Args:
       path: the file to write.
       blocks: the records; one block is in memory at a time.
-      damage: empty, or a list of the damaged record at which reading the shard ended. It is read after `blocks`, so
-        that the iterator of `blocks` may add the record to it.
+      damage: the error of the damaged record at which reading the shard ended, as the only item; empty if no record is
+        damaged. The items are read after `blocks` has ended, so the iterator `blocks` may add the error.
 
     Raises:
       RunError: the file cannot be written; or an error that `blocks` raises.
@@ -153,7 +153,7 @@ class CachedShard:
 
     Args:
       path: a file that `write_cached_shard` wrote.
-      frame_bytes: the number of bytes of a frame, over all features; of a vector at video level.
+      frame_bytes: the number of bytes of one frame of all features together. At video level, a record is one frame.
 
     Attributes:
       path: the argument of this name.
@@ -229,7 +229,11 @@ class CachedShard:
             self._check(row, buffers)
 
     def vectors(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The values of K video-level records, uint8 [K, bytes of a record]; raises like `read_values`."""
+        """The values of K video-level records, uint8 [K, bytes of a record]; raises like `read_values`.
+
+        Args:
+          rows: int64 [K], the numbers of the records in the shard.
+        """
         vectors = self._mapped[rows]
         for index in np.flatnonzero(~self._is_checked[rows]):
             self._check(rows[index], [vectors[index]])
@@ -263,8 +267,9 @@ class ShardCache:
 
     Attributes:
       data: the argument of this name.
-      types: the NumPy type in which each feature is stored: uint8 for frames stored as bytes, else float32.
-      frame_bytes: the number of bytes of one frame of each feature.
+      types: for each feature, the NumPy type in which the cache stores it: `uint8` if the shards have it as bytes, at
+        frame level only; else `float32`.
+      frame_bytes: for each feature, the number of bytes of one frame in the cache.
     """
 
     def __init__(self, folder: str, data: DataFormat, skips_bad: bool = False) -> None:
@@ -291,7 +296,9 @@ class ShardCache:
         return line + warning if needed > free else line
 
     def path_of(self, shard: str) -> str:
-        """The path of the cache's file for the present version of a shard.
+        """The path of the cache's file for the present version of a shard; the file may not exist yet.
+
+        The path changes if the size or the modification time of the shard changes.
 
         Raises:
           RunError: the shard cannot be read.
@@ -306,7 +313,7 @@ class ShardCache:
         return storage.join(self._folder, f"{name}.{digest}.parsed")
 
     def open_parsed(self, path: str) -> CachedShard | None:
-        """Opens a file of the cache; None if it is missing or damaged."""
+        """Opens the file `path` of the cache, which `path_of` returned; None if it is missing or damaged."""
         try:
             return CachedShard(path, sum(self.frame_bytes))
         except (storage.NotFoundError, DamagedCacheError):
@@ -317,21 +324,27 @@ class ShardCache:
 
         Args:
           shard: the path of the shard.
-          path: the file to write, which `path_of(shard)` returned. If `path_of(shard)` is another path after the shard
-            was read, the shard has changed.
+          path: the file to write: the result of `path_of(shard)` just before this call. After reading the shard, this
+            method calls `path_of(shard)` again. Another result means that the shard has changed meanwhile, so nothing
+            is written.
 
         Raises:
-          DamagedError: a record is damaged, and `skips_bad` is False. Then no file is written.
-          RunError: the shard has changed or cannot be read, or the file cannot be written.
+          DamagedError: a record is damaged, and the cache does not skip damaged records. Then no file is written.
+          RunError: the shard has changed while it was read, or cannot be read, or the file cannot be written.
         """
         damage = list[DamagedError]()
         write_cached_shard(path, self._blocks(shard, path, damage), damage)
         return CachedShard(path, sum(self.frame_bytes))
 
     def _blocks(self, shard: str, path: str, damage: list[DamagedError]) -> Iterator[Block]:
-        """Yields the records before the first damaged one; adds its error to `damage` if `skips_bad`, else raises it.
+        """Yields the parsed records of a shard, up to the first damaged one.
 
-        The other arguments, and what else is raised, are those of `parse_shard`.
+        Args:
+          shard, path: as for `parse_shard`.
+          damage: gets the error of the damaged record, if the cache skips damaged records.
+
+        Raises:
+          DamagedError, RunError: as for `parse_shard`.
         """
         count = 0
         try:

@@ -169,7 +169,8 @@ def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
     """Yields (serialized record, the record parsed without its feature lists) for each record of a TFRecord file.
 
     Raises:
-      DamagedError: a record is damaged, cut short, or no proto; the message names the file and the record's number.
+      DamagedError: a record is damaged, cut short, or neither an Example nor a SequenceExample; the message names the
+        file and the record's number, from 0.
     """
     for number, payload in enumerate(read_shard(path)):
         try:
@@ -179,7 +180,7 @@ def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
 
 
 def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
-    """Yields the serialized records of an open shard from the file's position to its end; raises like `read_shard`.
+    """Yields the serialized records of an open shard, from the current position to the end; raises like `read_shard`.
 
     Args:
       file: an open file, positioned at the beginning of a record.

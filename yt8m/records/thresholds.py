@@ -1,4 +1,6 @@
-"""Reads and writes `thresholds.csv`, a threshold per class: a class is a tag of a video if its score is at least that.
+"""Reads and writes `thresholds.csv`, a threshold for each class.
+
+A class is a tag of a video if the video's score for the class is at least the threshold of the class.
 
     index,name,threshold,basis,positives,precision,recall,f1,step
     0,cat,0.4375,class,120,0.85,0.8,0.824242424,1000
@@ -129,7 +131,9 @@ class Tagger(NamedTuple):
 
 
 def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> None:
-    """Writes a file of thresholds atomically; an existing file is replaced. An undefined value becomes an empty field.
+    """Writes a file of thresholds atomically; an existing file is replaced.
+
+    A precision, recall or F1 that is nan becomes an empty field.
 
     Args:
       path: the file to write.
@@ -163,8 +167,9 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
       num_classes: the number of classes of the model, which the file must have; None allows any number.
 
     Raises:
-      RunError: the file is not UTF-8 text or not CSV, a line has a wrong index, a class that does not abstain has no
-        finite threshold, or there are not `num_classes` lines; the message names the line.
+      RunError: the file is not UTF-8 text or not CSV, lacks a column, a line has a wrong index, a class that does not
+        abstain has no finite threshold, a target or confidence is not a number, or there are not `num_classes` lines.
+        The message about a line names it.
       NotFoundError: there is no such file.
     """
     return parse(_read_text(path), path, num_classes)
@@ -178,7 +183,7 @@ def _read_text(path: str) -> str:
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
-    """Parses the text of the file `path`; arguments and errors are those of `read`."""
+    """Parses `text`, the content of the file `path`; the other arguments and the errors are those of `read`."""
     try:
         rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if not set(_REQUIRED_COLUMNS) <= set(rows.fieldnames or ()):

@@ -1,4 +1,4 @@
-"""Vocabularies, the names of classes: finds, reads, writes and compares their files, and has the one of YouTube-8M.
+"""Finds, reads, writes and compares vocabularies, the names of classes; has the vocabulary of YouTube-8M itself.
 
     index,name,vertical,count
     0,cat,Animals,120
@@ -36,7 +36,10 @@ _MAX_LEVELS_ABOVE = 2  # up to so many folders above the shards: data/vocabulary
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The names of the classes of data or of a model. The list attributes have an entry per class, or none if unknown.
+    """The names of the classes of data or of a model.
+
+    `names`, `counts` and `verticals` have one entry for each class. A vocabulary without classes is empty: then
+    `len(vocabulary)` is 0.
 
     Attributes:
       names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
@@ -67,7 +70,10 @@ class Vocabulary:
         return len(self) > 0 and self.first_difference(load()) in (None, len(self))
 
     def first_difference(self, other: Vocabulary) -> int | None:
-        """The first class that has another name in `other`, or that only one of the two has; None if they are equal."""
+        """The index of the first class that has another name in `other`, or that only one of the two has.
+
+        None if both have the same names in the same order.
+        """
         pairs = enumerate(itertools.zip_longest(self.names, other.names))
         return next((index for index, (name, other_name) in pairs if name != other_name), None)
 
@@ -165,6 +171,8 @@ def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
 def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_file: str) -> None:
     """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
 
+    A name that one of the two has more than once is not compared.
+
     Args:
       vocabulary: the vocabulary that --vocabulary names.
       data_names: the names of the classes in the vocabulary beside the data.
@@ -185,7 +193,7 @@ def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_
 
 
 def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
-    """The number of classes of the data: that of their vocabulary, or else of --num_classes; None if there is neither.
+    """The number of classes of the data: that of their vocabulary, or else --num_classes; None if there is neither.
 
     Args:
       num_classes: value of --num_classes; None if the flag is not given.

@@ -1,8 +1,8 @@
 """Reads, writes and lists files: local ones and objects in buckets (gs://bucket/name) by the same functions.
 
 A failure raises `RunError` (`NotFoundError` and `Locked` derive from it), or `UsageError` if the path itself cannot be
-used (unknown scheme, missing bucket, no permission on the bucket). Most functions call the method of the same name, of
-`local.LocalStore` for local paths or of `gcs.GcsStore` for paths in buckets.
+used (unknown scheme, missing bucket, no permission on the bucket). Most functions call the method of the same name:
+that of `local.LocalStore` for local paths, that of `gcs.GcsStore` for paths in buckets.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def glob(pattern: str) -> list[str]:
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
     """Splits a text at its commas into patterns; yields (pattern, sorted paths that match it) for each. See `glob`.
 
-    A text between two commas that matches nothing is joined with the texts after it if the whole matches. So
-    `a,b.mp4,c.mp4` names two videos if there is a file `a,b.mp4` and no file `a`.
+    If a piece between two commas matches no file, but matches one together with the next pieces, they are one pattern.
+    So `a,b.mp4,c.mp4` names two videos if there is a file `a,b.mp4` and no file `a`.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
         yield pattern, [pattern]
@@ -115,22 +115,22 @@ def named_files(
 
     Args:
       patterns: one or several patterns with commas between them, or a list of such texts.
-      choose: returns the files to use, given the paths that match a pattern.
+      choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
       kind: the kind of file, for the message.
 
     Raises:
       UsageError: no pattern is given, or `choose` returns no file for a pattern.
     """
     texts = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
-    chosen: dict[str, None] = {}
+    unique_files: dict[str, None] = {}
     for pattern, paths in itertools.chain.from_iterable(paths_by_pattern(os.fspath(text)) for text in texts):
         files = choose(paths)
         if not files:
             raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern in the shell.")
-        chosen.update(dict.fromkeys(files))
-    if not chosen:
+        unique_files.update(dict.fromkeys(files))
+    if not unique_files:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
-    return list(chosen)
+    return list(unique_files)
 
 
 def exists(path: Path) -> bool:
@@ -210,10 +210,10 @@ def read_json(path: Path) -> Any:
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
-    """Opens a file for writing, which gets its whole content at once when the block ends without an error.
+    """Opens a temporary file for writing, which replaces the file `path` when the block ends without an error.
 
-    If the block raises an error, the file stays as it was before. Missing folders are made. A device or a pipe (such as
-    /dev/stdout) is written directly.
+    If the block raises an error, the file `path` stays as it was before. Missing folders are made. A device or a pipe
+    (such as /dev/stdout) is written directly.
 
     Args:
       path: the file to write; an existing file is replaced.
@@ -221,6 +221,7 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
 
     Raises:
       RunError: the file cannot be written (full disk, no permission). No temporary file remains.
+      ValueError: `mode` is neither "wb" nor "w".
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode is 'wb' or 'w', not {mode!r}")
@@ -335,8 +336,8 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
     """
     stamps_by_path: dict[str, Stamp] = {}
     for remote in (False, True):
-        part = [path for path in paths if is_remote(path) == remote]
-        stamps_by_path |= _store(part[0]).stamps(part) if part else {}
+        paths_of_store = [path for path in paths if is_remote(path) == remote]
+        stamps_by_path |= _store(paths_of_store[0]).stamps(paths_of_store) if paths_of_store else {}
     return stamps_by_path
 
 

@@ -143,7 +143,11 @@ def cache_dir() -> str:
 
 
 def retry_seconds() -> float:
-    """Seconds that a request may take, with all retries: the flag's value, or else the environment variable's."""
+    """Seconds that a request may take, with all retries.
+
+    If the setting `gs_retry_seconds` has its default value and the environment variable `RETRY_VARIABLE` is a number,
+    that number counts.
+    """
     if _settings.gs_retry_seconds == RETRY_SECONDS:
         try:
             return float(os.environ.get(RETRY_VARIABLE, ""))

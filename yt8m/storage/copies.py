@@ -22,13 +22,13 @@ from yt8m.storage import base, is_remote, join
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import naming_errors
 
-_AT_ONCE = 4  # number of files that are fetched in parallel
+_PARALLEL_FETCHES = 4  # number of files that are fetched at the same time
 _LOCK = "in-use"  # the name of the lock file in a folder
 _guard = threading.Lock()
 # {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
 # a forked process must not use the workspace of its parent.
 _workspaces: dict[tuple[int, str], tuple[str, int]] = {}
-_held: dict[str, str] = {}  # {prefix that a block of `hold` keeps: prefix of the local files}
+_held: dict[str, str] = {}  # {prefix of the files that a block of `hold` keeps: prefix of their local copies or links}
 
 
 def workspace() -> str:
@@ -116,7 +116,7 @@ def _remove_abandoned(parent: str, prefix: str = "") -> None:
         folder = os.path.join(parent, name)
         if not name.startswith(prefix):
             continue
-        # The error is that a process holds the lock, or that the folder has no lock file yet because it is being made.
+        # An OSError means that a process holds the lock, or that the folder is being made and has no lock file yet.
         with contextlib.suppress(OSError):
             if os.lstat(folder).st_uid != os.geteuid():
                 continue
@@ -142,7 +142,8 @@ def copy_of(prefix: str) -> str:
     Files in a bucket are fetched again only if they have changed there.
 
     Args:
-      prefix: the path of the files up to the first dot after their common name, such as a checkpoint's, local or gs://.
+      prefix: the path of the files up to the dot after their common name, local or gs://. For example, the files of the
+        checkpoint `run/model.ckpt-5` are `run/model.ckpt-5.index` and others.
 
     Returns:
       `prefix` itself if it is local, else the prefix of the copies.
@@ -164,14 +165,16 @@ def copy_of(prefix: str) -> str:
 
 @contextlib.contextmanager
 def hold(prefix: str) -> Iterator[None]:
-    """Keeps the files `prefix.*` readable during the block, even if they are deleted; `copy_of` returns where they are.
+    """Keeps the files `prefix.*` readable during the block, even if they are deleted.
+
+    In the block, `copy_of(prefix)` returns the prefix of the copies or links.
 
     Files in a bucket are copied into the workspace. Local files get hard links there, or are copied if the workspace is
     on another file system.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
-      RunError: the disk is too full for them.
+      RunError: the files cannot be fetched, linked or copied, for example because the disk is full.
     """
     _held[prefix] = copy_of(prefix) if is_remote(prefix) else _hard_links(prefix)
     try:
@@ -190,8 +193,12 @@ def is_held(prefix: str) -> bool:
 def _hard_links(prefix: str) -> str:
     """Makes hard links in the workspace to the files `prefix.*` of a checkpoint; returns the prefix of the links.
 
-    The index, `prefix.index`, is linked last. Whoever deletes a checkpoint deletes the index first, so if it still
-    exists, all other files existed when they were linked.
+    The index, `prefix.index`, is linked last. Whoever deletes a checkpoint deletes the index first. So if the index
+    still exists at the end, no other file had been deleted when it was linked.
+
+    Raises:
+      NotFoundError: there is no `prefix.index`.
+      RunError: the links cannot be made.
     """
     folder, name = os.path.split(prefix)
     link_folder = folder_for("held", os.path.abspath(prefix))
@@ -219,9 +226,9 @@ def _link_or_copy(path: str, link: str) -> None:
 
 
 def folder_copy(folder: str) -> str:
-    """A local folder with all content of a folder: itself if it is local, else a copy in the workspace.
+    """A local folder with all content of `folder`: `folder` itself if it is local, else a copy in the workspace.
 
-    A copy is fetched again only if the content of the bucket has changed.
+    The copy is fetched again only if a file of the folder in the bucket has changed.
 
     Raises:
       NotFoundError: there is no such folder in the bucket, or its files are being deleted.
@@ -236,9 +243,9 @@ def folder_copy(folder: str) -> str:
 
 
 def _fetch_versions(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
-    """The local folder with copies of these versions of files.
+    """The local folder with copies of some files of a bucket, in the given versions.
 
-    If there is no such folder, the files are fetched, and copies of other versions are removed.
+    If there is no such folder yet, the files are fetched, and copies of other versions are removed.
 
     Args:
       copied_path: the prefix or folder in the bucket that is copied.
@@ -269,7 +276,7 @@ def file_copy(path: str) -> str:
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Makes local files the copies that `copy_of(prefix)` returns, so that it need not fetch what was just uploaded.
+    """Makes local files the copies that `copy_of(prefix)` returns, so that it does not fetch what was just uploaded.
 
     Args:
       prefix: the prefix in the bucket.
@@ -302,11 +309,11 @@ def _fetch_all(folder: str, names: Sequence[str], local_folder: str) -> None:
       names: the paths of the files relative to that folder.
       local_folder: the path of the local folder, which must not exist.
     """
-    part = f"{local_folder}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: _fetch(join(folder, name), os.path.join(part, name)), names))
-    os.rename(part, local_folder)
+    partial_folder = f"{local_folder}.part"
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
+        list(pool.map(lambda name: _fetch(join(folder, name), os.path.join(partial_folder, name)), names))
+    os.rename(partial_folder, local_folder)
 
 
 # The client library takes half a second to import, so the next two functions import it when they are called.

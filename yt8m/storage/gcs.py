@@ -123,7 +123,7 @@ class GcsStore:
             folder, _, name = path.rpartition("/")
             names_in.setdefault(folder, []).append(name)
         for folder, names in names_in.items():
-            start = os.path.commonprefix(names)  # noqa: RUF071 - letters are what a listing begins with
+            start = os.path.commonprefix(names)  # noqa: RUF071 - a listing is limited by the first letters of names
             for name, blob in _children(folder, _folder(folder), start):
                 if blob:
                     stamps_by_path[f"{folder}/{name}"] = Stamp(int(blob.size), int(blob.generation))
@@ -136,7 +136,7 @@ class GcsStore:
         blobs = _blobs_below(path)
         if not blobs:
             raise NotFoundError(f"cannot remove {path}: there is nothing under that name")
-        for blob in reversed(blobs):  # in reverse order, so that a hidden file, which describes the others, goes last
+        for blob in reversed(blobs):  # names with a dot sort first; so a hidden file that describes others goes last
             _remove("remove", f"gs://{blob.bucket.name}/{blob.name}", blob)
 
     def rename(self, source: str, target: str) -> None:
@@ -190,9 +190,9 @@ class GcsStore:
         for path in list(_lost):  # a copy, because another thread may add a path during the iteration
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
-                    f"{path} was taken over by another process, because this process could not renew it for more than "
-                    f"{LEASE_SECONDS:g} s. Nothing more is written there. Stop the other process, or let it finish; "
-                    "then start again."
+                    f"{path} was taken over by another process, or removed. Another process can take it over if this "
+                    f"process has not renewed it for {LEASE_SECONDS:g} s. Nothing more is written there. Stop the "
+                    "other process, or let it finish; then start again."
                 )
 
 
@@ -279,7 +279,8 @@ def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
 def _remove(action: str, path: str, blob: Any) -> None:
     """Removes one object.
 
-    In a retry, a missing object is no error: the first request may have removed it although its answer was lost.
+    In a retry, a missing object is no error: the first request may have removed the object although the server's answer
+    was lost.
 
     Args:
       action: the verb for error messages.
@@ -392,9 +393,10 @@ def _is_abandoned(path: str, holder: dict[str, Any], blob: Any) -> bool:
 
 
 def _seconds_since_renewal(blob: Any) -> float:
-    """Seconds since the holder last renewed its lock; 0 if its time cannot be read.
+    """Seconds since the holder last renewed the lock; 0 if the time in the metadata of the lock object is not valid.
 
-    This compares the clock of the holder's machine with that of this machine, so it is wrong by their difference.
+    The time was taken by the clock of the holder's machine. So the result is wrong by the difference between that clock
+    and the clock of this machine.
     """
     renewed = (blob.metadata or {}).get(_BEAT)
     try:

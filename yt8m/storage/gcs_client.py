@@ -86,7 +86,13 @@ def _client_for(emulator: str | None) -> Any:
 
 
 def _new_client(emulator: str | None) -> Any:
-    """A client with the user's credentials; without credentials it is anonymous, and can read only public buckets."""
+    """A client with the user's credentials; an anonymous one for an emulator, or if the user has no credentials.
+
+    An anonymous client can read only public buckets.
+
+    Args:
+      emulator: the address of an emulator; None or empty for Google Cloud Storage.
+    """
     if emulator:
         return storage.Client.create_anonymous_client()
     try:
@@ -109,7 +115,7 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
     Raises:
       NotFoundError: there is no such object.
       UsageError: there is no such bucket, or no permission.
-      RunError: the server cannot be reached, or does not answer in time.
+      RunError: the last call failed after a transient error, or a call failed for a reason that a retry cannot cure.
     """
 
     def log(error: Exception) -> None:
@@ -161,7 +167,12 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
 
 def _retry_error(action: str, path: str, error: BaseException) -> RunError:
-    """The error for a request that failed for so long that `with_retries` gave up; `error` is that of the last try."""
+    """The error for a request that `with_retries` gave up because it failed for too long.
+
+    Args:
+      action, path: as for `with_retries`.
+      error: the error of the last try.
+    """
     if isinstance(error, _DAMAGED):
         problem = f"it arrives damaged ({_short(error)})"
     elif isinstance(error, _BROKEN_OFF):
@@ -201,7 +212,7 @@ def refuse_missing_bucket(path: str) -> None:
 
 
 def blob_at(path: str) -> Any:
-    """The blob of the object `path`: the client library's handle, which needs no object.
+    """The blob of the object `path`: the client library's handle, which can be made before the object exists.
 
     Raises:
       UsageError: the path names a whole bucket, or no bucket.
@@ -300,7 +311,8 @@ def generation_of(path: str) -> int:
     """The generation of an object; 0 if there is no such object.
 
     Raises:
-      UsageError: there is no such bucket.
+      UsageError: there is no such bucket, or no permission.
+      RunError: the server cannot be reached.
     """
 
     def request_generation() -> int:
@@ -336,6 +348,7 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
 
     Raises:
       RunError: another program has written the object, or the file cannot be sent in time.
+      UsageError: there is no such bucket, or no permission.
     """
     checksum = google_crc32c.Checksum()
     file.seek(0)

@@ -142,7 +142,7 @@ class LocalStore:
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
         with naming_errors("append to", path), open(path, "ab", buffering=0) as file:
-            if file.write(data) < len(data):
+            if file.write(data) < len(data):  # the system wrote only the bytes for which the disk had room
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def write_at(self, path: str, offset: int, data: Iterable[Any]) -> None:
@@ -291,7 +291,7 @@ def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
       path: the path that error messages name.
 
     Raises:
-      RunError: the file cannot be written; a full disk in the caller's block is reported so too.
+      RunError: the file cannot be written, or the caller's block failed because the disk is full.
     """
     try:
         yield file
@@ -377,7 +377,7 @@ class PartialFile:
       size: number of bytes written so far, by all starts.
 
     Raises:
-      RunError: by every method, if the file system refuses (full disk, no permission).
+      RunError: the constructor, `append`, `clear` or `complete` cannot write (full disk, no permission).
     """
 
     def __init__(self, path: str) -> None:
@@ -417,7 +417,7 @@ class PartialFile:
             sync_folder(os.path.dirname(target) or ".")
 
     def discard(self) -> None:
-        """Removes the file."""
+        """Removes the file; does nothing if that fails."""
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 
@@ -439,7 +439,11 @@ def free_bytes(folder: str) -> int:
 
 
 def is_writable(folder: str) -> bool:
-    """Whether this process may make files in `folder`, which may not exist yet; raises `UsageError` if it is a file."""
+    """Whether this process may make files in `folder`, which may not exist yet.
+
+    Raises:
+      UsageError: `folder` is a file, or lies below one.
+    """
     return os.access(_existing_folder(folder), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 

@@ -30,23 +30,27 @@ def send(local: str, path: str, generation: int | None = None) -> int:
     Args:
       local: the path of the local file.
       path: the object, gs://bucket/name.
-      generation: generation of the object that is replaced, 0 if there is none; None to ask the server for it.
+      generation: generation of the object that is replaced; 0 if there must be no object; None to ask the server.
 
     Returns:
       The generation of the new object.
 
     Raises:
       RunError: the file cannot be uploaded, or another program has written the object meanwhile.
+      UsageError: there is no such bucket, or no permission.
     """
     from yt8m.storage import gcs_client
 
-    replaced = gcs_client.generation_of(path) if generation is None else generation
+    replaced_generation = gcs_client.generation_of(path) if generation is None else generation
     with open(local, "rb") as file:
-        return gcs_client.upload(path, file, replaced)
+        return gcs_client.upload(path, file, replaced_generation)
 
 
 def local_folder_for(folder: str) -> str:
-    """The local folder in which files for `folder` are made: itself if it is local, else one in the workspace."""
+    """Where files for `folder` are made: in `folder` itself if it is local, else in a folder of the workspace.
+
+    The folder of the workspace is made. The caller uploads the files.
+    """
     if not storage.is_remote(folder):
         return folder
     local_folder = folder_for("made", folder)
@@ -58,8 +62,8 @@ def local_folder_for(folder: str) -> str:
 def replaced_folder(folder: str) -> Iterator[str]:
     """Yields the path of a new local folder; if the block succeeds, its files replace those of the remote `folder`.
 
-    A bucket cannot rename a folder. So a reader first sees the old files, then a folder without the file that tells
-    that a model is complete (`saved_model.pb`), then all new files.
+    A bucket cannot rename a folder. So the files that tell that a model is complete (`_COMPLETION_FILES`) are removed
+    first and uploaded last. A reader that finds none of them knows that the folder has old and new files.
 
     Raises:
       RunError: a file cannot be uploaded, or another program has written it meanwhile.
@@ -75,8 +79,9 @@ def replaced_folder(folder: str) -> Iterator[str]:
 def staged_folder(folder: str) -> Iterator[str]:
     """Yields the local folder in which files for `folder` are made: itself if it is local, else one in the cache.
 
-    The block uploads the files. If it succeeds, the folder in the cache is removed. If it raises an error or the
-    process is killed, the folder stays, so that a later start can continue with its files.
+    For a `folder` in a bucket, the caller's block must upload the files. If the block succeeds, the folder in the cache
+    is removed. If it raises an error or the process is killed, that folder stays, so that a later start can continue
+    with its files.
 
     Raises:
       Locked: another process of this machine uses the folder in the cache.
@@ -148,7 +153,7 @@ def _remove(path: str) -> None:
 
 
 def _upload_rank(path: str) -> int:
-    """The place of a file in the order of uploads: 0, or more for the files that tell that a folder is complete."""
+    """The rank of a file in the order of uploads: its index in `_COMPLETION_FILES` plus 1, or 0 for any other file."""
     name = os.path.basename(path)
     return _COMPLETION_FILES.index(name) + 1 if name in _COMPLETION_FILES else 0
 
@@ -206,7 +211,7 @@ class GrowingFile:
             self._sent_size = size
 
     def close(self) -> None:
-        """Uploads the file for the last time; raises like `send`."""
+        """Uploads the file for the last time; `send_growing` leaves it out from now on. Raises like `send`."""
         try:
             self.send()
         finally:

@@ -56,18 +56,21 @@ class Stage:
         self._in_use, self._max_bytes = in_use, base.current_settings().stage_cache_bytes
         self._folder = os.path.join(base.cache_dir(), "shards")
         self._fetch_slots = threading.Semaphore(_PARALLEL_FETCHES)
-        self._changed = threading.Condition()  # its lock guards the attributes below
+        # The lock of this condition guards the attributes below. The condition is notified when they change, because
+        # `_reserve` waits for a change that makes room in the cache.
+        self._state_changed = threading.Condition()
         # The keys of these dicts, and the items of the list, are the shards' paths in the bucket.
         self._fetches: dict[str, Future[_Shard]] = {}  # {shard: its fetch} of the shards announced and not yet taken
         self._demanded: list[str] = []  # the shards for which a call of `take` waits
-        self._targets: dict[str, str] = {}  # {shard: its file in the cache} of the shards in `_fetches`
+        # {shard: its file in the cache} of the shards in `_fetches` whose present version is known
+        self._targets: dict[str, str] = {}
         self._reserved: dict[str, int] = {}  # {shard: its size in bytes} of the shards that are being fetched
         self._reading: dict[str, _Shard] = {}  # {shard: its file} of the taken shards, in the order of `take`
 
     def announce(self, path: str) -> None:
         """Begins to fetch the shard `path`, for which `take` will be called; does nothing for a local path."""
         if is_remote(path):
-            with self._changed:
+            with self._state_changed:
                 self._start_fetch(path)
 
     def take(self, path: str) -> str:
@@ -88,17 +91,17 @@ class Stage:
             return path
         try:
             while True:
-                with self._changed:
+                with self._state_changed:
                     fetch = self._start_fetch(path)
                     self._demanded.append(path)
-                    self._changed.notify_all()
+                    self._state_changed.notify_all()
                 try:
                     # The loop fetches the shard again if another process removed its file before it was linked, or if
                     # the cache had no room for it when it was announced.
                     with contextlib.suppress(FileNotFoundError, _NoRoomYet):
                         return self._link(path, fetch.result())
                 finally:
-                    with self._changed:
+                    with self._state_changed:
                         self._demanded.remove(path)
                         self._forget(path)
         except UsageError as error:  # no permission; `failure` is a RunError, because training has begun
@@ -110,7 +113,7 @@ class Stage:
 
     def again(self, path: str) -> str:
         """Like `take`, for a shard that was taken before; fetches it again only if its link was removed."""
-        with self._changed:
+        with self._state_changed:
             if path in self._reading:
                 return self._link_path(path)
         return self.take(path)
@@ -120,7 +123,7 @@ class Stage:
         return os.path.join(workspace(), "shards", path.removeprefix("gs://"))
 
     def _start_fetch(self, path: str) -> Future[_Shard]:
-        """Starts a thread that fetches a shard, unless there is one; the caller must hold the lock `_changed`."""
+        """Starts a thread that fetches a shard, unless there is one; the caller must hold the lock `_state_changed`."""
         if path not in self._fetches:
             fetch: Future[_Shard] = Future()
             # This is no thread of a pool: a pool would delay the end of the process until all files are fetched.
@@ -149,7 +152,7 @@ class Stage:
           FileNotFoundError: another process has removed the file from the cache.
         """
         link = self._link_path(path)
-        with self._changed:
+        with self._state_changed:
             makedirs(os.path.dirname(link))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)
@@ -158,7 +161,7 @@ class Stage:
             self._reading[path] = shard
             while len(self._reading) > 2 * self._in_use:
                 self._remove_oldest_link()
-            self._changed.notify_all()
+            self._state_changed.notify_all()
         return link
 
     def _remove_oldest_link(self) -> None:
@@ -175,7 +178,7 @@ class Stage:
 
         version, size = gcs_client.version_of(path)
         target = os.path.join(self._folder, f"{path.removeprefix('gs://')}@{version}")
-        with self._changed:
+        with self._state_changed:
             self._targets[path] = target
         if not os.path.exists(target):
             self._reserve(path, size)
@@ -185,9 +188,9 @@ class Stage:
                 with self._fetch_slots:
                     gcs_client.fetch(path, target)
             finally:
-                with self._changed:
+                with self._state_changed:
                     del self._reserved[path]
-                    self._changed.notify_all()
+                    self._state_changed.notify_all()
         with contextlib.suppress(OSError):
             os.utime(target, (time.time(), os.stat(target).st_mtime))  # the access time is that of the last use
         return _Shard(target, size)
@@ -205,7 +208,7 @@ class Stage:
           _NoRoomYet: there is no space for a shard that is only announced; `take` fetches it later.
           RunError: the cache is too small.
         """
-        with self._changed:
+        with self._state_changed:
             while True:
                 while self._reading_bytes() + size > self._max_bytes and len(self._reading) > self._in_use:
                     self._remove_oldest_link()
@@ -219,7 +222,7 @@ class Stage:
                 if path not in self._demanded:
                     self._forget(path)
                     raise _NoRoomYet
-                self._changed.wait(1.0)
+                self._state_changed.wait(1.0)
 
     def _reading_bytes(self) -> int:
         """The total size in bytes of the shards that are being read."""

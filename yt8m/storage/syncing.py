@@ -14,8 +14,8 @@ _SYNC_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NO
 def sync_tree(path: str) -> None:
     """Syncs a file, or a folder with all its content, to the disk.
 
-    It does not sync the name of the file or folder: that belongs to the folder above. The function is for files of
-    TensorFlow, too, which does not sync what it writes: any process can sync a file later.
+    The name of the file or folder is not synced, because it is an entry of the folder above: see `sync_folder`. The
+    function also serves for files that TensorFlow wrote: TensorFlow does not sync them.
 
     Raises:
       OSError: there is no such file, or the disk reports an error.

@@ -34,7 +34,7 @@ class Unfinished(NamedTuple):
     Attributes:
       path: the hidden path.
       pid: the number of the process that writes the file.
-      host: the machine of that process, in the form of `_HOST`; None if the name does not have it.
+      host: the machine of that process, as `_HOST` is for this machine; None if the file's name does not have it.
     """
 
     path: str
@@ -55,7 +55,8 @@ def temporary_path(path: str) -> str:
 def former_path(path: str) -> str:
     """The hidden path, beside the folder `path`, of the old folder while a new one takes its place.
 
-    It is always the same, so that a later process finds it. The hash distinguishes long names with the same start.
+    The result is always the same for a folder, so that a later process finds the old folder. The hash distinguishes
+    long names with the same start.
     """
     folder, name = os.path.split(path)
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
@@ -137,7 +138,7 @@ def discard(path: str) -> None:
 def is_unlocked(path: str) -> bool:
     """Whether no process has locked the file or folder `path`.
 
-    Processes in other containers see a lock, but not the process that holds it.
+    A lock is a better sign than a process number: a process in another container sees the lock, but not the process.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
