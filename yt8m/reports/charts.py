@@ -1,5 +1,7 @@
 """The charts of the report: precision and recall, calibration, classes, verticals, and metrics over the steps.
 
+A vertical is the coarse category of a class, such as Animals.
+
 Each chart is a matplotlib figure, saved as an SVG image. Its text and lines follow the reader's light or dark theme.
 """
 
@@ -82,7 +84,8 @@ def picture(draw: Draw, alt: str, caption: str, height: float = 2.9) -> Picture:
 def legend(axes: Any, handles: list[Any], names: Iterable[str]) -> None:
     """Draws a legend above the axes if there is more than one name.
 
-    The handles are passed explicitly, because matplotlib leaves out artists whose labels begin with `_`.
+    `handles` has the matplotlib artist that stands for each name. They are passed explicitly, because matplotlib leaves
+    out artists whose labels begin with `_`.
     """
     labels = [shortened_name(name) for name in names]
     if len(labels) > 1:
@@ -95,7 +98,7 @@ def shortened_name(name: str) -> str:
 
 
 def _draw_svg(draw: Draw, height: float) -> tuple[str, str]:
-    """(the text of the SVG file, the `points` of a `Picture`)."""
+    """(the text of the SVG file with what `draw` draws, the `points` of its `Picture`)."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -195,7 +198,10 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
 
 def _calibrated_distances(runs: Sequence[Run]) -> str:
-    """A sentence with the mean distances of calibrated scores; empty if no evaluation has computed one."""
+    """A sentence: how far the calibrated scores of each run are, on average, from the shares of right predictions.
+
+    Runs whose evaluation has computed no calibration are left out; the text is empty if no run is left.
+    """
     calibrations = {run.name: run.samples.figures.get("calibration") for run in runs}
     distances = "; ".join(f"{name}: {entry['ece_scaled']:.3f}" for name, entry in calibrations.items() if entry)
     if not distances:
@@ -204,7 +210,7 @@ def _calibrated_distances(runs: Sequence[Run]) -> str:
 
 
 def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
-    """A scatter plot of AP by number of labels, with one dot per class."""
+    """A scatter plot of AP by number of labels: a dot for each class of each run. `figures` has at least one class."""
     import matplotlib.ticker
 
     labels = [row.positives for rows in figures for row in rows]
@@ -233,7 +239,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
 
 
 def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
-    """A histogram: the number of classes in each tenth of the scale of AP."""
+    """A histogram: the number of classes in each tenth of the scale of AP, from the `figures` of each run."""
     values = [[row.average_precision for row in rows] for rows in figures]
 
     def draw(axes: Any) -> list[Mark]:
@@ -241,11 +247,11 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
         axes.set(xlabel="average precision", ylabel="classes", xlim=(0, 1))
         axes.yaxis.get_major_locator().set_params(integer=True)
         drawn = []
-        for bars_of_run in [bars] if len(runs) == 1 else list(bars):
-            tops = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars_of_run]
+        for run_bars in [bars] if len(runs) == 1 else list(bars):
+            tops = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in run_bars]
             text = "AP {:.1f} to {:.1f}: {:,} classes"
             texts = [text.format(tenth / 10, (tenth + 1) / 10, int(count)) for tenth, (_, count) in enumerate(tops)]
-            drawn.append((bars_of_run, [Mark(*top, text) for top, text in zip(tops, texts, strict=True)]))
+            drawn.append((run_bars, [Mark(*top, text) for top, text in zip(tops, texts, strict=True)]))
         return _add_legend(axes, runs, drawn)
 
     counts = "; ".join(
@@ -260,7 +266,7 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
 
 
 def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) -> Picture:
-    """Mean AP of each vertical's classes, as bars."""
+    """A bar for each vertical of each run: the mean AP of its classes. `figures` has the verticals of each run."""
     names = list(dict.fromkeys(row.name for rows in figures for row in rows))
     thickness = 0.8 / len(runs)  # of a bar; the distance between two verticals is 1
 
@@ -288,7 +294,7 @@ _TITLES = {"examples_per_second": "examples a second"}
 def training(runs: Sequence[Run]) -> list[Picture]:
     """A picture of each metric that a run logged in training, validation or evaluation.
 
-    The details (`metrics.names_of_details`) are left out.
+    Metrics that are details of others (`metrics.names_of_details`) are left out.
     """
     names = dict.fromkeys(name for run in runs for curves in _curves_by_origin(run) for name in curves)
     return [_metric_picture(name, runs) for name in names if name not in names_of_details()]
@@ -323,7 +329,11 @@ def _draw_series(axes: Any, run: Run, curves: Sequence[Curve | None]) -> DrawnRu
     Args:
       axes: matplotlib's axes.
       run: the run.
-      curves: the curves of the training, of the validations and of the evaluated checkpoints; None if there is none.
+      curves: the curves of the training, of the validations and of the evaluated checkpoints; None for each that the
+        run does not have. At least one is not None.
+
+    Returns:
+      The line that stands for the run in the legend, and the marks of all points.
     """
     logged, *measured = curves
     lines, marks = [], []
@@ -351,9 +361,10 @@ def _value_at_step(value: float, name: str, step: int) -> str:
 
 
 def best_point(run: Run, name: str) -> tuple[float, float] | None:
-    """(step, value) of the best validation or evaluated checkpoint by a metric; None if there are fewer than two.
+    """(step, value) of the validation or evaluated checkpoint with the best value of the metric `name`.
 
-    Validations that no longer count for the folder best/ do not count here either.
+    None if there are fewer than two values, or if the evaluation of the run lacks the metric. Of equal values the first
+    is the best. Validations that later ones are not compared with (`RunFiles.forgotten`) are left out.
     """
     higher_is_better = {metric.name: metric.higher_is_better for metric in run.samples.descriptions()}
     validated, evaluated = (_points_of(curves.get(name)) for curves in _curves_by_origin(run)[1:])
@@ -369,7 +380,7 @@ def _points_of(curve: Curve | None) -> list[tuple[float, float]]:
 
 
 def _alt_and_caption(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
-    """(alternative text, caption) of the curves of a metric."""
+    """(alternative text, caption) of the curves of the metric `name`, which the texts call `title`."""
     logged = [run for run in runs if name in run.curves]
     last_values = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in logged)
     best = "; ".join(

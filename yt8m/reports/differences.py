@@ -20,7 +20,10 @@ MISSING = "—"
 
 
 class Setting(NamedTuple):
-    """A setting in which runs differ: its kind (such as `config`), its name, and its value in each run."""
+    """A setting in which runs differ: its kind (such as `config`), its name, and its value in each run.
+
+    The value is MISSING for a run that does not have the setting.
+    """
 
     kind: str
     name: str
@@ -36,7 +39,7 @@ class Difference(NamedTuple):
       values: the figure of the first run, and that of the other, as texts.
       difference: the figure of the other run minus that of the first, as a text.
       bounds: the 95 % interval of `difference`; None if it is not known.
-      verdict: which run is better, or that the difference may be chance.
+      verdict: which run is better, that they are the same, or that the difference may be chance.
     """
 
     run: str
@@ -50,7 +53,8 @@ class Difference(NamedTuple):
 def settings(runs: Sequence[Run]) -> list[Setting]:
     """The settings that are not the same in all runs: of the evaluation, of the data, of the config, and versions.
 
-    A run that has no setting of a kind (its config is missing, for example) is left out of the comparison of that kind.
+    A run that has no setting of a kind is not compared by this kind: a run without its config, for example, does not
+    differ from the others in each option of theirs.
     """
     settings_of_runs = [dict(_settings(run)) for run in runs]
     names = list(dict.fromkeys(name for settings_of_run in settings_of_runs for name in settings_of_run))
@@ -87,7 +91,7 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _hash_of_names(run: Run) -> str:
-    """A hash of the run's own class names, 8 hexadecimal digits; "YouTube-8M's" if it has no names of its own."""
+    """A hash of the class names in the run's folder, 8 hexadecimal digits; "YouTube-8M's" if the folder has none."""
     names = run_dir.own_names(run.training.folder, run.samples.num_classes).names
     return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
 
@@ -125,9 +129,10 @@ def _difference(first: Run, other: Run, metric: Description) -> Difference | Non
 
 
 def _bounds(first: Run, other: Run, key: str) -> Interval | None:
-    """The 95 % interval of the difference, from the same resamples of the same videos.
+    """The 95 % interval of the difference between the runs by the metric `key`.
 
-    None if the runs have no resamples of this metric, if their videos are not the same, or if there are too few.
+    The values of both runs on the same resampled videos are compared. None if a run has no resampled values of this
+    metric, if the runs sampled other videos, or if there are fewer than FEWEST_VIDEOS.
     """
     if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
         return None

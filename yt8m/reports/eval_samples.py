@@ -53,9 +53,10 @@ _VIDEO_ARRAYS = [field.name for field in fields(Videos) if field.name != "ids"]
 
 
 def _read_ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
-    """The ids of the videos, object [N] of bytes.
+    """The ids of the videos, object [N] of bytes, from the arrays of the file by name.
 
-    The file has them joined, with their sizes, because reading an array of objects would mean unpickling it.
+    The file has the bytes of all ids in one array and their sizes in another, because an array of objects could be read
+    only by unpickling, which can run code.
     """
     ends = np.cumsum(arrays["id_sizes"]).tolist()
     text = arrays["ids"].tobytes()
@@ -65,7 +66,7 @@ def _read_ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
 
 
 def _arrays_of_points(points: OperatingPoints) -> dict[str, Any]:
-    """{name: array} of the thresholds and of their guarantee."""
+    """{name of the field: array} of the thresholds, and of their guarantee if they have one."""
     arrays = points._asdict()
     guarantee: Guarantee | None = arrays.pop("guarantee")
     if guarantee is None:
@@ -74,6 +75,7 @@ def _arrays_of_points(points: OperatingPoints) -> dict[str, Any]:
 
 
 def _read_points(arrays: Mapping[str, Any]) -> OperatingPoints:
+    """The thresholds of the classes, from the arrays of the file by name."""
     names = [name for name in OperatingPoints._fields if name != "guarantee"]
     points = OperatingPoints(**{name: arrays[f"{_POINTS_PREFIX}{name}"] for name in names})
     if f"{_POINTS_PREFIX}target" not in arrays:
@@ -88,7 +90,7 @@ def path_in(train_dir: str) -> str:
 
 
 def write(train_dir: str, samples: EvalSamples) -> None:
-    """Writes videos.npz, whole or not at all."""
+    """Writes videos.npz in a run's folder, whole or not at all; raises `RunError` if it cannot be written."""
     description = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
     points = {f"{_POINTS_PREFIX}{name}": values for name, values in _arrays_of_points(samples.points).items()}
     videos = {name: getattr(samples.videos, name) for name in _VIDEO_ARRAYS}
@@ -107,7 +109,7 @@ def read(train_dir: str) -> EvalSamples:
     """Reads the videos.npz of the last evaluation with --report.
 
     Raises:
-      RunError: there is no such file, or it is damaged; the message says which command to run.
+      RunError: there is no such file, or it is damaged (the message says which command to run); or it cannot be read.
     """
     path = path_in(train_dir)
     remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"

@@ -1,7 +1,7 @@
 """The result of evaluating one checkpoint, and where it is written.
 
-The metrics go to the log, a table, eval/report.json, eval/metrics.jsonl and TensorBoard. With --report or --require the
-result also has the thresholds of the classes and the verdicts on requirements.
+The metrics go to the log, a table on standard output, eval/report.json, eval/metrics.jsonl and TensorBoard. With
+--report or --require the result also has the thresholds of the classes and the verdicts on requirements.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class EvaluationResult(NamedTuple):
       names: the names of the classes.
       sample: a sample of the videos; None without --report and --require, like `chosen` and `calibration`.
       chosen: the thresholds of the classes.
-      calibration: the calibration of the scores.
+      calibration: how scores become probabilities; also None if half of the sampled videos are not enough to fit it.
       verdicts: for each requirement of --require, whether it is met.
     """
 
@@ -83,7 +83,11 @@ class EvaluationResult(NamedTuple):
         return [(metric, self.figures[metric.figure_key()]) for metric in defined]
 
     def samples(self, run: TrainConfig) -> EvalSamples | None:
-        """The sampled videos with the results; None if no video was sampled."""
+        """The content of videos.npz: the sampled videos with the results; None if no video was sampled.
+
+        Args:
+          run: the config that the run was trained with.
+        """
         videos = self.sample.videos() if self.sample else None
         if self.sample is None or self.chosen is None or videos is None:
             return None
@@ -100,7 +104,7 @@ def evaluation_result(
       checkpoint: path of the checkpoint.
       outcome: the outcome of the evaluation, which holds the metrics and the evaluator.
       names: the names of the classes.
-      config: says which thresholds are chosen; None for those with the best F1.
+      config: says which thresholds are chosen if the evaluation sampled videos; None for those with the best F1.
 
     Raises:
       RunError: the data hold no example.
@@ -126,7 +130,14 @@ _NUM_LISTED = 5  # number of best classes, and of worst classes, in the table
 
 
 def write(folder: str, events: EventFile, result: EvaluationResult, model: str) -> None:
-    """Writes the result of a checkpoint of model class `model` into the evaluation's folder, and to TensorBoard."""
+    """Writes the result of one checkpoint to the log, standard output, eval/ in a folder, and TensorBoard.
+
+    Args:
+      folder: path of the folder of the run, or that of --eval_dir.
+      events: the event file of TensorBoard.
+      result: the result.
+      model: name of the model class, such as `LogisticModel`.
+    """
     write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), result, model)
     _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), result)
     _write_summaries(events, result)
@@ -146,7 +157,7 @@ def write_report(path: str, result: EvaluationResult, model: str) -> None:
 
 
 def _add_to_history(path: str, result: EvaluationResult) -> None:
-    """Adds a line to eval/metrics.jsonl, which has the metrics of all evaluated checkpoints."""
+    """Adds the metrics to eval/metrics.jsonl, which has a line for each evaluated checkpoint."""
     earlier_lines = storage.read_text(path) if storage.exists(path) else ""
     values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in result.values()}
     storage.write(path, f"{earlier_lines}{json.dumps({'step': result.step, **values})}\n")
@@ -163,7 +174,7 @@ def summary_line(result: EvaluationResult) -> str:
 
 
 def report_json(result: EvaluationResult, model: str) -> dict[str, Any]:
-    """The content of report.json; a metric that is not defined on these data is None."""
+    """The content of report.json; a metric whose value is infinite or nan is None."""
     return {
         "checkpoint": result.checkpoint,
         "global_step": result.step,
@@ -207,7 +218,7 @@ def _class_rows(result: EvaluationResult) -> list[tuple[int, str, float, int]]:
 
 def _write_summaries(events: EventFile, result: EvaluationResult) -> None:
     """Writes the metrics to TensorBoard under the tags of the published code, and a precision-recall curve."""
-    from yt8m.runner.callbacks.figures import published_spelling  # imports TensorFlow
+    from yt8m.runner.callbacks.figures import published_spelling  # here, because its module imports TensorFlow
 
     tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in result.values()}
     events.add_scalars(tags, result.step)
@@ -221,7 +232,7 @@ class GuaranteeSummary(NamedTuple):
     Attributes:
       target: the precision on new videos, and the confidence in it.
       precision_of: `class` if each class by itself has that precision, `all` if all tags together have it.
-      testing_videos: number of videos on which the thresholds were tested.
+      testing_videos: number of videos on which the thresholds were tested; the others only served to plan the tests.
       classes: number of classes with a threshold of their own.
       too_few_labels: number of classes that abstain because they have too few labels.
       below_target: number of classes that abstain because no threshold is sure to reach the target.
@@ -270,14 +281,14 @@ class GuaranteeSummary(NamedTuple):
 
 
 class ChosenThresholds(NamedTuple):
-    """The thresholds of the classes, and what they guarantee; None if they are those with the best F1."""
+    """The thresholds of the classes, and what they guarantee: `summary`, None for the thresholds with the best F1."""
 
     points: OperatingPoints
     summary: GuaranteeSummary | None = None
 
 
 def choose_thresholds(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenThresholds | None:
-    """The thresholds that `config` asks for; None if it asks for no report."""
+    """The thresholds that `config` asks for; None if the evaluator keeps no sample of the videos."""
     if evaluator.sample is None:
         return None
     if evaluator.calibration is None or config.target is None:
@@ -288,6 +299,7 @@ def choose_thresholds(evaluator: VideoEvaluator, config: EvalConfig) -> ChosenTh
 def _guaranteed_thresholds(
     calibration: PrecisionCalibration, target: PrecisionTarget, precision_of: str
 ) -> ChosenThresholds:
+    """The thresholds that guarantee the target precision of `class` or `all`; logs a summary of them."""
     points, for_all = calibration.choose_class_thresholds(target), calibration.choose_common_threshold(target)
     bases = Counter(points.bases())
     summary = GuaranteeSummary(
@@ -297,7 +309,7 @@ def _guaranteed_thresholds(
         bases[CLASS],
         bases[TOO_FEW_LABELS],
         bases[BELOW_TARGET],
-        # Of so many labels, the testing part, which needs `least_labels`, is expected to get enough.
+        # `least_labels` of a class must be in the testing part, which is expected to have this share of all labels.
         -(-least_labels(target) * PARTS // (PARTS - 1)),
         for_all,
     )
@@ -317,11 +329,13 @@ def with_verdicts(
     requirements: Sequence[Requirement],
     class_counts: Ints64 | None,
 ) -> EvaluationResult:
-    """The result with a verdict on each requirement; a verdict has no value if no video was sampled.
+    """The result with a verdict on each requirement.
+
+    If no video was sampled, there is no interval to judge by, so the verdicts have neither value nor interval.
 
     Args:
       result: the result.
-      folder: path of the folder with the evaluation.
+      folder: path of the folder of the run, or that of --eval_dir.
       run: the config of the run.
       requirements: the requirements, which name metrics by their keys.
       class_counts: [C], number of training videos of each class; None if it is not known.

@@ -47,11 +47,12 @@ class ScoreConfig(options.Checked):
 
 
 def score_predictions(config: ScoreConfig) -> int:
-    """Prints the metrics, one per line; returns the exit status.
+    """Prints the metrics, one per line; returns the exit status 0.
 
     Raises:
-      UsageError: a flag is missing, or no file matches.
-      RunError: the predictions or the records are damaged; the message names the line or record.
+      UsageError: no file matches, or --num_classes contradicts the vocabulary by the records.
+      RunError: the predictions or the records are damaged (the message names the line or record), a prediction is for a
+        video that the records lack, or the records have no label.
     """
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
@@ -72,9 +73,16 @@ def score(
     top_k: int = 20,
     class_counts: Ints64 | None = None,
 ) -> dict[str, Any]:
-    """The metrics of the predictions, under the names of `EvaluationMetrics.get`; `class_counts` are as there.
+    """The metrics of the predictions, under the names of `EvaluationMetrics.get`.
 
     A video that has no predictions counts too: all of its labels are missed.
+
+    Args:
+      rows: the predictions, one row per video.
+      truth: the videos with their labels.
+      num_classes: number of classes, C.
+      top_k: number of best predictions of each video that count.
+      class_counts: int64 [C], number of training videos of each class; None if it is not known.
 
     Raises:
       RunError: a prediction is for a video that is not in the records; the message names the line.
@@ -90,7 +98,11 @@ _VideoPredictions = tuple[int, np.ndarray, np.ndarray]
 
 
 def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_VideoPredictions]]:
-    """Yields the predictions of all videos in batches. Videos without predictions come last."""
+    """Yields the predictions of all videos in batches. Videos without predictions come last.
+
+    Raises:
+      RunError: a prediction is for a video that is not in the records; the message names the line.
+    """
     is_missing = np.ones(len(truth.rows), np.bool_)
     batch: list[_VideoPredictions] = []
     for row in rows:
@@ -110,9 +122,10 @@ def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list
 
 
 def _accumulate(accumulated: EvaluationMetrics, batch: list[_VideoPredictions], truth: VideoLabels) -> None:
-    """Adds a batch to the metrics as padded arrays [B, width].
+    """Adds a batch of B videos to the metrics, as arrays [B, width] with the predictions of each video, best first.
 
-    PERR of a video with n labels needs its n best predictions, so `width` is at least the largest number of labels.
+    Shorter rows are padded with the score -inf. PERR of a video with n labels needs its n best predictions, so `width`
+    is at least the largest number of labels.
     """
     labels = [truth.labels[truth.splits[video_row] : truth.splits[video_row + 1]] for video_row, _, _ in batch]
     width = max([accumulated.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
@@ -161,11 +174,12 @@ class SegmentEvalConfig(options.Checked):
 
 
 def score_segments(config: SegmentEvalConfig) -> int:
-    """Prints `MAP@n: x`; returns the exit status.
+    """Prints `MAP@n: x`; returns the exit status 0.
 
     Raises:
       UsageError: there are no such files.
-      RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
+      RunError: the submission, the records or the cache are damaged (the message names the line or record), or no class
+        that counts has a segment that was rated as positive.
     """
     ratings = load_ratings(config.eval_data_pattern, config.label_cache)
     classes = read_segment_classes(config.segment_label_ids_file) | set(ratings.classes.tolist())
@@ -184,7 +198,10 @@ def score_segments(config: SegmentEvalConfig) -> int:
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:
-    """The ratings: from the cache file if it exists, else from the records, and then the cache file is written."""
+    """The ratings: from the file `cache` if it exists, else from the records that match `pattern`.
+
+    Ratings from records are written to `cache`, for the next time; if `cache` is empty, no file is read or written.
+    """
     if cache and storage.exists(cache):
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
@@ -198,7 +215,7 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
 def evaluate_submission(
     lines: Iterable[ClassLine], ratings: Ratings, top_n: int | None, only_submitted: bool = False
 ) -> SegmentFigures:
-    """MAP@n of a segment submission, which is read line by line.
+    """MAP@n of a segment submission, and the AP of each class.
 
     Args:
       lines: the lines of the submission, one per class.

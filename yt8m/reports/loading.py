@@ -75,9 +75,10 @@ class Run(NamedTuple):
       curves: {name: training curve}; empty if the run has none.
       validations: {name: curve of the validations during training}.
       evaluations: {name: curve of the evaluated checkpoints}.
-      resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
-      class_aps: float64 [resamples, C], corrected AP of each class on the resampled videos.
-      excess: float64 [C], AP minus corrected AP of each class over the sampled videos.
+      resampled: {key of the metric: its values on the resampled videos, float64 [R]}; see `Resampled`.
+      class_aps: float64 [min(R, 1000), C], corrected AP of each class on the resampled videos. AP of a class with few
+        labels is too high; corrected AP is not.
+      excess: float64 [C], AP minus corrected AP of each class over the sampled videos; nan for a class without a label.
       seed: the seed of the resampling.
     """
 
@@ -98,9 +99,14 @@ class Run(NamedTuple):
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
     """The runs in these folders, in the same order.
 
+    Args:
+      folders: paths of the folders, each with an evaluation.
+      resamples: number of sets of videos that are drawn for the intervals.
+      seed: seed for drawing them.
+
     Raises:
       UsageError: a folder does not exist, or is named twice.
-      RunError: a run has no evaluation with --report.
+      RunError: a run has no evaluation with --report, or a file of a run is damaged.
     """
     paths = [folder.rstrip("/") or folder for folder in folders]
     for folder in paths:
@@ -156,7 +162,8 @@ def evaluated_run(
     Args:
       folder: path of the folder with the evaluation.
       samples: the metrics and the sampled videos of the evaluation.
-      resamples, seed: see `resample`.
+      resamples: number of sets of videos that are drawn for the intervals.
+      seed: seed for drawing them.
       metric_classes: further metrics to resample.
       class_counts: [C], number of training videos of each class; None if it is not known.
     """
@@ -171,7 +178,10 @@ def _resample_sampled_videos(
     metric_classes: Sequence[type[Metric]] = (),
     class_counts: Ints64 | None = None,
 ) -> Resampled:
-    """The metrics of the resampled videos; without the loss if it is not the mean of the losses of the videos."""
+    """The metrics of the resampled videos; arguments as for `evaluated_run`.
+
+    The loss is left out if it is not the mean of the losses of the videos, because then it has no interval.
+    """
 
     def with_progress(numbers: Iterable[int]) -> Iterable[int]:
         return terminal.with_progress(numbers, resamples, "resamples")
@@ -252,35 +262,52 @@ def interval_of_mean_ap(
 
 
 def _excess_of_all(run: Run, excess: Any) -> Any:
-    """The excess over all videos, from that over the sample: it is inversely proportional to the number of videos."""
+    """By how much an AP over all evaluated videos is too high, from `excess`, by how much it is over the sample.
+
+    Both are inversely proportional to the number of videos.
+    """
     return excess * shrink_of(run) ** 2
 
 
 def interval_if_certain(bounds: Interval, videos: int) -> Interval | None:
-    """The interval; None if it is from fewer than FEWEST_VIDEOS videos, or has no width, as if all videos are equal."""
+    """The interval; None if it is from fewer than FEWEST_VIDEOS `videos`, or if its two bounds are equal.
+
+    They are equal if, for example, all videos have the same value: this says nothing about other videos.
+    """
     return None if videos < FEWEST_VIDEOS or bounds.low == bounds.high else bounds
 
 
 def is_share(run: Run, name: str) -> bool:
-    """Whether all values of a metric are from 0 to 1; False for the loss, even if its values are small."""
+    """Whether all values of the metric with the key `name` are from 0 to 1; always False for the loss."""
     values = np.append(run.resampled[name], figure(run, name))
     return name != Loss.key and bool((values[~np.isnan(values)] <= 1).all() and (values[~np.isnan(values)] >= 0).all())
 
 
 def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
-    """(lower, upper) bounds of the AP of each class over very many videos, float64 [C] each; nan if not known."""
+    """(lower, upper) bounds of the AP of each class over very many videos, float64 [C] each; nan if not known.
+
+    Args:
+      run: the run.
+      average_precisions: float64 [C], AP of each class over all evaluated videos; nan for a class without a label.
+    """
     return intervals(average_precisions - _excess_of_all(run, run.excess), run.class_aps, shrink_of(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
-    """The 95 % interval of a metric of `other` minus that of `first`, on the same videos."""
+    """The 95 % interval of the metric with the key `name` of `other`, minus that of `first`.
+
+    Both runs must have sampled the same videos (`same_videos`).
+    """
     differences = np.subtract(other.resampled[name], first.resampled[name])
     least = -1.0 if is_share(first, name) and is_share(other, name) else None
     return interval(figure(other, name) - figure(first, name), differences, shrink_of(first), least=least)
 
 
 def shrink_of(run: Run) -> float:
-    """The factor from the spread of a metric over the sample to its spread over all videos: sqrt(sampled / all)."""
+    """sqrt(sampled videos / evaluated videos).
+
+    By this factor the spread of a metric over all evaluated videos is smaller than that over the sample.
+    """
     return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 
 

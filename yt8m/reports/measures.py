@@ -1,4 +1,7 @@
-"""Computes the tables and the curve of a report: classes, verticals, confused classes, precision and recall."""
+"""Computes the tables and the curve of a report: classes, verticals, confused classes, precision and recall.
+
+A vertical is the coarse category of a class, such as Animals.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class ClassFigure(NamedTuple):
     Attributes:
       number: index of the class.
       name: its name.
-      vertical: its vertical; empty if it is not known.
+      vertical: its vertical, the coarse category; empty if it is not known.
       average_precision: its AP.
       positives: its number of labels in the evaluation.
     """
@@ -37,11 +40,11 @@ class ClassFigure(NamedTuple):
 
 
 class VerticalFigure(NamedTuple):
-    """The mean AP of one vertical.
+    """The mean AP of one vertical, a coarse category of classes such as Animals.
 
     Attributes:
       name: its name.
-      classes: number of its classes.
+      classes: number of its classes that have a label.
       positives: number of labels of these classes.
       mean_ap: unweighted mean of their APs.
     """
@@ -71,7 +74,12 @@ class Confusion(NamedTuple):
 
 
 def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFigure]:
-    """All classes that have a label, in the order of their indices."""
+    """All classes that have a label, in the order of their indices.
+
+    Args:
+      figures: the content of report.json.
+      names: the names and verticals of the classes.
+    """
     return [
         ClassFigure(number, names.name(number), names.vertical(number), row["average_precision"], row["positives"])
         for row in figures["classes"]
@@ -99,7 +107,10 @@ def is_below_one(average_precision: float) -> bool:
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """The known verticals, the one with the most labels first."""
+    """The mean AP of each vertical, the coarse category of a class such as Animals; the one with most labels first.
+
+    Classes whose vertical is not known are left out.
+    """
     by_name = {}
     for name in dict.fromkeys(row.vertical for row in classes if row.vertical):
         members = [row for row in classes if row.vertical == name]
@@ -109,7 +120,7 @@ def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
 
 
 def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
-    """The `count` pairs of classes that are confused most often.
+    """The `count` pairs of classes that are confused most often, the most frequent first.
 
     For a video with n labels its n best classes count as predicted (as for PERR). Each label that is not predicted is
     paired with each predicted class that is not a label. If every video has one label, the numbers of these pairs are
@@ -179,7 +190,19 @@ UNDEFINED = "—"  # stands in a table for a value that is not defined
 
 
 class ClassRow(NamedTuple):
-    """A row of the table of all classes, as the page shows it: numbers as texts, or UNDEFINED."""
+    """A row of the table of all classes, as the page shows it: numbers as texts, or UNDEFINED.
+
+    Attributes:
+      number: index of the class.
+      name: its name.
+      vertical: its coarse category; empty if it is not known.
+      positives: number of its labels in the evaluation.
+      average_precision: its AP.
+      interval: the 95 % interval of its AP.
+      precision, recall, f1: those of its tags, the predictions from `threshold` on.
+      threshold: the least score of a tag.
+      remark: `*` for a threshold that is common to all classes; or why the class has no threshold; else empty.
+    """
 
     number: int
     name: str

@@ -115,6 +115,7 @@ def _log_summary(
 
 
 def _read_rows(path: str) -> Iterator[_MediaRow]:
+    """Yields the rows of the table, none if `path` is empty; raises like `read`."""
     if not path:
         return
     storage.refuse_missing(path, "media", _EXPECTED)
@@ -134,8 +135,9 @@ def _read_rows(path: str) -> Iterator[_MediaRow]:
 def link_to(address: str, page: str) -> str:
     """The link from the page with the path `page` to an address with http or https, or to a path.
 
-    An absolute path becomes relative to the page. Browsers remove line breaks and tabs from an address, and take a
-    backslash for a slash. So addresses with one of these characters are refused.
+    An absolute path becomes relative to the page. Other addresses only lose spaces at their ends. Browsers remove line
+    breaks and tabs from an address, and take a backslash for a slash. So addresses with one of these characters are
+    refused.
 
     Raises:
       _NoLinkError: a page must not link to the address.

@@ -1,8 +1,8 @@
 """`yt8m report RUN [RUN ...]`: writes one HTML page with the metrics and charts of one or more runs.
 
 The page is one file, which loads no other file. This module computes its content; the markup is the template
-data/report.html.jinja. The script of the page (data/report.js) sorts and searches its tables. The policy in the head of
-the page names the hash of this script, so that a browser runs no other.
+data/report.html.jinja. The script of the page (data/report.js) sorts and searches its tables. The content security
+policy in the head of the page names the hash of this script, so that a browser runs no other.
 """
 
 from __future__ import annotations
@@ -74,9 +74,12 @@ def require_libraries() -> None:
 def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     """Writes the page of the runs in these folders; returns its path.
 
+    For a single run, a CSV file of the labels that look wrong or missing is written into the folder of the page too.
+
     Raises:
-      UsageError: a run does not exist; or matplotlib or Jinja2 is not installed.
-      RunError: a run has no evaluation with --report.
+      UsageError: a run does not exist or is named twice; the table of --media does not exist or lacks a column; or
+        matplotlib or Jinja2 is not installed.
+      RunError: a run has no evaluation with --report, a file is damaged, or the page cannot be written.
     """
     config = config or ReportConfig()
     require_libraries()
@@ -96,9 +99,10 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
 
 
 def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
-    """How often each class occurs: by the vocabulary, or else by the manifests of the training files.
+    """How often each class occurs: by the vocabulary, else by the manifests of the training files; 0 if neither says.
 
-    The counts of a vocabulary may be those of other data than the run was trained on, so their description names it.
+    The counts of a vocabulary may be those of other data than the run was trained on. So their unit, which the page
+    shows, says that they are by the vocabulary.
     """
     count, config = run.samples.num_classes, config_of(run)
     data = config.data if config else DataConfig()
@@ -127,8 +131,8 @@ class _Figure(NamedTuple):
       name: name of the metric.
       value: its value.
       interval: its 95 % interval; UNDEFINED if the videos are too few for one; empty if the metric has no value.
-      left: where the bar that shows the interval begins, in percent; empty if there is no bar.
-      width: width of that bar, in percent.
+      left: where the bar that shows the interval begins on the scale from 0 to 1, in percent; empty if there is no bar.
+      width: width of that bar, in percent; empty if there is no bar.
     """
 
     name: str
@@ -164,7 +168,7 @@ class _View(NamedTuple):
       confused: the pairs of classes that are confused most often.
       classes: all classes.
       guarantee: what the thresholds guarantee, as in report.json; None if nothing.
-      divided: the figures of parts of the videos and of the classes.
+      divided: the metrics of parts of the videos and of the classes, see `slices`.
       worst_videos: the videos with the largest loss.
     """
 
@@ -191,7 +195,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
       runs: the runs.
       names: the vocabulary of each run.
       counts: how often each class of each run occurs.
-      links: gives the links of the videos that the page names.
+      links: a function that returns {id: link} for the ids of the videos that the page names.
     """
     by_class = [
         measures.class_figures(run.samples.figures, vocabulary) for run, vocabulary in zip(runs, names, strict=True)
@@ -200,8 +204,10 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
     verticals = [measures.verticals(rows) for rows in by_class]
     first, most_videos = runs[0], worst_videos.MOST_VIDEOS // len(runs)
     views = [
-        _view(run, vocabulary, of_run, best, worst, _most_different(rows, by_class[0]), most_videos)
-        for run, vocabulary, of_run, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+        _view(run, vocabulary, run_counts, best, worst, _most_different(rows, by_class[0]), most_videos)
+        for run, vocabulary, run_counts, rows, (best, worst, _) in zip(
+            runs, names, counts, by_class, ranked, strict=True
+        )
     ]
     return templates.render(
         "report.html.jinja",

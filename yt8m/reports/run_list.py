@@ -26,10 +26,10 @@ from yt8m.terminal import print_table, printable
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it recorded no end, so it was killed"
 EVALUATION, TRAINING = "evaluation", "training batch"
-_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # of a line of metrics.jsonl
-_UNSET: tuple[Any, ...] = (None, "", ())  # values of options that were not given and have no default
+_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # in metrics.jsonl
+_UNSET: tuple[Any, ...] = (None, "", ())  # options with such a value are not set; the table does not show them
 _STATE_WIDTH = 60  # largest number of characters of a state in the table; --json has the whole text
-_NUM_THREADS = 16  # that read runs of a bucket at the same time, since each run takes several requests
+_NUM_THREADS = 16  # so many runs in a bucket are read at the same time, because each takes several slow requests
 
 
 class Figures(NamedTuple):
@@ -116,7 +116,7 @@ class RunsConfig(options.Checked):
 
 
 def run(config: RunsConfig, folders: Sequence[str]) -> int:
-    """Prints the table; returns the exit status.
+    """Prints the table of the runs in the folders (by default in RUNS), or JSON; returns the exit status 0.
 
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
@@ -132,7 +132,11 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
 
 
 def find_runs(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
-    """The runs in the folders, sorted.
+    """The runs in the folders, at any depth, sorted.
+
+    Args:
+      folders: paths of folders that are runs or hold runs.
+      sort: the column to sort by, see `RunsConfig`.
 
     Raises:
       UsageError: there is no such folder, or no such column to sort by.
@@ -228,9 +232,10 @@ def _fill_config(run: ListedRun, files: RunFiles) -> None:
 
 
 def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
-    """Fills in `figures`, and `step` of a run that has not ended.
+    """Fills in `figures`, and `step` of a run that neither finished nor failed.
 
-    Validations that no longer count for the folder best/ do not count here either: they may have been on easier data.
+    Validations that later ones are not compared with (`RunFiles.forgotten`) are left out: their data were others, which
+    may have been easier.
     """
     training_lines = files.training_lines
     if training_lines and run.state not in (FINISHED, FAILED):
@@ -249,7 +254,11 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
 
 
 def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
-    """[what `figures_of` makes of the content of a JSON file]; empty if there is no such file."""
+    """[`figures_of` of the content of a JSON file]; empty if there is no such file.
+
+    Raises:
+      RunError: the file is damaged.
+    """
     try:
         return [figures_of(storage.read_json(path))]
     except storage.NotFoundError:
@@ -311,7 +320,8 @@ def _fill_differing(runs: Sequence[ListedRun]) -> None:
 def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
     """The runs sorted by a column.
 
-    By a metric, runs with an evaluation come before those with only a training batch, whose metrics are too good.
+    By a metric, runs with an evaluation come first. The metrics of other runs are of a batch that they are trained on,
+    and are therefore too good.
 
     Raises:
       UsageError: there is no such column.

@@ -62,6 +62,8 @@ class ClassCounts(NamedTuple):
 def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division]:
     """The divisions by vertical, frequency, number of labels and length. Those with a single part are left out.
 
+    A vertical is the coarse category of a class, such as Animals.
+
     Args:
       run: the run.
       names: its vocabulary, for the verticals.
@@ -81,7 +83,10 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
 
 
 def by_frequency(counts: ClassCounts) -> list[tuple[str, Ints64]]:
-    """(name, classes) of the head, middle and tail of the classes; empty if their frequencies are not known."""
+    """(name, classes) of the most frequent third of the classes (head), the middle and the rarest third (tail).
+
+    Each name includes the range of the counts. Empty if no count is known.
+    """
     named_thirds = zip(THIRDS, thirds(counts.counts), strict=False)
     return [
         (f"{name} ({counts.counts[classes].min():,} to {counts.counts[classes].max():,} {counts.unit})", classes)
@@ -113,7 +118,10 @@ def _format_range(counts: Ints32 | Ints64) -> str:
 
 
 def _parts_of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
-    """The parts with these rows of the sampled videos. As many resamples as for the classes give their intervals."""
+    """Yields a part for each (name, rows of the sampled videos).
+
+    Each part is resampled by itself for its interval, as often as `run.class_aps` has rows.
+    """
     generator = np.random.default_rng(run.seed)
     for name, rows in groups:
         values = run.samples.videos.perr[rows]
@@ -124,7 +132,10 @@ def _parts_of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator
 
 
 def _parts_of_classes(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
-    """The parts with these classes. The AP of each class in each resample gives their intervals."""
+    """Yields a part for each (name, classes); classes without a label, and parts of only such classes, are left out.
+
+    The interval of a part comes from the AP of its classes on each set of resampled videos.
+    """
     videos = run.samples.videos
     aps, labels = np.full(run.samples.num_classes, np.nan), np.zeros(run.samples.num_classes, np.int64)
     for row in run.samples.figures["classes"]:

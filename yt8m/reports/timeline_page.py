@@ -25,7 +25,7 @@ from yt8m.storage import copies
 
 SECONDS = 5.0  # length of a part of the video
 _MOST_ROWS = 12  # of the page, one for each class
-_LEAST_SCORE = 0.05  # a class that never reaches it has no row, unless it is the best class of a part
+_LEAST_SCORE = 0.05  # a class whose scores are all lower has no row, unless it is the best class of a part
 _THUMBNAIL_SIZE = 96  # width and height of a thumbnail, in pixels
 _HEAD_BYTES = 1 << 16  # the address of the video is within this many bytes from the start of a page
 
@@ -68,7 +68,7 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
 
     Raises:
       UsageError: jinja2 is not installed.
-      RunError: the file cannot be written.
+      RunError: the page cannot be written, or the video cannot be fetched from its bucket.
     """
     template = templates.environment("--timeline").get_template("timeline.html.jinja")
     page = template.render(
@@ -96,13 +96,16 @@ def path_for(video: str) -> str:
 
 
 def _video_of_page(path: str) -> str:
-    """The address of the video that a page shows; empty if the file is not such a page."""
+    """The absolute path or gs:// address of the video that a page of this module shows; empty for another file."""
     address = re.search(rb'<meta name="video" content="(.*?)">', storage.read_start(path, _HEAD_BYTES))
     return html.unescape(address[1].decode()) if address else ""
 
 
 def classes_of_rows(timeline: Timeline) -> list[int]:
-    """The classes of the rows: the best class of each part, then those with the highest scores; highest score first."""
+    """The classes that have a row, at most _MOST_ROWS, sorted by their highest score in any part, highest first.
+
+    The best classes of the parts are taken first, then other classes with the highest scores.
+    """
     highest = timeline.scores.max(axis=0)
     order = np.argsort(-highest, kind="stable").tolist()
     winners = set(timeline.scores.argmax(axis=1).tolist())
@@ -126,10 +129,10 @@ def _format_time(second: float) -> str:
 
 
 def _thumbnails(video: str, timeline: Timeline) -> list[str]:
-    """The picture from the middle of each part, as a data: address; empty if the video has no pictures."""
-    form = Scaling(_THUMBNAIL_SIZE, _THUMBNAIL_SIZE)
-    request = Request(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2, pictures=(form,))
-    # The decoder refuses a video without pictures, because nothing else is requested.
+    """The picture from the middle of each part, as a data: address; empty if no picture can be decoded."""
+    scaling = Scaling(_THUMBNAIL_SIZE, _THUMBNAIL_SIZE)
+    request = Request(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2, pictures=(scaling,))
+    # The decoder raises a DecodeError for a video without pictures. The page then has no thumbnails.
     with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):
             pictures = [message.values for message in decoding.messages() if message.kind == "picture"]

@@ -31,7 +31,7 @@ class LossPairs(NamedTuple):
       classes: int64, the class.
       is_label: bool; False for a predicted class that is not a label.
       scores: float64, the score of the class.
-      parts: float64, the part of the loss: -log(score) for a label and -log(1 - score) for another class.
+      parts: float64, what the class adds to the loss: -log(score) for a label, -log(1 - score) for another class.
     """
 
     rows: Ints64

@@ -22,8 +22,9 @@ _SCOPE = "imported"
 class MetaGraphModeler(VideoModeler):
     """The predictions of an inference model of this project or of the published code (TF 1.x), on one tower.
 
-    The input ops in the file are not used. `restore` reads the weights, because their names in this graph are not those
-    in the checkpoint. A meta-graph can execute code: use only files whose origin you trust.
+    The input ops in the file are not used. `restore` reads the weights: the engine could not restore them by name,
+    because the import puts a scope before their names. A meta-graph can execute code: use only files whose origin you
+    trust.
 
     Args:
       prefix: the prefix of the files, without `.meta`.
@@ -51,7 +52,7 @@ class MetaGraphModeler(VideoModeler):
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """The ops that `build` made, so that the graph is not imported twice."""
+        """The ops that `build` made, which must have been called, so that the graph is not imported twice."""
         ops: PredictOps = self._ops
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
 
@@ -70,7 +71,7 @@ class InferenceGraph:
 
     Attributes:
       meta_graph: the MetaGraphDef.
-      tensors: {field of `PredictOps`: shape and type of its tensor}.
+      tensors: {field of `PredictOps`: shape and type of the tensor in the file that the field stands for}.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -109,7 +110,7 @@ class InferenceGraph:
             saver = tf.train.import_meta_graph(
                 self.meta_graph, clear_devices=True, import_scope=scope, input_map={**inputs, **(variables or {})}
             )
-        # Removes what the import added to collections, so that its variables are not initialised or saved with ours.
+        # Removes what the import added to collections, so that the run neither initialises nor saves its variables.
         for key in graph.get_all_collection_keys():
             tf.get_collection_ref(key)[:] = collections_before.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver
@@ -121,7 +122,7 @@ def class_count(meta_graph: tf.MetaGraphDef) -> int:
 
 
 def _tensors_of(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
-    """{field of `PredictOps`: shape and type of its tensor}."""
+    """{field of `PredictOps`: shape and type of the tensor in the meta-graph that the field stands for}."""
     names = collections.predict_names_in(meta_graph)
     with tf.Graph().as_default():
         tensors = tf.import_graph_def(meta_graph.graph_def, return_elements=list(names.values()), name="")

@@ -1,4 +1,7 @@
-"""The modeler of the video workload, which builds a model on a `Batch`, and the evaluator of its reports."""
+"""The modeler of videos, which builds a model on a `Batch`, and the evaluator, which computes metrics from its reports.
+
+Reports are the tensors of each step that leave the graph as NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +82,8 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
-        # Only in inference the score of a class must not depend on the other classes, to its last bit: metrics do not
-        # depend on that bit.
+        # In inference the score of a class must be the same to its last bit, whichever other classes the model has, so
+        # weights are padded to whole blocks of columns. Metrics do not depend on the last bit.
         with whole_blocks.scope(self.label_loss is None):
             name = self._transform_name()
             if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
@@ -142,8 +145,14 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The `top_k` best scores of each video with their labels; in inference with the ids in place of the labels.
 
-        On a CPU the reports have all scores and labels, of which `completed` takes the best. An evaluation on rated
-        pairs reports these pairs, and the best scores too only if videos are kept.
+        On a CPU the reports have all scores and labels, of which `completed` takes the best. If `listed_classes` is
+        set, inference reports the scores of these classes instead. An evaluation on rated pairs (with label weights)
+        reports these pairs, and the best scores too only if videos are kept.
+
+        Args:
+          batch: the batch.
+          output: the output of `build` on it.
+          mode: `train`, `eval` or `infer`.
         """
         if mode == "infer":
             return self._inference_reports(batch, output)
@@ -178,7 +187,9 @@ class VideoModeler(Modeler):
         return reports
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Replaces all scores by the `top_k` best ones; NumPy takes a third of the time of TensorFlow's op.
+        """Replaces all scores, which are reported on a CPU, by the `top_k` best ones; other reports are unchanged.
+
+        On a CPU, NumPy takes a third of the time of TensorFlow's op for this.
 
         Raises:
           RunError: a score is NaN.
@@ -196,7 +207,7 @@ class VideoModeler(Modeler):
         return others | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
-        """The evaluator that computes metrics from the reports."""
+        """A new evaluator, which computes metrics from the reports."""
         return VideoEvaluator(self)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
@@ -216,7 +227,7 @@ class VideoModeler(Modeler):
         return replace(output, loss=loss)
 
     def _rated_pairs(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch. Their ops are built once for each output, which holds them in its extras."""
+        """The rated pairs of a batch: those in `output.extras` if the loss was computed from them, else new ops."""
         built: RatedPairScores | None = output.extras.get(_RATED_PAIRS)
         return built or RatedPairScores.of_batch(output.predictions, batch)
 
@@ -257,7 +268,8 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
         value, side_gradients = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, target_weights)
         loss += side.weight * value
         gradients += tuple((tensor, side.weight * gradient) for tensor, gradient in side_gradients)
-    # They may replace the gradient only if they are all of it: every head has one, and no target depends on the model.
+    # `loss_gradients` replace automatic differentiation, so they must be the whole gradient of the loss. They are if
+    # every head has one, and no side output has a target of its own, through which a gradient would flow too.
     are_complete = len(gradients) == 1 + len(output.side_outputs)
     are_complete &= all(side.target is None for side in output.side_outputs)
     return replace(output, loss=loss, loss_gradients=gradients if are_complete else ())
@@ -266,7 +278,10 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
 def _head_loss(
     label_loss: Any, predictions: Any, logits: Any, labels: Any, weights: Any
 ) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
-    """(loss of one head, ((logits, gradient of the loss on them),) or () if the loss gives no such gradient)."""
+    """(the loss of one output of a model, ((logits, gradient of the loss on them),)).
+
+    The second is () if there are no logits, or if the class of the loss has no `gradient_from_logits`.
+    """
     if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
         return label_loss.calculate_loss(predictions, labels, label_weights=weights), ()
     loss = label_loss.calculate_loss_from_logits(logits, labels, label_weights=weights)
@@ -312,7 +327,7 @@ class VideoEvaluator:
         )
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns {name: value} of the metrics of that step alone."""
+        """Adds one step; returns {name: value} of the metrics of that step alone, without the loss."""
         if "pair_scores" in reports:
             pairs = Pairs(*(reports[f"pair_{name}"] for name in Pairs._fields))
             figures = self.metrics.accumulate_pairs(pairs, loss)

@@ -21,8 +21,8 @@ DIVERGED = (
     "(--checkpoint), or train with a lower learning rate."
 )
 
-# With up to so many pairs per example, each is computed by itself, which copies two vectors of the input's size. With
-# more, the whole product of the matrices is faster.
+# With up to so many pairs per example, the score of each pair is computed by itself, which copies two vectors of the
+# input's size. With more pairs, the whole product of the matrices is faster.
 _MOST_SINGLE_PAIRS = 8
 
 
@@ -125,7 +125,7 @@ def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Te
 
 
 def _producer(tensor: tf.Tensor) -> tf.Operation:
-    """The op that computes the tensor, behind any Identity ops."""
+    """The op that computes the tensor; Identity ops are skipped."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor.op
@@ -136,9 +136,9 @@ class RatedPairScores(NamedTuple):
 
     Attributes:
       places: int64 [P, 2], example and class of each pair.
-      predictions: float32 [P], its score.
-      labels: float32 [P], its label.
-      weights: float32 [P], its label weight.
+      predictions: float32 [P], the score of each pair.
+      labels: float32 [P], the label of each pair.
+      weights: float32 [P], the label weight of each pair.
       num_examples: int64 scalar, number of examples of the batch.
     """
 
@@ -167,7 +167,7 @@ class RatedPairScores(NamedTuple):
         return tf.reduce_sum(weighted_terms) / tf.cast(self.num_examples, tf.float32)
 
     def reports(self) -> dict[str, Report]:
-        """The fields of `eval_util.segments.Pairs`, each under its name after `pair_`."""
+        """The fields of `eval_util.segments.Pairs`, each under its name with `pair_` before it, as in `pair_scores`."""
         examples, classes = tf.unstack(self.places, axis=1)
         return {
             "pair_counts": Report(tf.math.bincount(examples, minlength=self.num_examples, dtype=tf.int64)),

@@ -118,20 +118,20 @@ class ModelTeacher:
         return tf.stop_gradient(predictions)
 
     def restore(self, session: tf.Session) -> None:
-        """Reads the weights, by the ops that the import for the first tower added to the graph."""
+        """Reads the teacher's weights into the variables of the first tower's import, which all towers use."""
         with session.graph.as_default():
             saver = tf.train.Saver(saver_def=collections.teacher_saver())
         saver.restore(session, copies.copy_of(self._file.prefix))
 
     def _check(self, num_classes: int, width: int, has_frames: bool) -> None:
         raw = self._file.tensors["input_batch_raw"].shape
-        of_teacher = (
+        teacher_shape = (
             f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
         )
-        of_run = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
-        if of_teacher != of_run:
+        run_shape = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
+        if teacher_shape != run_shape:
             raise UsageError(
-                f"--teacher: {self._file.prefix} is a model of {of_teacher}, but this run has {of_run}; "
+                f"--teacher: {self._file.prefix} is a model of {teacher_shape}, but this run has {run_shape}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
 
@@ -164,8 +164,8 @@ def with_teacher_loss(output: ModelOutput, target: tf.Tensor, weight: float) -> 
     """`output` with the loss (1 - weight) * (its own loss) + weight * CE.
 
     CE is the cross-entropy with the teacher's probabilities in place of labels (Hinton, Vinyals & Dean 2015,
-    section 2, at temperature 1, with independent decisions for the classes), and its gradient on the logits is
-    (sigmoid(z) - target) / rows. Label weights do not apply to it: a teacher scores every class.
+    section 2, at temperature 1, with independent decisions for the classes). Its gradient on the logits z is
+    (sigmoid(z) - target) / B. Label weights do not apply to it: a teacher scores every class.
 
     Args:
       output: the output of the modeler, including its loss.
@@ -207,7 +207,7 @@ class TrainingModeler(VideoModeler):
         self._augmentation, self._teacher, self._weight = augmentation, teacher, distill_weight
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """The same as `VideoModeler.build`, but in training with the loss of `with_teacher_loss`."""
+        """The same as `VideoModeler.build`; in training on augmented features, and with the teacher's loss if any."""
         if not is_training:
             return super().build(batch, is_training)
         augmented, mixture = augment(batch, self._augmentation), None

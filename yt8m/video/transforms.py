@@ -88,7 +88,8 @@ def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Ten
     sizes = feature_sizes or (int(raw.shape[-1]),)
     if _RGB_SIZE not in sizes:
         raise UsageError(
-            f"reverse_whitening needs the {_RGB_SIZE} rgb features of YouTube-8M; the feature sizes are {sizes}"
+            f"the input transform reverse_whitening needs the {_RGB_SIZE} rgb features of YouTube-8M, but the feature "
+            f"sizes are {sizes}; use the input transform l2_normalize or raw."
         )
     start = sum(sizes[: sizes.index(_RGB_SIZE)])
     rgb = slice(start, start + _RGB_SIZE)
@@ -224,9 +225,9 @@ def _shifted_in_one_pass(codes: tf.Tensor) -> tf.Tensor:
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
     """The batch with its features dequantised, joined into one float32 tensor and changed at random.
 
-    First frames are cropped in time, then some are dropped, then noise is added. The frames that are kept move to the
-    front in their order, and `num_frames` becomes their number; a video that has frames keeps at least one. An
-    augmentation that is off draws no random number.
+    The batch is unchanged if all augmentation is off. First frames are cropped in time, then some are dropped, then
+    noise is added. The frames that are kept move to the front in their order, and `num_frames` becomes their number; a
+    video that has frames keeps at least one. A kind of augmentation that is off draws no random numbers.
     """
     if not config.is_on:
         return batch
@@ -271,7 +272,7 @@ def _draw_crop(num_frames: tf.Tensor, frames: tf.Tensor, least_share: float) -> 
 
 
 def _move_kept_to_front(features: tf.Tensor, is_kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(the kept frames of each video, then zeros, float32 [B, T, D]; their number, int32 [B])."""
+    """(features float32 [B, T, D]: the kept frames of each video, then zeros; num_frames int32 [B]: their number)."""
     order = tf.argsort(tf.cast(~is_kept, tf.int32), axis=1, stable=True)
     num_frames = tf.reduce_sum(tf.cast(is_kept, tf.int32), axis=1)
     return zero_padding(tf.gather(features, order, batch_dims=1), num_frames), num_frames

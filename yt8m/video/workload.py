@@ -36,8 +36,14 @@ class Workload(NamedTuple):
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
     """The workload for one mode (train, eval or infer).
 
+    Args:
+      data: the config of the data.
+      model: the config of the model and its loss.
+      mode: the mode; inference has no loss.
+      top_k: number of best scores that are kept of each video.
+
     Raises:
-      UsageError: a value in the config is not valid.
+      UsageError: a value in the config is not valid, or the data have no counts of the classes that an option needs.
     """
     modeler, names = create_modeler(data, model, mode, top_k), vocabulary.of_data(data.vocabulary)
     inputter = readers.BatchQueue.for_config(data, mode)
@@ -101,7 +107,14 @@ def _require_class_counts(flag: str, data: DataConfig, remedy: str) -> tuple[int
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:
-    """An instance of the model; `feature_sizes` is set from the data if the model has that hyper-parameter."""
+    """An instance of the model.
+
+    If the model has the hyper-parameter `feature_sizes`, it is set to the sizes of the data. With --film_mean, the
+    model gets the mean of the whole video after the features of each frame, so the sizes appear twice.
+
+    Raises:
+      UsageError: there is no such model or hyper-parameter, or a value is not valid.
+    """
     values = dict(model.hyper_parameters)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
         values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1)
