@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from labels.own_labels import NAMES, make_records, write_table
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
+from yt8m.labels import batch_selection
 from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select, tags_of
 from yt8m.records.batches import read_records
 
@@ -94,8 +97,17 @@ def test_no_more_videos_are_chosen_than_there_are() -> None:
 
 
 def test_the_name_of_the_file_fits_its_format() -> None:
-    with pytest.raises(UsageError, match=r"with --format=label-studio its name ends in \.json"):
+    with pytest.raises(UsageError, match=r"with --format=label-studio the name must end in \.json"):
         SelectConfig("run", "data", "out.csv", format="label-studio")
+
+
+def test_files_without_a_record_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_selection, "read_records", lambda *_, **__: [])
+    scorer: Any = types.SimpleNamespace(num_classes=CLASSES)
+    with pytest.raises(UsageError, match=r"--data=a\.tfrecord: the files have no record"):
+        batch_selection.read_candidates(scorer, "a.tfrecord")
+    with pytest.raises(UsageError, match=r"labelled videos, a\.tfrecord, have no record"):
+        batch_selection.read_labelled(scorer, "a.tfrecord")
 
 
 def test_what_is_left_of_the_candidates_keeps_its_rows() -> None:

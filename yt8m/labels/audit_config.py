@@ -12,12 +12,12 @@ from yt8m.options import Checked, option, path_option
 
 @dataclass(frozen=True)
 class AuditConfig(Checked, is_common=True):
-    """The flags of `yt8m audit`, besides those of `yt8m train`, by which its models are trained."""
+    """The flags of `yt8m audit` itself. It also takes flags of `yt8m train`, which say how its models are trained."""
 
     data: str = path_option("TFRecord files to audit, of all splits; commas between patterns", is_required=True)
-    out: str = path_option("folder for what is found", shapes="nothing", is_required=True)
+    out: str = path_option("folder for the tables and the page of the audit", shapes="nothing", is_required=True)
     folds: int = option(
-        5, "number of parts; the videos of each are scored by a model of the others", minimum=2, maximum=100
+        5, "number of parts of the data; a model trained on the other parts scores each part", minimum=2, maximum=100
     )
     table: str = path_option("CSV or Parquet table with the columns id and that of --group_by", needs="group_by")
     group_by: str = option("", "column of --table whose equal values stay in one part", needs="table")
@@ -26,7 +26,7 @@ class AuditConfig(Checked, is_common=True):
         shapes="variables",
     )  # fmt: skip
     num_epochs: int | None = same_as(
-        DataConfig, "num_epochs", default=None, help="passes over the data [about 1000 steps, at most 40 passes]",
+        DataConfig, "num_epochs", default=None, help="passes over the data [2 to 40, for about 1000 steps]",
         shapes="variables",
     )  # fmt: skip
     min_chance: float = option(
@@ -38,7 +38,7 @@ class AuditConfig(Checked, is_common=True):
     )
     max_issues: int = option(100_000, "largest number of labels to list", shapes="nothing", minimum=1)
     similarity: float = option(
-        0.85, "list pairs of videos that are at least so similar as near copies, up to 1", minimum=0.1, maximum=1
+        0.85, "smallest similarity, up to 1, of two videos that are listed as near copies", minimum=0.1, maximum=1
     )
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
     overwrite: bool = option(False, "audit anew if the folder has an audit of other data or flags", shapes="nothing")

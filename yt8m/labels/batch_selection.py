@@ -1,16 +1,21 @@
 """`yt8m select`: the videos to label next, as a batch: uncertain, of rare classes, and different from one another.
 
 - *Uncertainty* of a class is twice the standard deviation sqrt(p (1 - p)) of a label with the probability p. The value
-  of a video is the sum over its best classes, each divided by 1 + its number of labels, so that rare classes count.
-  A model of few labels underestimates rare classes. So the odds of each class are first multiplied by those of its
-  share of the labelled videos, and divided by those of its mean score (M. Saerens, P. Latinne and C. Decaestecker,
-  Adjusting the Outputs of a Classifier to New a Priori Probabilities, Neural Computation 14 (2002)).
-- *Difference* is the distance (1 - cosine) from the nearest video that is labelled or was chosen before.
+  of a video is the sum of the uncertainties of its 20 best-scored classes, each divided by 1 + the number of labelled
+  videos of the class, so that rare classes count. A model that was trained on few labels underestimates rare classes.
+  So the odds of each class are first multiplied by those of its share of the labelled videos, and divided by those of
+  its mean score (M. Saerens, P. Latinne and C. Decaestecker, Adjusting the Outputs of a Classifier to New a Priori
+  Probabilities, Neural Computation 14 (2002)).
+- *Difference* is the distance (1 - cosine) of the features from those of the nearest video that is labelled or was
+  chosen before.
 
 Videos are chosen one after another by the largest value x distance^15 (the greedy algorithm for k centres: T. F.
 Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science 38 (1985), weighted).
 The exponent is large because distances in many dimensions differ little: without it, the values alone would decide.
+To save time, only the 50,000 candidates with the largest values and the first 20,000 labelled videos are compared.
+
 With `--by=uncertainty` the value of a video is the sum of 4 p (1 - p) over its best classes, and nothing else counts.
+With `--by=random` the videos are drawn at random.
 """
 
 from __future__ import annotations
@@ -43,12 +48,12 @@ from yt8m.scoring import Scorer
 
 FORMATS = {"csv": ".csv", "label-studio": ".json"}
 _CLASSES = 20  # number of best classes of a video that count
-_POOL = 50_000  # number of candidates, those with the largest values, that are compared with one another
+_POOL = 50_000  # this many candidates with the largest values (or --count, if it is larger) are compared
 _POWER = 15  # exponent of the distance
 _MOST_LABELLED = 20_000  # largest number of labelled videos with which candidates are compared
 _BLOCK = 2048  # number of labelled videos with which candidates are compared at once
 HEADER = ("rank", "video", "value", "distance", "classes")
-_LEAST_SCORE = 1e-9  # mean scores are kept so far from 0 and 1, so that their odds are finite
+_LEAST_SCORE = 1e-9  # mean scores are kept this far from 0 and 1, so that their odds are finite
 _SHOWN = 5  # number of classes of a video in the table
 
 
@@ -75,7 +80,9 @@ class SelectConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.out.endswith(FORMATS[self.format]):
-            raise UsageError(f"--out={self.out}: with --format={self.format} its name ends in {FORMATS[self.format]}.")
+            raise UsageError(
+                f"--out={self.out}: with --format={self.format} the name must end in {FORMATS[self.format]}."
+            )
 
 
 class UnlabelledVideos(NamedTuple):
@@ -83,8 +90,8 @@ class UnlabelledVideos(NamedTuple):
 
     Attributes:
       ids: the text of each id.
-      best: the best classes of each, best first.
-      mean_scores: float64 [C], the mean score of each class.
+      best: the scores and the _CLASSES best-scored classes of each video, best first.
+      mean_scores: float64 [C], the mean score of each class over all videos of `--data`.
       directions: float32 [N, D], the features of each, scaled to length 1.
     """
 
@@ -94,7 +101,7 @@ class UnlabelledVideos(NamedTuple):
     directions: Floats32
 
     def without(self, ids: Collection[str]) -> UnlabelledVideos:
-        """Leaves out the videos with these ids; `mean_scores` still are those of all videos."""
+        """A copy without the videos that have one of these ids. `mean_scores` stays the mean over all videos."""
         rows = [row for row, video in enumerate(self.ids) if video not in ids]
         best = TopK(self.best.scores[rows], self.best.classes[rows])
         return self._replace(ids=[self.ids[row] for row in rows], best=best, directions=self.directions[rows])
@@ -121,7 +128,7 @@ class Selection(NamedTuple):
 
     Attributes:
       indices: int64, their indices among the candidates.
-      values: float64, their uncertainties; with `--by=all`, weighted by the rarity of classes.
+      values: float64, their values, as the top of this file defines them; with `--by=random` those of `uncertainty`.
       distances: float64, from the nearest video that is labelled or was chosen before; nan if distances do not count.
     """
 
@@ -134,8 +141,8 @@ def run(config: SelectConfig) -> int:
     """Chooses videos, writes them to `config.out` and prints what they are; returns the exit status.
 
     Raises:
-      UsageError: there is no such model, the data do not fit it, the run does not say which videos are labelled, or all
-        videos to choose from are labelled.
+      UsageError: there is no such model, the data do not fit it or have no video, the run does not say which videos are
+        labelled, or all videos to choose from are labelled.
     """
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
@@ -162,7 +169,7 @@ def run(config: SelectConfig) -> int:
 def _describe_selection(
     candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig
 ) -> str:
-    """A line for the terminal: the file, the number of videos, and the most frequent best classes among them."""
+    """A line for the terminal: the file, the number of chosen videos, and the 5 most frequent best classes of these."""
     counts = np.bincount(candidates.best.classes[selection.indices, 0])
     common = np.argsort(-counts, kind="stable")[:5]
     classes = ", ".join(names.name(int(number)) for number in common if counts[number])
@@ -176,7 +183,11 @@ def directions_of(batch: NumpyBatch) -> Floats32:
 
 
 def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
-    """Reads the videos to choose from, and scores them by the model."""
+    """Reads the videos to choose from, and scores them by the model.
+
+    Raises:
+      UsageError: there is no video, or the videos do not have the features that the model takes.
+    """
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
@@ -187,6 +198,8 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
         scores.append(best.scores)
         classes.append(best.classes)
         directions.append(directions_of(batch))
+    if not ids:
+        raise UsageError(f"--data={pattern}: the files have no record; name files with videos.")
     best = TopK(np.concatenate(scores), np.concatenate(classes))
     return UnlabelledVideos(ids, best, total / len(ids), np.concatenate(directions))
 
@@ -197,13 +210,15 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
     Args:
       scorer: the model; the features of the videos must be those that it takes.
       pattern: TFRecord files.
-      candidates: the ids of the videos to choose from.
+      candidates: the ids of the videos to choose from; `among_candidates` names those of them that are labelled.
 
     Raises:
-      UsageError: `pattern` is empty, or the features are other ones.
+      UsageError: `pattern` is empty, there is no video, or the videos do not have the features that the model takes.
     """
     if not pattern:
-        raise UsageError("the run does not say which videos have labels: name them by --labelled.")
+        raise UsageError(
+            "the run does not say which videos it was trained on; name the files of labelled videos by --labelled."
+        )
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
     shared = set[str]()
     for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
@@ -213,11 +228,13 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
         if number < _MOST_LABELLED:
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])
         number += len(batch)
+    if not number:
+        raise UsageError(f"the files of labelled videos, {pattern}, have no record; name others by --labelled.")
     return LabelledVideos(number, counts, np.concatenate(directions), shared)
 
 
 def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig) -> Selection:
-    """Chooses `config.count` videos, by what `config.by` names."""
+    """Chooses `config.count` of the candidates (all, if there are fewer) by the method `config.by`, first the best."""
     number = min(config.count, len(candidates.ids))
     scores = candidates.best.scores if config.by != "all" else _correct_scores(candidates, labelled)
     variances = 4.0 * scores * (1 - scores)
@@ -258,7 +275,8 @@ def _choose_greedily(
       number: number of videos to choose.
 
     Returns:
-      The index of each chosen video, and its distance from the nearest video that is labelled or was chosen before.
+      int64 [number], the index of each chosen video; and float64 [number], its distance from the nearest video that is
+      labelled or was chosen before.
     """
     nearest = np.full(len(values), -1.0)
     for start in range(0, len(labelled), _BLOCK):
@@ -276,10 +294,10 @@ def _choose_greedily(
 
 
 def tags_of(best: TopK, labelled: LabelledVideos, tagger: Tagger | None) -> Bools:
-    """Chooses the tags of N videos among their best classes.
+    """Chooses the tags of N videos, that is the classes that the model predicts for them, among their best classes.
 
-    Tags are the classes that reach the thresholds of `tagger`. Without thresholds they are the classes with the highest
-    scores of all videos, so many that a video has as many tags, on average, as a labelled video has labels.
+    Tags are the classes that reach the thresholds of `tagger`. Without thresholds, one threshold serves all videos and
+    classes: the one at which a video has as many tags, on average, as a labelled video has labels.
 
     Args:
       best: the K best classes of each video.
@@ -305,7 +323,7 @@ def write_selection(
     `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
 
     Args:
-      config: has the path and the format.
+      config: the path, the format, the table of addresses (--media), and the name of the model.
       candidates: the videos to choose from.
       selection: which of them were chosen.
       names: the names of the classes.
@@ -315,10 +333,10 @@ def write_selection(
     if config.format == "csv":
         write_table(config.out, HEADER, _rows(ids, best, selection, names))
         return
-    chosen = [ids[index] for index in selection.indices.tolist()]
-    addresses = media_links.read_addresses(config.media, chosen)
+    chosen_ids = [ids[index] for index in selection.indices.tolist()]
+    addresses = media_links.read_addresses(config.media, chosen_ids)
     tasks = []
-    for video, index in zip(chosen, selection.indices.tolist(), strict=True):
+    for video, index in zip(chosen_ids, selection.indices.tolist(), strict=True):
         tags = list(itertools.compress(_classes(best, index, names), are_tags[index].tolist()))
         tasks.append(_task(video, addresses.get(video, video), config.model, tags))
     storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
@@ -340,12 +358,12 @@ def _classes(best: TopK, index: int, names: Vocabulary) -> Iterator[tuple[str, f
 
 
 def _task(video: str, address: str, model: str, tags: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """A task for Label Studio, with the tags of the video as its prediction.
+    """A task for Label Studio, with the tags of the video as its prediction; without tags it has no prediction.
 
     Args:
       video: the id of the video.
-      address: its address, or again its id.
-      model: the folder of the run.
+      address: its address; its id, if no address is known.
+      model: the folder of the run, as `model_version` of the prediction.
       tags: (name, score) of each tag.
     """
     choices = {"choices": [label for label, _ in tags]}

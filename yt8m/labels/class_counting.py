@@ -43,7 +43,8 @@ def run(config: CountConfig) -> int:
 
     Raises:
       UsageError: there is no such model or file, or the records are not of the kind that the model takes.
-      RunError: a record is damaged, or there is no video, or none with a label, or a video is in both files.
+      RunError: a record is damaged, --data or --labelled has no video, no video of --labelled has a label, or a video
+        is in both.
     """
     files = manifest.shards_at([config.data])
     ids_of_labelled: set[str] = set()
@@ -75,7 +76,7 @@ def run(config: CountConfig) -> int:
 
 
 def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
-    """Scores the videos that a flag names, and sums up their scores and labels.
+    """Scores the videos that a flag names, and sums up their scores and, with `has_labels`, their labels.
 
     The videos to count must not be among the labelled ones: the intervals assume that the sample is independent of the
     videos that are counted, and would otherwise be too narrow.
@@ -84,10 +85,12 @@ def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[st
       scorer: the model.
       pattern: the value of the flag, a pattern of TFRecord files.
       flag: the name of the flag, `labelled` or `data`.
-      ids_of_labelled: the ids of the labelled videos, to which those of this call are added if it has labels.
-      has_labels: whether the labels of the videos are used.
+      ids_of_labelled: the ids of the labelled videos. With `has_labels` the ids of this call are added; otherwise an id
+        that is among them is an error.
+      has_labels: whether these are the labelled videos.
 
     Raises:
+      UsageError: the records are not of the kind that the model takes.
       RunError: there is no video, or a video to count is among the labelled ones.
     """
     sums, records = ScoreSums(scorer.num_classes), scorer.records(pattern)

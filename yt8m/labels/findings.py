@@ -1,7 +1,8 @@
 """Finds issues in the labels of audited videos, and writes them as tables.
 
-An issue is a label that is probably wrong or missing; people decide on issues in a table. Odd classes are pairs of
-classes that always or hardly ever occur in the same videos or that the models confuse, and classes with few videos.
+An issue is a label that may be wrong, or a class that may be a missing label of a video; people decide on issues in a
+table. Odd classes are pairs of classes that always or hardly ever occur in the same videos or that the models confuse,
+and classes with few videos.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _TOGETHER_SHARE = 0.98
 # that number does.
 _APART_SHARE = 0.05
 _EXPECTED = 20.0
-# CONFUSED: in at least this share of the videos of each of the two classes, the other class has the higher score.
+# CONFUSED: in at least this share of the videos of each of the two classes, the other class has the higher score
+# without being a label.
 _CONFUSED_SHARE = 0.3
 _FEWEST_VIDEOS = 10  # a class with fewer videos is not judged as one of a pair; in a split it is reported as FEW
 _MOST_PAIRS = 1000  # largest number of pairs that are reported of each kind
@@ -64,15 +66,18 @@ def estimate_noise(scores: FoldScores) -> LabelNoise:
 
 
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:
-    """Finds labels that may be wrong, and classes among the best of a video that may be missing labels.
+    """Finds issues: labels that may be wrong, and labels that may be missing.
 
-    They are sorted by the chance. Of equal chances the larger odds come first, then the margin that contradicts the
-    label most.
+    All labels may be wrong. Missing may be the classes that are among the best-scored ones of a video (`scores.best`)
+    without being labels of it. The issues are sorted by the calibrated chance of the error, highest first; those with
+    equal chances by its log-odds before calibration, highest first. If these are equal too, those come first whose
+    scores contradict the labels most: the lowest `Margins.at` of a label, and the highest `Margins.at` plus
+    `Margins.prior` of a class that may be missing.
 
     Args:
       scores: the scores of the audit.
       noise: the estimate from these scores.
-      least: the smallest chance that is reported.
+      least: issues with a smaller chance are left out.
     """
     rows, columns = np.nonzero(~are_labels(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
@@ -102,7 +107,9 @@ def are_labels(scores: FoldScores) -> Bools:
 
 
 def write_issues(path: str, issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> None:
-    """Writes `issues.csv`. Ids and names are safe to open in spreadsheets (`spreadsheet_text`).
+    """Writes the table `issues.csv`, one row for each issue, with the columns of `HEADER`.
+
+    Ids and names that a spreadsheet would evaluate as formulas are escaped by `spreadsheet_text`.
 
     Args:
       path: the file.
@@ -114,10 +121,14 @@ def write_issues(path: str, issues: LabelIssues, ids: Sequence[str], names: Voca
 
 
 def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> int:
-    """Writes the table of issues in which people decide: with a column `decision`, which is empty at first.
+    """Writes `decisions.csv`: the table of issues with one more column, `decision`, in which people write yes or no.
 
-    If there is such a table already, it is replaced, but its decisions are kept, even those on labels that are no
-    issues any more. The arguments are those of `write_issues`.
+    If the file exists, it is replaced, but its decisions are kept, even those on labels that are no issues any more;
+    these are the last rows. The arguments are those of `write_issues`.
+
+    Raises:
+      UsageError: the existing file lacks a column.
+      RunError: a row of the existing file cannot be read, such as a decision that is neither yes nor no.
 
     Returns:
       The number of decisions that were kept.
@@ -129,7 +140,7 @@ def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: V
     for row, video, number in zip(
         _rows(issues, ids, names), issues.videos.tolist(), issues.classes.tolist(), strict=True
     ):
-        key = (id_of_text(ids[video]), class_text(names, number), row[3])
+        key = (id_of_text(ids[video]), class_text(names, number), row[HEADER.index("kind")])
         rows.append([*row, answers.pop(key, "") if answers else ""])
     for (video, label, kind), answer in answers.items():
         rows.append(["", spreadsheet_text(shards.id_text(video)), spreadsheet_text(label), kind, "", answer])
@@ -149,7 +160,7 @@ def class_text(names: Vocabulary, number: int) -> str:
 
 
 def _rows(issues: LabelIssues, ids: Sequence[str], names: Vocabulary) -> Iterator[list[Any]]:
-    """The rows of the table of issues, with the columns of `HEADER`."""
+    """Yields the rows of the table of issues, with the columns of `HEADER`; ranks begin with 1."""
     texts: Mapping[int, str] = {number: class_text(names, number) for number in np.unique(issues.classes).tolist()}
     columns = (values.tolist() for values in issues)
     for rank, (video, number, is_missing, chance) in enumerate(zip(*columns, strict=True), 1):
@@ -166,9 +177,10 @@ class ClassFinding(NamedTuple):
       split: for FEW, the split that has too few videos of the class; otherwise empty.
       videos: for TOGETHER and APART the number of videos with both classes, for CONFUSED the sum of the numbers of both
         classes, for FEW the number of videos of the class in the split.
-      value: for TOGETHER the share of the videos of the more frequent class that have the other. For CONFUSED the share
-        of the videos of a class in which the other one has the higher score, of whichever class it is smaller. For
-        APART the number of videos with both, divided by that which independent classes would have. nan for FEW.
+      value: for TOGETHER the share of the videos of the more frequent class that have the other class too. For APART
+        the number of videos with both classes, divided by the number that would have both if the classes were
+        independent. For CONFUSED each class has a share of videos in which the other class, which is no label of the
+        video, has the higher score; the value is the smaller of the two shares. nan for FEW.
     """
 
     finding: str
@@ -213,7 +225,7 @@ def find_odd_classes(scores: FoldScores, videos: AuditedVideos, names: Vocabular
 
 
 def _count_pairs(keys: Ints64, num_classes: int) -> _PairCounts:
-    """Counts how often each pair occurs among the keys, first class x num_classes + second class."""
+    """Counts how often each pair of classes occurs; its key is first class x num_classes + second class."""
     pairs, counts = np.unique(keys, return_counts=True)
     return _PairCounts(pairs // num_classes, pairs % num_classes, counts.astype(np.int64))
 
@@ -224,7 +236,7 @@ def _count_labelled_pairs(scores: FoldScores, num_classes: int) -> _PairCounts:
     keys = []
     for distance in range(1, int(scores.num_labels.max(initial=0))):
         indices = np.arange(len(labels) - distance)
-        # The label `distance` places further on may be one of the next video.
+        # The label that is `distance` places after another one may already belong to the next video.
         is_same_video = indices + distance < np.repeat(starts + scores.num_labels, scores.num_labels)[: len(indices)]
         firsts = indices[is_same_video]
         keys.append(labels[firsts] * num_classes + labels[firsts + distance])
@@ -247,8 +259,14 @@ def _find_together(both: _PairCounts, totals: Ints64, texts: Sequence[str]) -> I
 def _find_apart(both: _PairCounts, totals: Ints64, videos: int, texts: Sequence[str]) -> Iterator[ClassFinding]:
     """Finds pairs that occur in the same videos much more rarely than independent classes would.
 
-    But at least one video has both labels, which perhaps contradict each other. The arguments are those of
-    `_find_together`, and the number of all videos.
+    Pairs that no video has are left out: a video with both labels is what people can look at, because the two labels
+    may contradict each other. The pairs that independent classes would have most often come first.
+
+    Args:
+      both: the number of videos with both classes.
+      totals: [C], number of videos of each class.
+      videos: number of all videos.
+      texts: the texts of the classes.
     """
     expected = totals[both.first] * totals[both.second] / max(videos, 1)
     is_odd = (expected >= _EXPECTED) & (both.videos <= _APART_SHARE * expected)
@@ -304,7 +322,7 @@ def _find_confused(scores: FoldScores, totals: Ints64, texts: Sequence[str]) -> 
 
 
 def _find_few(scores: FoldScores, videos: AuditedVideos, texts: Sequence[str]) -> Iterator[ClassFinding]:
-    """Finds classes with too few videos in a split; splits without any label are left out."""
+    """Finds classes with fewer than _FEWEST_VIDEOS videos in a split, or none; skips splits without any label."""
     splits = videos.splits[scores.owners()]
     for number, name in enumerate(videos.split_names):
         counts = np.bincount(scores.labels[splits == number], minlength=len(texts))
@@ -313,7 +331,7 @@ def _find_few(scores: FoldScores, videos: AuditedVideos, texts: Sequence[str]) -
 
 
 def write_odd_classes(path: str, findings: Sequence[ClassFinding]) -> None:
-    """Writes `classes.csv`."""
+    """Writes the findings as `classes.csv`, with the columns of `CLASS_HEADER`; a value of nan is an empty cell."""
     rows = []
     for each in findings:
         value = "" if np.isnan(each.value) else f"{each.value:.4f}"

@@ -1,8 +1,8 @@
 """The folds of an audit: parts of the videos, each of which is scored by a model that was trained on all others.
 
 The fold of a video is chosen by a hash of its id, or of the group that the id belongs to, so it depends on nothing
-else. Of each video the best scores and the scores of its labels are kept, in 8 bytes each. All other scores are only
-counted, in bins; the size of these counts does not depend on the number of videos.
+else. Of each video the best scores and the scores of its labels are kept, each with its class in 8 bytes. All scores
+are also counted in bins; the size of these counts does not depend on the number of videos.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def split_of(path: str) -> str:
 
 
 def read_groups(table: str, column: str) -> Mapping[str, str]:
-    """Reads {id as text: group} from the columns `id` and `column` of a table; empty if `table` is.
+    """Reads {id as text: group} from the columns `id` and `column` of a table; {} if `table` is an empty string.
 
     Raises:
       UsageError: there is no such table or column.
@@ -177,7 +177,7 @@ class FoldSets:
 
 
 def _group(video: str, groups: Mapping[str, str]) -> str:
-    """The group of a video; its id if there are no groups."""
+    """The group of a video; its id if there are no groups. Raises UsageError if only this video has none."""
     if not groups:
         return video
     if not groups.get(video):
@@ -199,7 +199,7 @@ class _Writers:
         self._counts = Counter[int]()
 
     def add(self, fold: int, payload: bytes) -> None:
-        """Appends a serialized record to the next of the shards of a fold, which take turns."""
+        """Appends a serialized record to a shard of a fold; the shards of the fold get records in turn."""
         path = storage.join(self._folder, f"fold{fold}-{self._counts[fold] % _SHARDS}.tfrecord")
         self._counts[fold] += 1
         if path not in self._shards:
@@ -304,13 +304,14 @@ def read_scores(path: str) -> FoldScores:
 
 
 def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, epochs: int | None) -> TrainConfig:
-    """Sets the batch size and the number of passes of a training.
+    """A copy of the config of a training with a batch size and a number of passes.
 
     Args:
       config: the config of the training.
       videos: number of videos that it reads in a pass.
-      batch_size: examples per step; None: a 64th of the videos, rounded to a power of two, from 16 to 1024.
-      epochs: number of passes; None: so many that there are about _USUAL_STEPS steps.
+      batch_size: examples per step; None: a 64th of the videos, rounded down to a power of two, from 16 to 1024.
+      epochs: number of passes; None: so many that there are about _USUAL_STEPS steps, but from _LEAST_PASSES to
+        _MOST_PASSES.
     """
     batch_size = batch_size or min(max(16, 1 << (videos // 64).bit_length() >> 1), 1024)
     steps = -(-videos // batch_size)
@@ -321,7 +322,7 @@ def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, 
 
 @contextlib.contextmanager
 def _quiet_log() -> Iterator[None]:
-    """In the block only warnings are logged, because users who audit labels have no use for the lines of a training."""
+    """A context in which only warnings and errors are logged: who audits labels needs no log lines of a training."""
     verbosity_before = logging.get_verbosity()
     logging.set_verbosity(logging.WARNING)
     try:

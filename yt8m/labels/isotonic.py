@@ -8,7 +8,7 @@ import numpy as np
 
 from yt8m.eval_util.arrays import Floats64
 
-_LEAST_VARIANCE = 1e-30  # so that two steps without variance, with values of 0 or 1, can be compared
+_LEAST_VARIANCE = 1e-30  # keeps a divisor off 0: two steps that would merge to a share of 0 or 1 have no variance
 
 
 class RisingCurve(NamedTuple):
@@ -52,7 +52,7 @@ class RisingSteps(NamedTuple):
         return RisingCurve(np.stack([self.first, self.last], axis=1).ravel(), np.repeat(self.values, 2))
 
     def merge_similar(self, deviations: float) -> RisingSteps:
-        """Merges neighbouring steps that do not differ significantly.
+        """A copy in which neighbouring steps that do not differ significantly are merged.
 
         The value of a step is a share, measured in as many trials as its weight says. The two neighbours that differ by
         the fewest standard deviations become one step, until all neighbours differ by `deviations` at least. Without

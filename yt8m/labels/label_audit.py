@@ -7,10 +7,10 @@ The folder of the audit has a work area, `.work`. The same command continues an 
     folds/        the videos of each fold as shards; removed at the end of the audit
     vectors.f16   the vectors by which near copies are found; removed when these are found
     copies.npz    the pairs of copies, and a digest of each video
-    model0/       the run of the fold that is being trained; removed when the fold is scored
+    model0/       the run of the model that scores a fold; removed when the fold is scored
     scores0.npz   the scores of the videos of a fold, written when they are complete
-    scores_of_splits.npz  the scores of the videos of other splits by a model of the training split; only if the
-                  training split has copies of some of them
+    model_of_splits/, scores_of_splits.npz  a run on the training split, and its scores of the videos of other splits;
+                  only if the training split has copies of some of these videos
 """
 
 from __future__ import annotations
@@ -63,9 +63,11 @@ def run(config: AuditConfig, training: TrainConfig) -> int:
       training: how the models are trained; its data are all of the data to audit.
 
     Raises:
-      UsageError: the folder has an audit of other data or flags, or a table lacks a column or a group.
-      RunError: a record is damaged, or a training failed.
-      KeyboardInterrupt: a signal stopped the audit, which the same command continues.
+      UsageError: the folder has an audit of other data or flags, a table lacks a column or a group, or the data have no
+        label, or too few videos or groups for the folds.
+      RunError: a record is damaged, a training failed, a decision is neither yes nor no, or another process audits in
+        this folder.
+      KeyboardInterrupt, Terminated: a signal stopped the audit; the same command continues it.
     """
     media_links.check(config.media)
     storage.makedirs(config.out)
@@ -119,11 +121,12 @@ class LabelAudit:
             storage.remove_tree(self._in_work(name))
 
     def _open_work_area(self) -> None:
-        """Prepares the work area: writes the hash of data and flags, and removes the work of an audit of other ones.
+        """Prepares the work area: writes the hash of data and flags; removes the files of an audit with another hash.
 
         Raises:
           UsageError: the folder has an audit of other data or flags, and --overwrite is not set; or its table of
-            decisions has a decision that is neither yes nor no.
+            decisions lacks a column.
+          RunError: its table of decisions has a row that cannot be read, such as a decision that is neither yes nor no.
         """
         if storage.exists(self._path(DECISIONS)):
             read_decisions(self._path(DECISIONS))  # raises now rather than at the end of the audit
@@ -153,7 +156,11 @@ class LabelAudit:
     def _load_or_divide_videos(self) -> AuditedVideos:
         """Reads the list of videos; if it or a fold that is still needed is missing, divides the data into folds.
 
-        The latter writes the list, the folds, the vectors, and the pairs of exact copies.
+        Dividing the data writes the list, the folds, the vectors, and the pairs of exact copies.
+
+        Raises:
+          UsageError: no video has a label, a fold has no video, or the table of groups does not fit the data.
+          RunError: a record is damaged.
         """
         path = self._in_work(_VIDEOS)
         if storage.exists(path) and (self._folds.is_complete or not self._find_unscored_folds()):
@@ -171,9 +178,9 @@ class LabelAudit:
         return videos
 
     def _load_or_find_copies(self, videos: AuditedVideos) -> tuple[CopyPairs, NDArray[np.void]]:
-        """Reads the pairs of copies; while the file of vectors exists, it first searches near copies.
+        """Reads the pairs of copies. If the file of vectors still exists, near copies have not been searched yet.
 
-        After the search it saves the pairs and removes the file of vectors.
+        Then this method searches them, saves all pairs and removes the file of vectors.
 
         Returns:
           The pairs, and the digest of each video, 16 bytes [N].
@@ -212,16 +219,16 @@ class LabelAudit:
         Args:
           videos, seen: as for `_summarise_copies`.
         """
-        are_of_training = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
-        others = [path for path in self._files if path not in set(are_of_training)]
+        training_files = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
+        other_files = [path for path in self._files if path not in set(training_files)]
         indices = np.flatnonzero(~video_copies.are_of_training(videos))
         path = self._in_work("scores_of_splits.npz")
         if not storage.exists(path):
             logging.info("training a model of the %d videos of the training split", len(videos.ids) - len(indices))
             config = self._config_of_training(
-                ",".join(are_of_training), "model_of_splits", len(videos.ids) - len(indices)
+                ",".join(training_files), "model_of_splits", len(videos.ids) - len(indices)
             )
-            write_scores(path, score_fold(config, others))
+            write_scores(path, score_fold(config, other_files))
             self._remove_from_work("model_of_splits")
         ids = [findings.id_of_text(videos.ids[index]) for index in indices.tolist()]
         return video_copies.measure_effect(read_scores(path), ids, seen[indices], self._training.data.num_classes)
@@ -235,9 +242,10 @@ class LabelAudit:
         return self._in_work(f"scores{fold}.npz")
 
     def _load_or_score_folds(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
-        """Yields the indices and the scores of the videos of each fold; if they are not saved yet, it makes them.
+        """Yields, for each fold, the indices of its videos and their scores.
 
-        To make them it trains a model on the other folds, saves the scores, and removes the model.
+        If the scores of a fold are not saved yet, it trains a model on the other folds, saves its scores of the fold,
+        and removes the model.
         """
         unscored = self._find_unscored_folds()
         for fold in range(self._config.folds):
@@ -315,7 +323,9 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
     """
     if importlib.util.find_spec("jinja2") is None:
         logging.warning(
-            "there is no %s, because Jinja2 is not installed; the tables have all that the page would show", PAGE
+            "%s is not written, because Jinja2 is not installed; the CSV files have all that it would show. To get it, "
+            "run pip install -e '.[reports]' in the checkout of yt8m, and the command again",
+            PAGE,
         )
         return
     path = storage.join(folder, PAGE)

@@ -22,15 +22,15 @@ A score is the log-odds that a model gives to a class. Four steps lead from scor
    step. Steps of the second curve that do not differ significantly are merged, because small errors at its flat top
    would change the chance that a label is missing by several times as much.
 
-The second curve and the chances of missing labels are estimated from the best classes of each video alone, since only
-these are listed as missing labels. With the same margin, a class that is not among the best of its video is present
-less often.
+The second curve and the chances of missing labels are estimated from the best-scored classes of each video alone (as
+many as `folds.BEST`), since only these are listed as missing labels. With the same margin, a class that is not among
+them is present less often.
 
 With w the share of wrong labels and r the likelihood ratio, the chance that a label is wrong is w / r. With a the share
 of missing labels, b how often a video without the class has its label, and g how often a video with such a score has
 the label, the class is there with the probability p = (g - b) / (1 - a - b), and the chance that a label is missing is
 a p / (1 - g) (D. Angluin and P. Laird, Learning from Noisy Examples, Machine Learning 2 (1988), for the noise model).
-The two shares are also estimated for each class, shrunk towards those of all.
+The shares w and a are also estimated for each class, shrunk towards those of all classes.
 
 The estimate assumes that each label is wrong with the same chance, whatever the video shows. So the scores of wrong
 labels are estimated by those of all videos without the label, each counted as often as it has labels. If the labelling
@@ -165,7 +165,10 @@ class Margins(NamedTuple):
 
 
 def _margins(counts: ScoreCounts) -> Margins:
-    """Step 1 at the top of this file. The variance of a class with few videos is shrunk towards that of all, too."""
+    """The margins of each class, by step 1 at the top of this file.
+
+    The variance of a class with few videos is shrunk towards that of all classes, too.
+    """
     labelled, others = counts.labelled.sum(1), counts.others.sum(1)
     mean_labelled, _ = _moments(counts.labelled)
     mean_others, variance = _moments(counts.others)
@@ -174,7 +177,7 @@ def _margins(counts: ScoreCounts) -> Margins:
     distance = (mean_labelled - mean_others) / spread
     mean_distance = np.average(distance, weights=np.maximum(labelled, _LEAST))
     distance = (labelled * distance + _FEW_SCORES * mean_distance) / (labelled + _FEW_SCORES)
-    distance = np.maximum(distance, 0.05)  # of a class that the model does not know at all, margins are near 0
+    distance = np.maximum(distance, 0.05)  # if scores do not separate a class at all, its margins are all near 0
     return Margins(mean_others + distance * spread / 2, distance / spread, np.log((labelled + 0.5) / (others + 0.5)))
 
 
@@ -244,10 +247,10 @@ class LabelNoise:
         return np.minimum(self.missing * present / (1 - share), 1)
 
     def with_class_rates(self, counts: PairCounts) -> LabelNoise:
-        """Sets the shares of errors of each class, which are shrunk towards those of all classes.
+        """A copy with the shares of errors of each class, which are shrunk towards those of all classes.
 
         Args:
-          counts: the pairs that are judged.
+          counts: the labels that may be wrong, and the other pairs that may be missing labels.
         """
         classes, scores = _bin_grid(counts.labelled)
         margins = self.margins.at(classes, scores)
@@ -259,10 +262,12 @@ class LabelNoise:
         return dataclasses.replace(self, class_wrong=class_wrong, class_missing=class_missing)
 
     def calibrate(self, counts: PairCounts, ratio: RisingCurve, share: RisingCurve) -> LabelNoise:
-        """Step 4: keeps the ranking, and sets the chance at each rank to the mean chance by other curves.
+        """A copy with calibrated chances, by step 4 at the top of this file.
+
+        The ranking stays the same. The chance at each rank becomes the mean chance by other curves.
 
         Args:
-          counts: the pairs that are judged.
+          counts: the labels that may be wrong, and the other pairs that may be missing labels.
           ratio, share: the other curves.
         """
         by_steps, (classes, scores) = dataclasses.replace(self, ratio=ratio, share=share), _bin_grid(counts.labelled)
@@ -291,6 +296,7 @@ def _shift_odds(chances: Floats64, rate: float, rates: Floats64) -> Floats64:
 
 
 def _logits(chances: Floats64) -> Floats64:
+    """The log-odds of chances, which are neither 0 nor 1; unlike in `log_odds` they have no limits."""
     return np.asarray(np.log(chances / (1 - chances)))
 
 
@@ -304,7 +310,7 @@ def _mean_chances(ranks: Floats64, odds: Floats64, weights: Ints64) -> RisingCur
     """
     if not weights.any():
         return RisingCurve(np.zeros(1), np.zeros(1))
-    positions, errors, pairs = _pool(ranks, weights / (1 + np.exp(-odds)), weights)
+    positions, errors, pairs = _sum_by_position(ranks, weights / (1 + np.exp(-odds)), weights)
     return rising_steps(positions, errors / pairs, pairs).over_steps()
 
 
@@ -328,8 +334,8 @@ def estimate(counts: ScoreCounts, listed: PairCounts) -> LabelNoise:
     return noise.with_class_rates(judged).calibrate(judged, *flat)
 
 
-def _pool(positions: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
-    """Rounds positions to tenths, and sums up the weights at each.
+def _sum_by_position(positions: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
+    """Rounds positions to tenths, and sums up the weights at each rounded position.
 
     Args:
       positions: of any shape.
@@ -351,7 +357,7 @@ def _fit_shares(positions: Floats64, labelled: Ints64, others: Floats64 | Ints64
       positions: [C, BINS], the position of each bin.
       labelled, others: [C, BINS], numbers of pairs in each bin.
     """
-    knots, yes, no = _pool(positions, labelled, others)
+    knots, yes, no = _sum_by_position(positions, labelled, others)
     return rising_steps(knots, yes / (yes + no), yes + no)
 
 
@@ -378,15 +384,16 @@ def _counts_if_all_wrong(counts: ScoreCounts) -> Floats64:
 def _wrong_share(labelled: Ints64, if_wrong: Floats64) -> float:
     """The share of labels that are wrong; step 3 at the top of this file.
 
-    It is the number of labels with low scores, divided by the number of them if all labels were wrong. Low means below
-    a rank within the class; the rank at which the upper bound of the ratio is least is used.
+    It is the number of labels with low scores, divided by the number that there would be if all labels were wrong. A
+    score is low if it is below a certain rank within its class. All ranks are tried; the one with the smallest upper
+    bound of the share is used.
 
     Args:
       labelled: int64 [C, BINS], number of labels in each bin.
       if_wrong: float64 [C, BINS], the number if all labels were wrong.
     """
     ranks = if_wrong.cumsum(1) / np.maximum(if_wrong.sum(1), _LEAST)[:, np.newaxis]
-    _, labels, wrong_labels = _pool(_RANKS / _POSITIONS * ranks, labelled, if_wrong)
+    _, labels, wrong_labels = _sum_by_position(_RANKS / _POSITIONS * ranks, labelled, if_wrong)
     below, below_if_wrong = np.cumsum(labels), np.maximum(np.cumsum(wrong_labels), _LEAST)
     bounds = _upper_bounds(below) / below_if_wrong
     index = int(np.argmin(bounds))
@@ -403,7 +410,7 @@ def _missing_share(positions: Floats64, labelled: Ints64, others: Ints64) -> flo
       positions: [C, BINS], the position of each bin on the second curve.
       labelled, others: int64 [C, BINS], number of pairs with and without the label in each bin.
     """
-    _, labels, no_labels = _pool(positions, labelled, others)
+    _, labels, no_labels = _sum_by_position(positions, labelled, others)
     labelled_above, others_above = np.cumsum(labels[::-1]), np.cumsum(no_labels[::-1])
     bounds = _upper_bounds(others_above) / (labelled_above + _upper_bounds(others_above))
     index = int(np.argmin(bounds))
@@ -421,5 +428,10 @@ def _share_if_known(kind: str, bound: float, share: float) -> float:
     """
     if bound < _LARGEST_SHARE:
         return max(share, _LEAST_SHARE)
-    logging.warning("the scores do not tell how many labels are %s: the videos are too few, or the model too bad", kind)
+    logging.warning(
+        "the scores do not tell how many labels are %s, so hardly any is listed as %s: the videos are too few, or the "
+        "models too bad; audit more videos, or train longer by --num_epochs",
+        kind,
+        kind,
+    )
     return _LEAST_SHARE

@@ -4,9 +4,9 @@ Exact copies are found by a digest of their features, near copies by the directi
 
 Each video is a vector: its features, or the means over its frames, joined. All vectors are centred and divided by the
 standard deviation of each value, and scaled to the length 1. The similarity of two videos is the product of these
-vectors, between -1 and 1. So what all videos share makes no two of them similar.
+vectors, between -1 and 1. Because the vectors are centred, what all videos have in common makes no two of them similar.
 
-Up to `MOST_COMPARED_FULLY` videos, all pairs are compared. If there are more, one of 1000 videos is drawn at random as
+Up to `MOST_COMPARED_FULLY` videos, all pairs are compared. If there are more, one in 1000 videos is drawn at random as
 a pivot. Two videos are compared only if they have a pivot in common among the `_PIVOTS` pivots that are nearest to
 each. A pair with a similarity of 0.95 has a pivot in common almost always, but not with certainty.
 """
@@ -36,8 +36,9 @@ from yt8m.storage import copies
 HEADER = ("video", "other", "split", "other_split", "similarity")
 MOST_COMPARED_FULLY = 50_000  # largest number of videos of which all pairs are compared
 _BLOCK = 2048  # number of videos that are compared at once with as many others
+# One in so many videos is a pivot; and the number of nearest pivots by which a video is compared with others.
 _PER_PIVOT, _PIVOTS = 1000, 3
-_MOST_PAIRS = 1_000_000  # the search ends after so many near copies
+_MOST_PAIRS = 1_000_000  # the search ends once it has found more near copies than this
 _TRAINING = "train"  # the beginning of the name of a split for training
 _RESAMPLES = 200  # number of sets of videos that are drawn for the interval of GAP
 
@@ -107,7 +108,7 @@ class VideoVectors:
 
 
 class CopyPairs(NamedTuple):
-    """Pairs of videos that are copies of each other, ascending by `first`, then `second`. All arrays are [P].
+    """Pairs of videos that are copies of each other. All arrays are [P].
 
     Attributes:
       first, second: int64, the indices of the two videos; `first` is the smaller one.
@@ -124,6 +125,9 @@ def exact_copies(digests: NDArray[np.void]) -> CopyPairs:
 
     Args:
       digests: 16 bytes [N], the digest of each video.
+
+    Returns:
+      The pairs, ascending by `second`.
     """
     _, firsts, groups = np.unique(digests, return_index=True, return_inverse=True)
     original = firsts[groups].astype(np.int64)
@@ -132,15 +136,19 @@ def exact_copies(digests: NDArray[np.void]) -> CopyPairs:
 
 
 def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: float) -> CopyPairs:
-    """Finds all exact copies, and the near copies with at least this similarity.
+    """Finds all exact copies, and near copies with at least this similarity.
 
     Videos with the same digest are one group. In a group, each video is paired with the first one only. For near
-    copies, only the first videos of the groups are compared.
+    copies, only the first videos of the groups are compared; the top of this file says which pairs. The search for near
+    copies ends early, with a warning, if it has found more than _MOST_PAIRS.
 
     Args:
       vectors: the vectors of the videos.
       digests: 16 bytes [N], the digest of each video.
       similarity: the least similarity of near copies.
+
+    Returns:
+      The pairs, ascending by `first`, then `second`.
     """
     pairs = [np.stack(exact_copies(digests), axis=1, dtype=np.float64)]
     firsts = np.sort(np.unique(digests, return_index=True)[1]).astype(np.int64)
@@ -150,10 +158,14 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
         pairs.append(_find_similar(vectors, firsts[rows], firsts[columns], similarity))
         number += len(pairs[-1])
         if number > _MOST_PAIRS:
-            logging.warning("there are more than %d near copies: the search ends; raise --similarity", _MOST_PAIRS)
+            logging.warning(
+                "more than %d near copies were found: the search ends here, and further ones are not listed; raise "
+                "--similarity to find fewer",
+                _MOST_PAIRS,
+            )
             break
     joined = np.concatenate(pairs)
-    # A pair with several pivots in common was found several times; it is kept once.
+    # A pair of videos with several pivots in common was found several times; it is kept once.
     first, second, similarities = joined[np.unique(joined[:, :2], axis=0, return_index=True)[1]].T
     return CopyPairs(first.astype(np.int64), second.astype(np.int64), similarities.astype(np.float32))
 
@@ -339,7 +351,7 @@ def _gap(videos: Videos, num_classes: int) -> tuple[float, Interval]:
 
 
 def _videos(scores: FoldScores, ids: list[bytes]) -> Videos:
-    """The videos in the form that the metrics take; values that GAP does not use are 0 or 1."""
+    """Converts scores to `Videos`, from which metrics are computed; attributes that GAP does not use are 0 or 1."""
     size = len(scores.num_labels)
     return Videos(
         keys=hashes(ids),

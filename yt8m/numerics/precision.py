@@ -96,7 +96,7 @@ def _scale(tensor: tf.Tensor) -> _Operand:
 def _multiply(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
     """The float32 product of two operands.
 
-    If each sum of the product has more than `_MOST_TERMS` terms, `a` is divided before so that no sum overflows.
+    If each sum of the product has more than `_MOST_TERMS` terms, `a` is divided first, so that no sum overflows.
     """
     terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
     divisor = tf.maximum(terms / _MOST_TERMS, 1.0)
@@ -127,7 +127,7 @@ def current() -> str:
 
 
 def rounded(operand: tf.Tensor) -> tf.Tensor:
-    """`operand` cast to the current precision. An operand of a loop is cast by this once, before the loop."""
+    """`operand` cast to the current precision. Call this before a loop that uses the same operand in every step."""
     return operand if current() == "float32" else tf.cast(operand, current())
 
 

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from yt8m.lazy import tf
 from yt8m.numerics import within
 
-BLOCK = 16
+BLOCK = 16  # the largest number of values that a CPU kernel computes at once
 
 _is_on: ContextVar[bool] = ContextVar("whole_blocks", default=False)
 # For each graph, the names of the ops that pad its variables, and {name of a tensor without padding: name of the padded
@@ -77,7 +77,7 @@ def uncut(values: tf.Tensor) -> tf.Tensor:
 
 
 def extended(count: tf.Tensor) -> tf.Tensor:
-    """int32 scalar: a number of columns, rounded up to a multiple of `BLOCK` inside `scope`, and unchanged outside."""
+    """int32 scalar: inside `scope`, `count` columns rounded up to a multiple of `BLOCK`; outside, `count` itself."""
     return count + tf.math.floormod(-count, BLOCK) if _is_on.get() else count
 
 
