@@ -130,6 +130,26 @@ def test_what_cannot_be(words: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.startswith("yt8m ensemble: error: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "ending", "flag"),
+    [
+        ("both.onnx", ".onnx", "output_onnx"),
+        ("both.tgz", ".tgz", "output_model_tgz"),
+        ("both.tar.gz", ".tar.gz", "output_model_tgz"),
+    ],
+)
+def test_a_folder_of_a_model_cannot_have_the_name_of_a_file(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str, ending: str, flag: str
+) -> None:
+    assert run("--model=a,b", f"--out={tmp_path}/{name}") == 2
+    out = f"{tmp_path}/{name}"
+    assert capsys.readouterr().err == (
+        f"yt8m ensemble: error: --out={out}: with --model, --out names the folder of a SavedModel, whose name cannot "
+        f"end in {ending}. Name another folder, or give --{flag}={out}.\n"
+    )
+    assert not (tmp_path / name).exists()
+
+
 def world(folder: pathlib.Path, videos: int = 1200) -> list[pathlib.Path]:
     """A good model, one that errs on its own, and one that knows nothing; records with the labels."""
     draw = np.random.default_rng(5)

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf2
 from golden_data import golden
 from sklearn.metrics import average_precision_score
+from small_run import train_words
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
@@ -226,6 +227,19 @@ def test_a_run_that_cannot_be_written_is_refused_before_it_is_read(
     said = capfd.readouterr().err
     assert f"error: {tmp_path / place} is not writable, but" in said
     assert "name another folder by --eval_dir" in said
+
+
+def test_an_export_that_could_not_be_written_is_refused_before_the_training(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "closed").mkdir(0o555)
+    exported = tmp_path / "closed/exported"
+    words = train_words(tmp_path / "run", f"--export_dir={exported}", "--max_steps=1")
+    with bound_by_permissions():
+        assert train.main(words) == 2
+    expected = f"--export_dir={exported} is not writable; change its permissions, or name another folder.\n"
+    assert capfd.readouterr().err == f"train.py: error: {expected}"
+    assert not (tmp_path / "run").exists()
 
 
 def predictions_of(trained: pathlib.Path, *flags: str) -> dict[str, dict[int, float]]:

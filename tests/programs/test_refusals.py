@@ -55,6 +55,20 @@ def test_an_output_that_is_a_folder_is_said_at_once(tmp_path: pathlib.Path, capf
     assert f"--output_file={tmp_path} is a folder" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["train_dir", "export_dir", "log_dir"])
+def test_a_folder_for_outputs_that_is_a_file_is_said_before_the_training(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], flag: str
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    others = [word for word in train_flags(tmp_path) if not word.startswith(f"--{flag}=")]
+    for folder in (file, file / "below"):
+        assert train.main([*others, f"--{flag}={folder}"]) == 2
+        advice = f"--{flag}={folder} cannot be a folder, because {file} is a file. Name another folder.\n"
+        assert capfd.readouterr().err == f"train.py: error: {advice}"
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.heavy
 @pytest.mark.promise("X3")
 def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(

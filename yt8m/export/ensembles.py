@@ -83,7 +83,16 @@ class EnsembleConfig(options.Checked):
             raise UsageError(f"no output is named: give --out, or {other_outputs}.")
         if self.output_onnx and not self.output_onnx.endswith(".onnx"):
             raise UsageError(f"--output_onnx={self.output_onnx}: the name of an ONNX file ends in .onnx.")
+        self._refuse_a_file_as_folder()
         self.normalised_weights()
+
+    def _refuse_a_file_as_folder(self) -> None:
+        for ending, flag in ((".onnx", "output_onnx"), (".tgz", "output_model_tgz"), (".tar.gz", "output_model_tgz")):
+            if self.train_dir and self.out.endswith(ending):
+                raise UsageError(
+                    f"--out={self.out}: with --model, --out names the folder of a SavedModel, whose name cannot end in "
+                    f"{ending}. Name another folder, or give --{flag}={self.out}."
+                )
 
     def normalised_weights(self) -> list[float]:
         """The weights of the members, scaled to add up to 1.

@@ -70,7 +70,7 @@ def open(
         return _open_archive(path, trust_code, config, first_input)
     if not storage.is_dir(path):
         raise UsageError(
-            f"{path}: there is no such folder; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
+            f"{path}: {storage.why_no_folder(path)}; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
         )
     from yt8m.runs import trained_model
     from yt8m.runs.opened_run import open_run

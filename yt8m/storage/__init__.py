@@ -160,6 +160,26 @@ def why_no_folder(path: Path) -> str:
     return "this is a file" if exists(path) else "there is no such folder"
 
 
+def refuse_unusable_folder(folder: Path, flag: str) -> None:
+    """Refuses a local folder for outputs in which this process cannot make files; the folder may not exist yet.
+
+    Args:
+      folder: the path of the folder. Folders in buckets are not checked.
+      flag: the flag that names it, for the message.
+
+    Raises:
+      UsageError: the path, or the beginning of it, is a file, or the folder is not writable.
+    """
+    if is_remote(folder):
+        return
+    try:
+        if local.is_writable(os.fspath(folder)):
+            return
+    except UsageError as error:  # its message begins with the path
+        raise UsageError(f"--{flag}={error}") from error
+    raise UsageError(f"--{flag}={folder} is not writable; change its permissions, or name another folder.")
+
+
 def is_special(path: Path) -> bool:
     """Whether `path` is a local pipe, terminal or device, so that reading it may never end."""
     return not is_remote(path) and local.is_special(os.fspath(path))

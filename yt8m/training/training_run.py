@@ -98,9 +98,13 @@ def train(
       The complete config, and how the training ended.
 
     Raises:
-      UsageError: the folder holds a run of another model, or no data are found; nothing was written.
+      UsageError: the folder holds a run of another model, a folder for outputs cannot be used, or no data are found;
+        nothing was written.
       RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
     """
+    for flag in ("train_dir", "export_dir", "log_dir"):
+        if folder := getattr(config, flag):
+            storage.refuse_unusable_folder(folder, flag)
     config = complete(config)
     workload = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)
