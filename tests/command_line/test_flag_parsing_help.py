@@ -207,7 +207,7 @@ def test_a_hyper_parameter_of_several_is_one_flag_and_the_chosen_one_leads(monke
     loss = Flag("size", int, None, "how large it is (Loss: 2)", "Hyper-parameters of the losses")
     monkeypatch.setattr(flags, "models", _Catalogue())
     assert flags.hyper_parameters([]) == [loss]
-    assert flags.hyper_parameters([], of_losses=False) == []
+    assert flags.hyper_parameters([], with_losses=False) == []
     assert flags.hyper_parameters([Flag("size", int, 1, "taken", "x")]) == []
 
 

@@ -57,7 +57,7 @@ def test_every_hyper_parameter_of_every_loss_is_a_flag_of_its_own():
         names = [flag.name for flag in known + flags.hyper_parameters(known)]
         assert set(named) <= set(names)
         assert len(names) == len(set(names))
-    assert not set(named) & {flag.name for flag in flags.hyper_parameters([], of_losses=False)}
+    assert not set(named) & {flag.name for flag in flags.hyper_parameters([], with_losses=False)}
 
 
 def test_given_ones_shape_the_loss_and_the_rest_is_saved_at_its_defaults():

@@ -21,8 +21,9 @@ def main(argv: list[str]) -> int:
       argv: the words after `yt8m bulk`: the name of the command, its flags, and after `--` options of Beam.
 
     Raises:
-      UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
-      RunError: a shard is damaged, or the workers died repeatedly.
+      UsageError: a flag is wrong, Beam is not installed, there is no such model or data, or the output folder holds
+        other files.
+      RunError: another job works in the output folder, a shard is damaged, or the workers died repeatedly.
     """
     words, beam_words = _split_at_dashes(argv)
     name = words[0] if words else ""
@@ -60,7 +61,7 @@ def _import_bulk_module(name: str) -> Any:
 
 
 def _split_at_dashes(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before and after `--`."""
+    """Returns the words before the first `--`, and the words after it; the latter are empty if there is no `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     return list(argv[:end]), list(argv[end + 1 :])
 

@@ -24,7 +24,8 @@ class Command(NamedTuple):
       help: the sentence that `--help` shows, if `options` is a class.
       extractors: the name of the option that names extractors, if the settings of these are flags too; `function` gets
         {name: value} of the settings after the config. Empty for other commands.
-      operands: whether the command line may have words that are not flags, such as files; `function` gets them last.
+      operands: whether the command line may have words that are not flags, such as files; `function` gets the list of
+        them as its last argument.
     """
 
     function: str
@@ -219,7 +220,7 @@ COMMANDS = {name: command for group in _GROUPS.values() for name, command in gro
 
 
 def call(name: str, words: Sequence[str]) -> int:
-    """Runs a command; returns its exit status, and raises what the command raises.
+    """Runs a command and returns its exit status; errors of the command are not caught.
 
     Args:
       name: a key of `COMMANDS`.

@@ -40,8 +40,12 @@ _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 def main(argv: list[str]) -> int:
     """Prints the job that the flags describe, or submits it; returns the exit status (with --submit that of gcloud).
 
+    Args:
+      argv: the words after `yt8m cloud-job`: `train`, then the flags of the job and of the training.
+
     Raises:
-      UsageError: the flags of the job or of the training are wrong; nothing was printed or sent.
+      UsageError: the flags of the job or of the training are wrong, or --submit finds no gcloud command; nothing was
+        printed or sent.
     """
     words = argv[1:]
     if argv[:1] != ["train"]:
@@ -60,7 +64,7 @@ def main(argv: list[str]) -> int:
         return 0
     with about_flags():
         job = CloudJobConfig(**{flag.name: values.pop(flag.name) for flag in job_flags if flag.name in values})
-    # `values` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
+    # `values` also has the flags that flagfiles gave: the job gets them as words, because it cannot read the flagfiles.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
     args = [f"--{name}={options.shown(value)}" for name, value in {**towers, **exchange, **values}.items()]
@@ -165,28 +169,31 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 
 
 def _check_on_machines(job: CloudJobConfig, run: TrainConfig) -> None:
-    """Raises `UsageError` if the training would refuse its flags on the job's machines, or if nobody would validate."""
+    """Raises `UsageError` if the training would refuse its flags on the job's machines.
+
+    Validation data are refused for several machines, because only an evaluator would read them, which such jobs lack.
+    """
     from yt8m.training.cluster_training import check_flags  # slow to import, and --help does not need it
 
     replicas = [f"replica{index}:2222" for index in range(1 + job.workers)]  # Vertex AI gives the real addresses
     cluster = ClusterConfig(tuple(replicas), tuple(f"ps{index}:2222" for index in range(job.ps)))
     if cluster.is_distributed and run.validation.eval_data_pattern:
-        given = ", ".join(f"--{name}" for name in options.changed(run.validation))
+        validation_flags = ", ".join(f"--{name}" for name in options.changed(run.validation))
         raise UsageError(
             f"--workers={job.workers} --ps={job.ps}: in a cluster the evaluator validates, but a job of `yt8m "
-            f"cloud-job` has none. Leave out {given}, and run `yt8m eval --train_dir=...` beside the job: it evaluates "
-            "each new checkpoint."
+            f"cloud-job` has none. Leave out {validation_flags}, and run `yt8m eval --train_dir=...` beside the job: "
+            "it evaluates each new checkpoint."
         )
     check_flags(dataclasses.replace(run, train_dir=run.train_dir or job.output_dir), cluster)
 
 
-def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:
+def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, config_path: str) -> None:
     """Raises `UsageError` for paths on this machine, which the job cannot read, or if no folder for the run is given.
 
     Args:
       job: the config of the job.
       run: the config of the training.
-      start: the value of --config; empty if it is not given.
+      config_path: the value of --config; empty if it is not given.
     """
     if not job.output_dir and not run.train_dir:
         raise UsageError(
@@ -198,14 +205,14 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
         for path, field in options.fields_of(run)
         if field.metadata["is_path"] and field.metadata["belongs_to"] != "machine"
     }
-    for name, paths in {"config": start, **paths_by_flag}.items():
+    for name, paths in {"config": config_path, **paths_by_flag}.items():
         for path in filter(None, paths.split(",")):
             if not path.strip().startswith(("gs://", "/gcs/")):
                 raise UsageError(f"--{name}={paths}: the job cannot read files of this machine; expected gs://...")
 
 
 def _print_job(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Prints text for a shell: a here-document that writes the configuration file, then the gcloud command.
+    """Prints commands for a shell: one that writes the configuration file, if the job needs it, then that of gcloud.
 
     Args:
       job: the config of the job.
@@ -229,6 +236,16 @@ def _to_yaml(spec: dict[str, Any]) -> str:
 
 
 def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
+    """Runs the gcloud command, with the configuration in a temporary file; returns gcloud's exit status.
+
+    Args:
+      job: the config of the job.
+      args: the training flags.
+      name: the name of the job in the console.
+
+    Raises:
+      UsageError: there is no gcloud command.
+    """
     gcloud = shutil.which("gcloud")
     if gcloud is None:
         raise UsageError(
@@ -242,10 +259,10 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
 
 
 def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    """Returns the part of the CustomJobSpec that belongs into the configuration file.
+    """Returns the part of the CustomJobSpec that the configuration file holds, as a JSON object.
 
     If gcloud packs the code from the current folder, the worker pools are left out, because gcloud then accepts them
-    only on its command line. The result may then be empty.
+    only on its command line. So the result may be empty, and the job needs no configuration file.
 
     Args:
       config: the config of the job.
@@ -275,7 +292,7 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
       config: the config of the job.
       args: the training flags.
       display_name: the name of the job in the console.
-      config_file: the path of the file with `job_spec`; if that is empty, the command does not name the file.
+      config_file: the path of the configuration file; it does not occur in the command if `job_spec` is empty.
     """
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
     words += [f"--region={config.region}", f"--display-name={display_name}"]

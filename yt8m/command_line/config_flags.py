@@ -58,14 +58,14 @@ def read_with(
     Returns:
       The config, and {field of a class: value} of the fields whose flags were given.
     """
-    chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
-    registry.set_command_line_names(chosen)
-    load_own_classes(*((flag, catalogue, name) for name in chosen))
+    class_names = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
+    registry.set_command_line_names(class_names)
+    load_own_classes(*((flag, catalogue, name) for name in class_names))
     own_flags = flags_of(cls, "Flags")
     # `flags_of_parts` imports all classes of the catalogue, which is slow; it is skipped if no flag of theirs is given.
-    has_only_own_flags = not chosen and are_flags_of(own_flags, words)
+    has_only_own_flags = not class_names and are_flags_of(own_flags, words)
     names = {flag_of_program.name for flag_of_program in own_flags}
-    part_flags = [] if has_only_own_flags else flags_of_parts(catalogue, chosen, f"Settings of {flag}", names)
+    part_flags = [] if has_only_own_flags else flags_of_parts(catalogue, class_names, f"Settings of {flag}", names)
     config, values = read_values(cls, Program(program, purpose, [*own_flags, *part_flags]), words, operands)
     return config, {
         flag_of_part.name: values[flag_of_part.name] for flag_of_part in part_flags if flag_of_part.name in values
@@ -98,17 +98,17 @@ def read_values(
     return config, values
 
 
-def load_own_classes(*chosen: tuple[str, Any, str]) -> None:
+def load_own_classes(*classes: tuple[str, Any, str]) -> None:
     """Imports classes of the user, so that flags can be made of their fields.
 
     Args:
-      chosen: (name of a flag, catalogue of classes, class that the flag names) for each class. A class of this package
-        is ignored.
+      classes: (name of a flag, catalogue of classes, class that the flag names) for each class. Only classes that are
+        named as package.module:Class are imported.
 
     Raises:
       UsageError: a class cannot be imported, or may not be used; the message begins with the flag.
     """
-    for flag, catalogue, name in chosen:
+    for flag, catalogue, name in classes:
         if ":" in name:
             with about_flags(f"--{flag}={name}: "):
                 catalogue.get(name)
@@ -127,7 +127,7 @@ def parse_program(
       program: the program and its flags.
       words: the command line without the program's name.
       names: {kind, such as `models`: the names to choose from}, for the help.
-      also: names of flags that the short help lists besides the common ones.
+      also: names of flags that the short help lists in addition to the common ones.
       operands: see `read`.
 
     Returns:

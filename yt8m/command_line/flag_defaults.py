@@ -83,10 +83,10 @@ class Start(NamedTuple):
 def start_named_in(words: Sequence[str]) -> Start:
     """Reads the run that `--config` in the words of a command line names; an empty `Start` if it is not given.
 
-    `run_dir.read` says when code that the run names may be imported.
+    If the words have --trust_code, code that the run names may be imported; else see `run_dir.read`.
 
     Raises:
-      UsageError: there is no such file.
+      UsageError: there is no such file, or a flagfile cannot be read.
       RunError: the file is damaged, has unknown keys, or has a newer format.
     """
     path = storage.expanded(find_word("config", words))
@@ -112,29 +112,30 @@ def complete(
       ({option: value} including `flags`, whether the level and the features were taken from the data).
 
     Raises:
-      UsageError: a flag contradicts the data, or a size is missing; the message names the flag to give.
+      UsageError: a flag contradicts the data, a size is missing, or the data have more classes than `names`; the
+        message names the flag to give.
       RunError: a manifest is damaged, or two contradict one another.
     """
     # A custom reader may read records of another layout, which cannot be checked here.
     discovered = discovery.find(files, flags.get("manifest", "")) if files and "reader" not in flags else None
-    of_names = dict(vocabulary=names.path, num_classes=len(names)) if names else {}
+    vocabulary_values = dict(vocabulary=names.path, num_classes=len(names)) if names else {}
     if discovered is None:
-        return _add_sizes({"feature_names": _default_features(flags), **flags, **of_names}, {}, ""), False
+        return _add_sizes({"feature_names": _default_features(flags), **flags, **vocabulary_values}, {}, ""), False
     _refuse_more_classes(names, discovered)
     is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
     is_taken = is_own and not any(name in flags for name in DESCRIBING)
     taken: dict[str, Any] = (
         _options_of_format(discovered.format) if is_taken else {"feature_names": _default_features(flags)}
     )
-    values = {"frame_features": False, **taken, **flags, **of_names}
+    values = {"frame_features": False, **taken, **flags, **vocabulary_values}
     if is_own and discovered.format.num_classes is not None:
         values.setdefault("num_classes", discovered.format.num_classes)
-    # Without a manifest, the format is that of the first record. If bad records are tolerated, that may be one of them,
-    # so no flag is refused because of it.
+    # Without a manifest, the format is that of the first record. If bad records are tolerated, the first may be bad, so
+    # no flag is refused because of its format.
     if discovered.is_declared or not flags.get("max_bad_records"):
         # A vocabulary may have more classes than the data, if classes were appended after the data were made.
-        of_records = {name: value for name, value in flags.items() if not names or name != "num_classes"}
-        refuse_contradiction(of_records, discovered, values, is_own)
+        compared_flags = {name: value for name, value in flags.items() if not names or name != "num_classes"}
+        refuse_contradiction(compared_flags, discovered, values, is_own)
     if is_taken:
         _log_taken(values, discovered)
     else:

@@ -82,8 +82,8 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
       heading: the heading in `--help` of the flags that are not in a section.
     """
     sections = sections_of(cls).items()
-    of_sections = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
-    return [*flags_of(cls, heading), *itertools.chain.from_iterable(of_sections)]
+    section_flags = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
+    return [*flags_of(cls, heading), *itertools.chain.from_iterable(section_flags)]
 
 
 def flags_of_parts(
@@ -93,8 +93,8 @@ def flags_of_parts(
 
     Args:
       catalogue: the classes, such as the package `yt8m.models`; see `registry.owners`.
-      chosen: names of the classes that the user chose, which may be the user's own. If they have a field, the help of
-        its flag shows only their defaults.
+      chosen: names of the classes that the user chose, which may be the user's own. If one of them has a field, the
+        help of the field's flag shows only the defaults of the chosen classes.
       group: the heading of these flags in `--help`.
       taken: names of other flags, for which no flags are made.
       others: whether to make flags for classes that the user did not choose.
@@ -182,9 +182,9 @@ def usage(
     shown_flags = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
     names = {kind: names[kind] for kind in names if show_all or CHOOSE[kind] in [flag.name for flag in shown_flags]}
     lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrap(program.purpose, 0)]
-    for group, of_group in itertools.groupby(shown_flags, key=lambda flag: flag.group):
+    for group, group_flags in itertools.groupby(shown_flags, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
-        for flag in of_group:
+        for flag in group_flags:
             lines += _format_flag(flag)
     lines += ["", "Names:"] if names else []
     for kind, members in names.items():
@@ -213,6 +213,7 @@ def _wrap(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
+# The flags that print the help, without dashes; the names are those of absl.
 HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
 _PARSERS: dict[Any, flags.ArgumentParser[Any]] = {
     bool: flags.BooleanParser(),
@@ -229,7 +230,7 @@ _EXPECTED = {
 
 
 class HelpAsked(Exception):  # noqa: N818 - no error: the user asked for help
-    """Raised if the command line has `--help`; `show_all` is True for `--help=all`."""
+    """Raised if the command line has `--help`; `show_all` is True for `--help=all` and `--helpfull`."""
 
     def __init__(self, show_all: bool) -> None:
         super().__init__()
@@ -242,7 +243,7 @@ class _TypedFlag(NamedTuple):
     Attributes:
       name: the name of the flag.
       text: the value as text; None for `--name` or `--noname` of a flag that is on or off.
-      written: the word or the two words that gave the flag, for error messages.
+      written: the flag as the user wrote it, for error messages: one word, or two if a blank precedes the value.
     """
 
     name: str
@@ -270,31 +271,36 @@ def parse(
       HelpAsked: `--help` was given.
       UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
     """
-    by_name, of_files = (
+    by_name, by_name_in_files = (
         {name: flag for flag in members for name in (flag.name, *flag.aliases)}
         for members in (flags, [*flags, *only_in_files])
     )
     typed, files = _split_flagfiles(words)
-    texts = {**_read_unrepeated(files, of_files, " in the flagfiles"), **_read_unrepeated(typed, by_name, "", operands)}
-    return {name: _parse_value(of_files[name], text) for name, text in texts.items()}
+    texts = _read_unrepeated(files, by_name_in_files, " in the flagfiles")
+    texts |= _read_unrepeated(typed, by_name, "", operands)
+    return {name: _parse_value(by_name_in_files[name], text) for name, text in texts.items()}
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
-    """Finds the value of a text flag before the other flags of the program are known; empty if it is not given."""
+    """Finds the value of a text flag before the other flags of the program are known.
+
+    Returns:
+      The value; empty if the flag is not given, or if a flagfile cannot be read, which `parse` refuses later.
+    """
     try:
         typed, files = _split_flagfiles(words)
     except UsageError:
         return ""
     for group in (typed, files):
-        for place, word in enumerate(group):
+        for index, word in enumerate(group):
             flag, equals, text = word.lstrip("-").partition("=")
             if word.startswith("-") and flag == name:
-                return text if equals else "".join(group[place + 1 : place + 2])
+                return text if equals else "".join(group[index + 1 : index + 2])
     return ""
 
 
 def find_switch(name: str, words: Sequence[str]) -> bool:
-    """Finds out whether a bool flag is on before the other flags of the program are known.
+    """Finds out whether a bool flag is on before the other flags of the program are known; False if it is not given.
 
     Raises:
       UsageError: the flag has no valid value, or a flagfile cannot be read.
@@ -323,6 +329,12 @@ def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def _read_unrepeated(
     words: Sequence[str], flags: Mapping[str, Flag], where: str, operands: list[str] | None = None
 ) -> dict[str, _TypedFlag]:
+    """Reads the flags in some words like `_read_flags`; returns {name: flag}, and refuses a flag that is repeated.
+
+    Args:
+      words, flags, operands: as for `_read_flags`.
+      where: text for the error message that says where the words are; empty for the command line.
+    """
     values: dict[str, _TypedFlag] = {}
     for value in _read_flags(words, flags, operands):
         if value.name in values:
@@ -369,6 +381,7 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
 
 
 def _find_negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | None:
+    """The bool flag NAME if `name` is noNAME and no `=` follows it; else None."""
     flag = flags.get(name[2:]) if name.startswith("no") and not equals else None
     return flag if flag and flag.kind is bool else None
 
@@ -379,6 +392,13 @@ def _describe_unknown(name: str, flags: Mapping[str, Flag]) -> str:
 
 
 def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: bool) -> None:
+    """Refuses `--NAME WORD` for a bool flag, since the word is probably meant as the flag's value.
+
+    Args:
+      name: the name of the flag.
+      remaining: the words after the flag.
+      takes_files: whether the program takes words that are not flags. Then only words such as `true` are refused.
+    """
     word = remaining[0] if remaining else "-"
     is_file = takes_files and word.lower() not in _TRUTHS
     if not word.startswith("-") and not is_file:
@@ -388,6 +408,7 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
         )
 
 
+# The words, in small letters, that absl accepts as values of a bool flag.
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 

@@ -62,16 +62,16 @@ __all__ += ["check_level", "check_model_takes", "check_names", "environment_defa
 
 # {environment variable of a Vertex AI job: flag whose value it is, if the flag is not given}:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
-_FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}
+_RUN_FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}
 TRAIN = {
-    **_FOLDER,
+    **_RUN_FOLDER,
     "AIP_MODEL_DIR": "export_dir",
     "AIP_TENSORBOARD_LOG_DIR": "log_dir",
     "AIP_TRAINING_DATA_URI": "train_data_pattern",
     "AIP_VALIDATION_DATA_URI": "eval_data_pattern",
 }
-EVALUATION = {**_FOLDER, "AIP_VALIDATION_DATA_URI": "eval_data_pattern"}
-INFERENCE = {**_FOLDER, "AIP_TEST_DATA_URI": "input_data_pattern"}
+EVALUATION = {**_RUN_FOLDER, "AIP_VALIDATION_DATA_URI": "eval_data_pattern"}
+INFERENCE = {**_RUN_FOLDER, "AIP_TEST_DATA_URI": "input_data_pattern"}
 
 
 def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainConfig:
@@ -93,7 +93,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
-    """Reads the command line `yt8m import-checkpoint WORDS`; raises like `train_config`.
+    """Reads the command line `yt8m import-checkpoint WORDS`; the errors are those of `train_config`.
 
     Returns:
       The config of the command; the config of the run to write, whose hyper-parameters are by default those of the
@@ -122,7 +122,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
 
 
 def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
-    """Reads the command line `yt8m audit WORDS`; raises like `train_config`.
+    """Reads the command line `yt8m audit WORDS`; the errors are those of `train_config`.
 
     Returns:
       The config of the command, and the config of a training on all data that are audited.
@@ -176,10 +176,13 @@ def _make_training_config(
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
-    """Reads the command line `eval.py WORDS`; returns the config of the evaluation; raises like `train_config`.
+    """Reads the command line `eval.py WORDS`; the errors are those of `train_config`.
 
     The user may give hyper-parameters, for runs that did not save them. Whether the model has them is checked later,
     by `with_hyper_parameters`, when the run is read.
+
+    Returns:
+      The config of the evaluation.
     """
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
     values, hyper_parameter_values = _parse_training_flags(program, words, EVALUATION)
@@ -191,9 +194,9 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
     """Reads the command line `inference.py WORDS`; returns the config of the inference; see `eval_config`."""
-    of_inference = program_flags(InferenceConfig, "Inference")
-    program = Program("inference.py", "Writes predictions for TFRecord files.", of_inference)
-    values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, of_losses=False)
+    flags = program_flags(InferenceConfig, "Inference")
+    program = Program("inference.py", "Writes predictions for TFRecord files.", flags)
+    values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, with_losses=False)
     config = _make_config(InferenceConfig, values)
     refuse_cache_of_bucket(config.cache, config.input_data_pattern)
     check_files("input_data_pattern", config.input_data_pattern)
@@ -201,7 +204,7 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
-    """Reads the command line `yt8m cache WORDS`; raises like `train_config`.
+    """Reads the command line `yt8m cache WORDS`; the errors are those of `train_config`.
 
     Returns:
       The config of the command, and the data config of a training with the same flags.
@@ -219,7 +222,7 @@ def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
 
 
 def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None]:
-    """Reads the command line `yt8m add-classes WORDS`; raises like `train_config`.
+    """Reads the command line `yt8m add-classes WORDS`; the errors are those of `train_config`.
 
     Returns:
       The config of the command, and that of the training of the new run; with --from_text, which needs no training,
@@ -231,7 +234,11 @@ def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig |
 
 
 def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
-    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too."""
+    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too.
+
+    Returns:
+      The arguments of `ensembles.run`: the config alone.
+    """
     from yt8m.export.ensembles import EnsembleConfig  # slow to import, and other programs do not need it
 
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
@@ -276,7 +283,7 @@ def _parse_training_flags(
     words: Sequence[str],
     variables: Mapping[str, str],
     start: Start = Start(),  # noqa: B008 - it is never changed
-    of_losses: bool = True,
+    with_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parses a command line with flags of a training, including those for the hyper-parameters of model and loss.
 
@@ -285,7 +292,7 @@ def _parse_training_flags(
       words: the command line without the program's name.
       variables: {environment variable: flag}, see `environment_defaults`.
       start: the run whose options are taken over; its model and loss count if the command line names none.
-      of_losses: whether hyper-parameters of losses are flags too.
+      with_losses: whether hyper-parameters of losses are flags too.
 
     Returns:
       {flag: value} from the environment and the command line, and {hyper-parameter: value} from the command line.
@@ -293,29 +300,31 @@ def _parse_training_flags(
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
-    of_run = start.config.model if start.path else ModelConfig("", label_loss="")
-    chosen = model or of_run.model, loss or of_run.label_loss
-    added, names = hyper_parameters(program.flags, *chosen, of_losses=of_losses, others=False), {}
+    start_model = start.config.model if start.path else ModelConfig("", label_loss="")
+    model_and_loss = model or start_model.model, loss or start_model.label_loss
+    part_flags, names = hyper_parameters(program.flags, *model_and_loss, with_losses=with_losses, others=False), {}
     # If the words have `--help` or further flags, all models and losses are imported, so that all flags are known.
-    if not are_flags_of([*program.flags, *added], words):
-        added = hyper_parameters(program.flags, *chosen, of_losses=of_losses)
+    if not are_flags_of([*program.flags, *part_flags], words):
+        part_flags = hyper_parameters(program.flags, *model_and_loss, with_losses=with_losses)
         names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
-    of_files = [flag for flag in added if program.only_in_files and flag.group == OF_PARTS.format("losses")]
+    # `yt8m import-checkpoint`, the one program with `only_in_files`, uses no loss. So hyper-parameters of losses are
+    # allowed only in its flagfiles, which may be those of a training.
+    loss_flags = [flag for flag in part_flags if program.only_in_files and flag.group == OF_PARTS.format("losses")]
     program = program._replace(
-        flags=[*program.flags, *(flag for flag in added if flag not in of_files)],
-        only_in_files=[*program.only_in_files, *of_files],
+        flags=[*program.flags, *(flag for flag in part_flags if flag not in loss_flags)],
+        only_in_files=[*program.only_in_files, *loss_flags],
     )
     shown_in_help = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
     values = parse_program(program, words, names, shown_in_help)
     # Only the values of flags that name code are trusted: a folder called `module:Name` must not make code trusted.
-    hyper_parameter_values = {flag.name: values[flag.name] for flag in added if flag.name in values}
+    hyper_parameter_values = {flag.name: values[flag.name] for flag in part_flags if flag.name in values}
     code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
     registry.set_command_line_names(registry.names_of_code([*code, hyper_parameter_values]))
     return environment_defaults(variables) | values, hyper_parameter_values
 
 
 def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
-    """Makes a program's config with its sections, and applies its storage settings, because checks of files use them.
+    """Makes a program's config with its sections, and applies its storage settings, which later checks of files need.
 
     Args:
       cls: the config class.
@@ -328,13 +337,13 @@ def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
     return config
 
 
-def _find_vocabulary(flags: Mapping[str, Any], files: Sequence[str], file_of_start: str) -> Vocabulary:
-    """Finds the vocabulary of a training: that of the data, or else of the run in --train_dir, or else of --config.
+def _find_vocabulary(flags: Mapping[str, Any], files: Sequence[str], start_vocabulary: str) -> Vocabulary:
+    """Finds the vocabulary of a training: that of the data, else of the run in --train_dir, else of that in --config.
 
     Args:
       flags: {flag: value} of the training.
       files: paths of the shards.
-      file_of_start: path of the vocabulary of the run that --config names; empty if there is none.
+      start_vocabulary: path of the vocabulary of the run that --config names; empty if there is none.
 
     Returns:
       The vocabulary; empty if there is none.
@@ -345,7 +354,7 @@ def _find_vocabulary(flags: Mapping[str, Any], files: Sequence[str], file_of_sta
     names = vocabulary.of_data(flags.get("vocabulary", ""), files)
     if not names and files and "train_dir" in flags and not flags.get("start_new_model"):
         names = run_dir.own_names(flags["train_dir"], None)
-    names = names or vocabulary.of_data(file_of_start)
+    names = names or vocabulary.of_data(start_vocabulary)
     vocabulary.class_count(flags.get("num_classes"), names)
     return names
 
@@ -385,8 +394,8 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
             problem = "takes frames, but the data hold one vector per video. Name frame records"
     if problem:
         data_level = "frame" if frame_features else "video"
-        of_level = ", ".join(name for name in models.names() if models.get(name).level == data_level)
-        raise UsageError(f"--model={model} {problem}, or choose a {data_level}-level model: {of_level}.")
+        fitting_models = ", ".join(name for name in models.names() if models.get(name).level == data_level)
+        raise UsageError(f"--model={model} {problem}, or choose a {data_level}-level model: {fitting_models}.")
 
 
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
@@ -417,14 +426,11 @@ def training_flags() -> list[Flag]:
 
 
 def import_flags() -> list[Flag]:
-    """Makes the flags of `yt8m import-checkpoint`: its own, and those of a training that the imported variables need.
-
-    The latter are the flags that shape the variables, and --vocabulary.
-    """
-    of_import = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
+    """Makes the flags of `yt8m import-checkpoint`: its own, --vocabulary, and those that shape a model's variables."""
+    own_flags = [*flags_of(ImportConfig, "Import"), *flags_of(StartFlags, "Import")]
     shaping = (options.paths_where(section, shapes="variables") for section in (DataConfig, ModelConfig))
-    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in of_import}
-    return [*of_import, *(flag for flag in training_flags() if flag.name in names)]
+    names = {*itertools.chain(*shaping), "vocabulary"} - {flag.name for flag in own_flags}
+    return [*own_flags, *(flag for flag in training_flags() if flag.name in names)]
 
 
 # Flags of a training that `yt8m audit` lacks, because it sets the values itself, or because it divides the data into
@@ -443,28 +449,28 @@ _NOT_OF_AUDIT = {
 
 def audit_flags() -> list[Flag]:
     """Makes the flags of `yt8m audit`: its own, and those of a training except `_NOT_OF_AUDIT`."""
-    of_audit = flags_of(AuditConfig, "Audit")
-    names = {flag.name for flag in of_audit} | _NOT_OF_AUDIT
-    return [*of_audit, *(flag for flag in training_flags() if flag.name not in names)]
+    own_flags = flags_of(AuditConfig, "Audit")
+    names = {flag.name for flag in own_flags} | _NOT_OF_AUDIT
+    return [*own_flags, *(flag for flag in training_flags() if flag.name not in names)]
 
 
 OF_PARTS = "Hyper-parameters of the {}"  # the heading of hyper-parameters in `--help`; {} is "models" or "losses"
 
 
 def hyper_parameters(
-    taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True, others: bool = True
+    taken: Iterable[Flag], model: str = "", loss: str = "", *, with_losses: bool = True, others: bool = True
 ) -> list[Flag]:
     """Makes the flags for the hyper-parameters of models and losses; see `flags_of_parts`.
 
     Args:
       taken: other flags, for whose names no flags are made.
-      model, loss: the chosen model and loss, which may be the user's own; empty if none is chosen.
-      of_losses: whether to include the hyper-parameters of losses.
-      others: whether to include the hyper-parameters of models and losses that are not chosen.
+      model, loss: names of the model and loss that are used, which may be the user's own; empty if they are unknown.
+      with_losses: whether to include the hyper-parameters of losses.
+      others: whether to include the hyper-parameters of models and losses that are not used.
     """
     flags: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]
-    for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
+    for kind, catalogue, class_name in kinds if with_losses else kinds[:1]:
         names = {flag.name for flag in (*taken, *flags)}
-        flags += flags_of_parts(catalogue, [chosen], OF_PARTS.format(kind), names, others=others)
+        flags += flags_of_parts(catalogue, [class_name], OF_PARTS.format(kind), names, others=others)
     return flags

@@ -135,8 +135,9 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
       argv: the words after the program's name; None for sys.argv[1:].
 
     Returns:
-      The result of `run`; 2 for `UsageError`, or if TensorFlow is needed but not installed; 1 for `RunError`; 130 after
-      Ctrl-C; 143 after SIGTERM (`Terminated`).
+      The result of `run`; the attribute `exit_code` of a `UsageError` (2) or a `RunError` (1, unless it was changed); 2
+      if TensorFlow is needed but not installed; 130 after Ctrl-C; 143 after SIGTERM (`Terminated`); 1 if the program
+      that reads the output ended too early.
     """
     program = called(program)
     _find_models_in_this_folder()
