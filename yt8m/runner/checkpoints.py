@@ -19,8 +19,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
-# The names of files that a save has not finished: those that TensorFlow writes first, and the hidden ones under which
-# a checkpoint is written.
+# Matches the names of files of unfinished saves:
+# - temporary files of TensorFlow, such as model.ckpt-3.index.tempstate17, or .tmp and 32 hexadecimal digits at the end;
+# - hidden files such as .model.ckpt-3.index, which `RunSaver` renames when they are complete.
+# Hidden names that end in .tmp do not match: `storage.unfinished` makes these files, and removes those that a killed
+# process has left.
 _UNFINISHED = re.compile(
     rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})"
     rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"
@@ -30,7 +33,7 @@ _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(
 
 
 def sweep(model_dir: str) -> None:
-    """Removes the files of saves that were interrupted, for they cannot be used and may be large.
+    """Removes the files of interrupted saves and deletions of checkpoints: they cannot be used and may be large.
 
     Args:
       model_dir: the folder of the run, local or gs://.
@@ -62,7 +65,7 @@ def step_of(checkpoint: str) -> int:
 
 
 def files_of(model_dir: str) -> dict[int, list[str]]:
-    """{step: names of the files in the folder that belong to it}, of checkpoints and of saved positions in the data."""
+    """{step: names of the files of its checkpoint and of its saved position in the data}, for all steps in a folder."""
     files: dict[int, list[str]] = {}
     for name in storage.names_in(model_dir):
         if match := _FILE.fullmatch(name):
@@ -76,7 +79,11 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether the names of the files of one step include an index or a meta-graph, which are written after the data."""
+    """Whether one step's files include an index or a meta-graph: these come after the data, so the data are complete.
+
+    Args:
+      names: the names of the files.
+    """
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
@@ -86,7 +93,8 @@ def newest_readable(model_dir: str) -> str | None:
     A damaged checkpoint is skipped, and the log says so. The call reads the whole checkpoint.
 
     Raises:
-      RunError: there are checkpoints but none can be read; a new run would overwrite them.
+      RunError: there are checkpoints, or a state file that names some, but none can be read. A new run would overwrite
+        what is left of them.
     """
     read_state(model_dir)  # logs a warning if the state file is damaged
     while True:
@@ -139,9 +147,10 @@ def _read_remote_state(path: str) -> Any:
 
 
 def pointed_to(model_dir: str) -> str | None:
-    """The path of the checkpoint that the state file names as the newest; None if that checkpoint cannot be read.
+    """The path of the checkpoint that the state file names as the newest.
 
-    A save writes the state file last, so the checkpoint that it names is complete.
+    It is None if the state file is missing or damaged, or if that checkpoint cannot be read. A save writes the state
+    file last, so the checkpoint that it names is complete.
     """
     state = read_state(model_dir)
     path = str(state.model_checkpoint_path) if state is not None else ""
@@ -262,8 +271,8 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
     Args:
       times: {step of a checkpoint: when it was saved, in seconds}.
       keep: number of newest checkpoints to keep; 0 keeps all.
-      last_preserved: the time of the newest checkpoint that was kept as the one of its quarter of an hour, or of the
-        start of the run.
+      last_preserved: the time of the newest checkpoint that was kept as the one of its quarter of an hour; if there is
+        none yet, the time just before the first checkpoint.
 
     Returns:
       The steps of the checkpoints to delete, and the new `last_preserved`.
@@ -348,13 +357,13 @@ def _read_times(model_dir: str) -> tuple[dict[int, float], float]:
 def _complete_times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, saved_times: Mapping[int, float]
 ) -> dict[int, float]:
-    """{step of a checkpoint: when it was saved, in seconds}, of all checkpoints up to one step.
+    """{step of a checkpoint: when it was saved, in seconds}, of all checkpoints up to one step that have an index.
 
     Args:
       model_dir: the folder of the run.
       files: {step: names of its files}.
       step: the step of the checkpoint that was just saved.
-      saved_times: {step: time} from the state file. For a checkpoint that is not in it, the time of its index counts.
+      saved_times: {step: time} from the state file. For a checkpoint that it lacks, the time of the index file counts.
     """
     steps = {
         saved_step for saved_step, names in files.items() if saved_step < step and f"{NAME}-{saved_step}.index" in names

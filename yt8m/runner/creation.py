@@ -147,7 +147,8 @@ def create(
       deployment: the towers and their devices.
 
     Raises:
-      RunError: there is no checkpoint for evaluation or inference, or none can be read.
+      RunError: there is no checkpoint for evaluation or inference, or none can be read; or a later version of this
+        project wrote the meta-graph (`NewerFormatError`).
     """
     if config.mode != "train":
         chosen_checkpoint = choose_checkpoint(config)
@@ -189,7 +190,7 @@ def choose_checkpoint(config: RunnerConfig) -> str:
     """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or if that is empty, the newest.
 
     Raises:
-      RunError: there is no checkpoint.
+      RunError: there is no checkpoint, or none can be read.
     """
     if config.checkpoint:
         return config.checkpoint
@@ -201,7 +202,11 @@ def choose_checkpoint(config: RunnerConfig) -> str:
 
 
 def _find_reason_to_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> str:
-    """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
+    """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can.
+
+    Raises:
+      NewerFormatError: a later version of this project wrote the meta-graph.
+    """
     # Imported here, because the import is slow, and a program that only prints its help does not need it.
     from google.protobuf.message import DecodeError
 
@@ -299,7 +304,7 @@ def start_session(
       config: the config of the run.
 
     Raises:
-      RunError: the checkpoint does not fit the model.
+      RunError: the checkpoint does not fit the model, or was deleted while it was read (`NotFoundError`).
     """
     session.run(list(first))
     if created.checkpoint is None:

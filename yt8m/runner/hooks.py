@@ -181,9 +181,9 @@ class StepHook(Callback):
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Sets the step from the restored variables, or to 0 in a new run on one machine.
+        """Sets the step numbers: in training to the global step, which is 0 in a new run; else `step` to 0.
 
-        Rows of metrics.jsonl for later steps are removed.
+        Evaluation and inference count their batches in `step`. Rows of metrics.jsonl for later steps are removed.
         """
         context = self.context
         is_new = self._is_training and not context.is_resumed and not context.config.is_distributed
@@ -282,7 +282,7 @@ class SkippedHook(Callback):
 
 
 class EpochHook(Callback):
-    """Counts the records that the steps read from each shard, and compares the counts of each epoch with the expected.
+    """Counts the records that the steps read from each shard, and compares each epoch with the expected counts.
 
     The first epoch of a resumed run is not compared, because the run may resume in the middle of an epoch.
 

@@ -142,12 +142,14 @@ class StepLine:
             listener(values)
 
     def emit_validation(self, values: StepValues) -> None:
-        """Calls the listeners that want validations with the values of one."""
+        """Calls the listeners that `listen` got with `validations=True` with the values of one validation."""
         for listener in (listener for listener, wants_validations in self._listeners if wants_validations):
             listener(values)
 
     def _estimate_seconds_left(self, step: int) -> float | None:
-        """Estimates the seconds until the last step by the speed since the first log line. Earlier steps are slow.
+        """Estimates the seconds until the last step from the speed since the first log line.
+
+        The steps before the first log line are slow. Only the estimate in that line itself is made from their speed.
 
         Args:
           step: the last completed step.
@@ -181,7 +183,10 @@ def training_line(values: StepValues) -> str:
 
 
 def validation_line(values: StepValues) -> str:
-    """Formats a line such as `validation at step N | Loss: L | Hit@1: ... mAP: ... GAP: ... | N examples in S s`."""
+    """Formats a line such as `validation at step N | Loss: L | Hit@1: ... mAP: ... GAP: ... | N examples in S s`.
+
+    The metrics in `values.unlogged` are left out, and so is the loss if it is None.
+    """
     loss = [] if values.loss is None else [f"Loss: {values.loss:.4f}"]
     logged = {name: value for name, value in values.figures.items() if name not in values.unlogged}
     figures = " ".join(f"{name}: {value:.4f}" for name, value in logged.items())

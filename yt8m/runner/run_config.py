@@ -75,7 +75,8 @@ class RunnerConfig(EngineConfig):
       checkpoint: path of the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
       optimizer, checkpoints, distributed: used in training only, except that evaluation and inference use the moving
         averages of the weights if `optimizer.moving_average_decay` is not 0.
-      devices: inference always uses one tower; evaluation and inference compute in float32.
+      devices: the number and precision of the towers; but inference always uses one tower, and evaluation and inference
+        always compute in float32.
       name: the runner, see `yt8m.runner.runners`; empty to choose it by the number of processes and towers.
       batch_size_per_gpu: examples per tower and step, equal to the inputter's; None to take the inputter's.
       summary_names: patterns of the tags of the summaries to write (`*` matches any letters); an entry may hold several

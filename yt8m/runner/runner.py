@@ -54,6 +54,9 @@ class Runner:
     def run(self) -> Outcome:
         """Runs to the end and returns how it ended. SIGTERM and ctrl-C end the run after the current step.
 
+        Every error but a UsageError becomes an outcome: FAILED, with the message in the log too; or STOPPED if a signal
+        caused the error.
+
         Raises:
           UsageError: the options are invalid.
         """
@@ -76,6 +79,7 @@ class Runner:
         A training that resumes imports its graph from the newest checkpoint, if it can.
 
         Raises:
+          UsageError: local_runner is given several towers.
           RunError: there is no checkpoint for evaluation or inference, or none can be read.
         """
         return creation.create(self.config, self.inputter, self.modeler, deployment_for(self.config))
@@ -291,10 +295,10 @@ _MAKE_ROOM = "Make room there, or write elsewhere, and start again."
 
 
 def explain(error: Exception) -> str:
-    """One or two sentences that say what went wrong and what to do, without TensorFlow's long messages.
+    """One or two sentences that say what went wrong and, for a full disk or too little memory, what to do.
 
-    If the error is not one that this function knows, such as one of a user's own callback, it is also logged with its
-    traceback.
+    The message of a RunError stays as it is; of any other error only the first line counts. An error of an unknown
+    type, such as one of a user's own callback, is also logged with its traceback.
     """
     if isinstance(error, RunError):
         return str(error)

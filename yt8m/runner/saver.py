@@ -71,7 +71,8 @@ class RunSaver:
           The path prefix of the checkpoint.
 
         Raises:
-          RunError: a variable is not finite, or the files cannot be written; older checkpoints stay as they are.
+          RunError: a variable is not finite, the files cannot be written, or this process has lost its lock on the
+            folder. Older checkpoints stay as they are.
         """
         path = checkpoints.path_of(self._model_dir, step)
         if step == self._saved_step:
@@ -89,7 +90,8 @@ class RunSaver:
             self._remove_files(step)
             raise RunError(
                 f"cannot save the checkpoint {path}: {first_line(error)}. The checkpoint before it, if any, is "
-                "intact. Make room or name another folder, and start again: training resumes from that checkpoint."
+                "intact. Remove the cause, such as a full disk, and start again with the same folder: training resumes "
+                "from that checkpoint."
             ) from error
         if self._saved_step is not None:
             copies.forget(checkpoints.path_of(self._model_dir, self._saved_step))
@@ -160,7 +162,10 @@ class RunSaver:
             storage.remove(path)
 
     def _remove_files(self, step: int) -> None:
-        """Removes the files of a failed save of `step`. In a bucket they stay, and the next save overwrites them."""
+        """Removes the files of a failed save of `step`. In a bucket they stay until the next start of the run.
+
+        That start removes what cannot be used (`checkpoints.sweep`).
+        """
         if storage.is_remote(self._model_dir):
             return
         stems = tuple(f"{stem}-{step}." for stem in (checkpoints.NAME, f".{checkpoints.NAME}", checkpoints.INPUT_NAME))
@@ -278,7 +283,9 @@ class _PositionFile:
         try:
             position = storage.read_json(path)
             if "data" in position and position["data"] != self._digest:
-                raise RunError("it belongs to other files, or to another batch size, seed or shuffling")
+                raise RunError(
+                    "it belongs to other files, or to another batch size, seed, shuffling or number of processes"
+                )
             return dict(position)
         except (ValueError, TypeError) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
@@ -303,20 +310,20 @@ class ShardPosition(_PositionFile):
 
     def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], num_epochs: int | None) -> None:
         super().__init__(ops, files, order)
-        self._shards, self._num_epochs, self._begun = len(files), num_epochs, 0
+        self._num_shards, self._num_epochs, self._num_begun_shards = len(files), num_epochs, 0
 
     def count_shards(self, last_shard: int) -> None:
         """Counts the shards that were begun up to a step; `last_shard` is the largest shard number of its examples."""
-        self._begun = max(self._begun, last_shard + 1)
+        self._num_begun_shards = max(self._num_begun_shards, last_shard + 1)
 
     @property
     def share_begun(self) -> float:
-        """The number of shards that were begun, divided by that of all epochs, at most 1; 0 without limit of epochs."""
-        return min(self._begun / (self._shards * self._num_epochs), 1.0) if self._num_epochs else 0.0
+        """The share of the shards of all epochs that were begun, from 0 to 1; 0 if there is no limit of epochs."""
+        return min(self._num_begun_shards / (self._num_shards * self._num_epochs), 1.0) if self._num_epochs else 0.0
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N.json` into the folder `model_dir`."""
-        self._write(self._path(model_dir, step), begun=self._begun, shards=self._shards)
+        self._write(self._path(model_dir, step), begun=self._num_begun_shards, shards=self._num_shards)
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Reads `input-N.json` and starts the data iterator after the shards that were begun."""
@@ -325,20 +332,22 @@ class ShardPosition(_PositionFile):
     def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
         """Reads `input-N.json` of a step, and logs the epoch and the shard at which reading continues.
 
+        If the file cannot be used, the log has a warning, and the data are read from their beginning.
+
         Args:
           model_dir: the folder of the run.
           step: the step of the checkpoint.
 
         Returns:
-          What must be fed when the iterator is initialised.
+          {tensor: value} to feed when the iterator is initialised: the number of shards to skip.
         """
         if self._read(self._path(model_dir, step), step, self._restore):
-            epoch, shard = divmod(self._begun, self._shards)
+            epoch, shard = divmod(self._num_begun_shards, self._num_shards)
             if self._num_epochs is not None and epoch >= self._num_epochs:
                 logging.warning(
                     "all %d shards of the last epoch (%d of %d) were begun before: no data are left to read; "
                     "give a higher --num_epochs to train on",
-                    *(self._shards, self._num_epochs, self._num_epochs),
+                    *(self._num_shards, self._num_epochs, self._num_epochs),
                 )
             else:
                 begun = f"the first {shard} shards are not read again in it"
@@ -347,9 +356,9 @@ class ShardPosition(_PositionFile):
                         f"all shards of epoch {epoch} were begun, and are not read again" if epoch else "none was begun"
                     )
                 logging.info(
-                    "reading continues at epoch %d, shard %d of %d; %s", epoch + 1, shard + 1, self._shards, begun
+                    "reading continues at epoch %d, shard %d of %d; %s", epoch + 1, shard + 1, self._num_shards, begun
                 )
-        return {self._ops.begun: self._begun}
+        return {self._ops.begun: self._num_begun_shards}
 
     def _restore(self, position: Mapping[str, Any]) -> None:
         """Takes the number of begun shards from the content of `input-N.json`; raises `RunError` if there is none."""
@@ -357,7 +366,7 @@ class ShardPosition(_PositionFile):
             raise RunError("it was saved with --exact_resume")
         if "data" not in position or not isinstance(position["begun"], int):
             raise RunError("it is damaged: the number of shards that were begun is missing")
-        self._begun = position["begun"]
+        self._num_begun_shards = position["begun"]
 
 
 class Position(_PositionFile):

@@ -62,9 +62,10 @@ class StopSignals:
             self._session = former
 
     def renew_grace(self) -> None:
-        """Starts a new grace period, in which the run saves and closes its files.
+        """If a signal has come, starts a new grace period. Call this before the run saves its last step.
 
-        The session is not closed after this period, because saving needs it; the process is ended instead.
+        From now on the session is not closed after a grace period, because saving needs it; the process is ended
+        instead.
         """
         self._session = None
         if self._active:
@@ -122,7 +123,7 @@ class StopSignals:
         logging.warning("%s: stopping after this step; send it again to end at once", name)
 
     def _end_overdue_run(self) -> None:
-        """Closes the session after the grace period, and starts a short one; without a session, ends the process."""
+        """Closes the session and gives the run two more seconds; ends the process if there is no session to close."""
         session, self._session = self._session, None
         if session is None:
             logging.error("the run did not end within the grace period: ending the process")

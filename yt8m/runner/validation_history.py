@@ -54,7 +54,8 @@ class History:
     Attributes:
       rows: {"step": step, name of a metric: value, ...} of each validation, in the order of the steps.
       pending: the step of a validation that has begun and not ended; None if there is none.
-      pending_epochs: the number of epochs completed at the step `pending`, computed from the newest shard's number.
+      pending_epochs: the number of epochs completed at the step `pending`, if epochs are counted by the numbers of the
+        shards that the run reads; else 0.
     """
 
     def __init__(self, folder: str, best: Best | None = None, data: Mapping[str, Any] | None = None) -> None:
@@ -77,7 +78,7 @@ class History:
 
     @property
     def last_epochs(self) -> int:
-        """The number of completed epochs at the last validation, computed from the number of the newest shard."""
+        """The number of epochs completed at the last validation, if they are counted by shard numbers; else 0."""
         return self._epochs[-1] if self._epochs else 0
 
     def read(self, step: int) -> None:
@@ -110,7 +111,7 @@ class History:
         self._adapt_to_changes(former_data, former_metric)
 
     def is_better(self, values: StepValues) -> bool:
-        """Whether the values of a validation are better than those of all earlier validations that are compared."""
+        """Whether a validation is better than all earlier ones that are compared; False if no best one is chosen."""
         return self._best is not None and self._rank(row_of(values)) > self._rank(self.since_best()[1])
 
     def since_best(self) -> tuple[int, Mapping[str, Any]]:
@@ -134,7 +135,7 @@ class History:
 
         Args:
           step: the step of the validation.
-          epochs: the number of epochs that are completed at this step.
+          epochs: the number of epochs that are completed at this step; 0 if they are not counted by shard numbers.
         """
         self.pending, self.pending_epochs = step, epochs
         self._write()
@@ -144,7 +145,7 @@ class History:
 
         Args:
           values: the loss and the metrics.
-          epochs: the number of epochs that are completed at the step of the validation.
+          epochs: the number of epochs that are completed at the step of the validation; as for `begin`.
         """
         finite = {name: value if math.isfinite(value) else None for name, value in row_of(values).items()}
         self.rows.append({"step": values.step, **finite})
@@ -161,13 +162,14 @@ class History:
         return value if self._best.higher_is_better else -value
 
     def _adapt_to_changes(self, former_data: Mapping[str, Any] | None, former_metric: str | None) -> None:
-        """Excludes earlier validations from the comparison, or chooses the best of them again, if the flags changed.
+        """Adapts the comparison if the validation data or --best_metric differ from those of the run's previous start.
 
-        Logs what is done and why, and writes the file; does nothing if neither the data nor the metric have changed.
+        If the data differ, the earlier validations are excluded from the comparison with new ones. If only the metric
+        differs, the best of them is chosen again. Then this logs what is done and why, and writes the file.
 
         Args:
-          former_data: describes the validation data of the previous start of the run.
-          former_metric: the metric of the previous start of the run.
+          former_data: describes the validation data of the previous start, as `data`; None if they were not known.
+          former_metric: the metric of the previous start; None if no best checkpoint was chosen.
         """
         number = len(self.rows[self._first_compared :])
         if number and former_data and self._data and former_data["fingerprint"] != self._data["fingerprint"]:
@@ -183,7 +185,9 @@ class History:
         self._write()
 
     def _choose_again(self, why: str, best: Best) -> None:
-        """Keeps the checkpoint that is best by the new metric; excludes all validations if that checkpoint was deleted.
+        """Keeps the checkpoint of an earlier validation that is best by the new metric.
+
+        If it was deleted, or no earlier validation computed the metric, all are excluded from the comparison.
 
         Args:
           why: what has changed, for the log.
@@ -241,7 +245,7 @@ def row_of(values: StepValues) -> dict[str, float]:
 
 
 def _parse_row(row: Mapping[str, Any]) -> StepValues:
-    """The values of the validation that wrote a row of `History.rows`."""
+    """The `StepValues` of the validation that a row of `History.rows` describes."""
     figures = {name: value for name, value in row.items() if name != "step" and value is not None}
     return StepValues(int(row["step"]), loss=figures.pop("loss", None), figures=figures, is_validation=True)
 

@@ -63,7 +63,9 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
             raise UsageError(f"the callback {bare_name!r} is named twice; name it once")
         callback_mode = bare_name.partition("_")[0]
         if ":" not in bare_name and callback_mode in DEFAULTS and callback_mode != mode:
-            raise UsageError(f"the callback {bare_name!r} is for {callback_mode}, and this run is for {mode}")
+            raise UsageError(
+                f"the callback {bare_name!r} is for {callback_mode}, and this run is for {mode}; leave it out"
+            )
         if name != bare_name and (bare_name not in defaults or bare_name == f"{mode}_basic"):
             removable = ", ".join(default for default in defaults if default != f"{mode}_basic")
             raise UsageError(f"the callback {bare_name!r} cannot be removed; these can: {removable or 'none'}")
@@ -86,7 +88,8 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
       The callbacks, in the order in which they are called.
 
     Raises:
-      UsageError: there is no such callback, or its constructor does not accept its options.
+      UsageError: a callback does not exist, is not a SessionRunHook, belongs to another mode, is named twice, or cannot
+        be removed; or its constructor does not accept its options.
     """
     names = names_for(context.config.mode, config.names)
     names += [name for name in config.options if name not in names]
@@ -120,7 +123,10 @@ def _create_callback(name: str, context: Context, options: dict[str, Any]) -> An
         arguments = [context] if parameters else []
         inspect.signature(factory).bind(*arguments, **options)
     except TypeError as error:
-        raise UsageError(f"the callback {name!r} cannot be made: {error}") from error
+        raise UsageError(
+            f"the callback {name!r} cannot be made: {error}. CallbackConfig.options must have the arguments of its "
+            "constructor, without the context."
+        ) from error
     hook = factory(*arguments, **options)
     if not isinstance(hook, tf.train.SessionRunHook):
         raise UsageError(_NO_HOOK.format(name, type(hook).__name__))

@@ -66,7 +66,8 @@ class TrainLoss(Callback):
         loss = float(run_values.results)
         if not np.isfinite(loss):
             raise RunError(
-                f"step {self.context.step}: the loss is {loss}. The last checkpoint was saved before this step."
+                f"step {self.context.step}: the loss is {loss}. The last checkpoint was saved before this step; lower "
+                "the learning rate, or check the data."
             )
         self.context.line.values.loss = loss
 
@@ -143,7 +144,7 @@ class TrainAccuracy(Callback):
 
 
 class EvalBasic(_ExampleCounter):
-    """Puts the number of examples so far into the log line (`examples_processed: N`), and the last into the results."""
+    """Puts the count of examples into the log line (`examples_processed: N`), and at the end into the results."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Adds the examples of the step; puts the count into the log line if the step gets one."""
@@ -301,8 +302,8 @@ class EvalSummary(Callback):
 class TrainSummary(Callback):
     """Writes an event file for TensorBoard with the graph's summaries and the values of each log line.
 
-    The summaries are written at the first step and every `save_summary_steps` steps. They are fetched together with a
-    training step, so they need no batch of their own.
+    The summaries are written at the first step and every `save_summary_steps` steps; never if that is 0. They are
+    fetched together with a training step, so they need no batch of their own.
 
     Args:
       context: the context of the run.

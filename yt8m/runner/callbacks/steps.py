@@ -48,8 +48,8 @@ class TrainGuard(Callback):
 class TrainBasic(Callback):
     """Saves a checkpoint when a new run starts, every N steps or minutes, and at the end; ends the run at max_steps.
 
-    Gradients that are computed in closed form can be finite although the loss is not. So the loss is checked before
-    each save. It is not checked on other steps, because fetching it takes time.
+    Gradients that are computed in closed form can be finite although the loss is not. So if a checkpoint is due after a
+    step, the step fetches the loss, which is then checked. Other steps do not, because fetching it takes time.
     """
 
     saves = True

@@ -70,7 +70,10 @@ class TrainValidation(Callback):
         """
         countable = self.context.records or self.context.ops.input.last_shard is not None
         if not self._counts_steps and not countable:
-            raise UsageError("the end of an epoch cannot be seen in these data: give --eval_every_n_steps.")
+            raise UsageError(
+                "validations follow epochs, which cannot be counted in these data: neither the number of records nor "
+                "the order of the shards is known. Give --eval_every_n_steps."
+            )
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Reads the earlier validations; repeats the validation of the restored step if it was interrupted.

@@ -212,9 +212,7 @@ class ClusterRunner(ReplicaRunner):
                 last_step, since = step, time.monotonic()
             elif time.monotonic() - since > patience:
                 names = ", ".join(map(self.config.members.replica_name, sorted(missing)))
-                logging.warning(
-                    "NO LONGER WAITING FOR %s: no step for %g s. Some of its data may be unread", names, patience
-                )
+                logging.warning("NO LONGER WAITING FOR %s: no step for %g s. Some data may be unread", names, patience)
                 return
             self._watch.beat()
             time.sleep(POLL_SECONDS)
@@ -235,9 +233,9 @@ class ClusterRunner(ReplicaRunner):
         return missing, context.step
 
     def _worker_patience(self) -> float:
-        """The seconds for which the chief waits for a step of the workers.
+        """The seconds for which the chief waits for a step of the workers: `stall_timeout`, or less at max_steps.
 
-        They are few if the run is at max_steps, because then each worker only has to end the step that it is taking.
+        At max_steps each worker only has to end the step that it is taking.
         """
         limit = self.config.max_steps
         is_last = limit is not None and self._context.step >= limit
@@ -245,7 +243,7 @@ class ClusterRunner(ReplicaRunner):
 
 
 def remove_chief_callbacks(callbacks: CallbackConfig) -> CallbackConfig:
-    """The callbacks of a worker: `callbacks` without those that write files, which only the chief may have."""
+    """The callbacks of a worker: `callbacks` without `train_summary` and `train_export`, which write files."""
     from yt8m.runner.callbacks import DEFAULTS
 
     names = [name for name in callbacks.names if name.removeprefix("-") not in _CHIEF_CALLBACKS]

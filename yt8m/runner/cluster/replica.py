@@ -115,14 +115,15 @@ class _SessionCreator:
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
-    def _open_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
+    def _open_session_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
         """Opens a session that connects only to the parameter servers and this process.
 
         Args:
           is_ready: returns whether the new session can be used.
 
         Returns:
-          The session; None if `is_ready` returned False. The session is then closed, as after an error.
+          The session, in which the variables and tables of this process have their initial values; None if `is_ready`
+          returned False. The session is then closed, as after an error.
         """
         tf.get_default_graph().finalize()
         config = creation.session_config(self._context.config)
@@ -159,7 +160,7 @@ class ChiefCreator(_SessionCreator):
 
     def create_session(self) -> tf.Session:
         """A session whose variables have the values on the servers, those of the newest checkpoint, or initial ones."""
-        return self._open_if(self._fill_variables)
+        return self._open_session_if(self._fill_variables)
 
     def _fill_variables(self, session: tf.Session) -> bool:
         """Gives the variables on the servers values, unless they have those of this run; returns True."""
@@ -202,7 +203,7 @@ class WorkerCreator(_SessionCreator):
           StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
         """
         while not self._is_stopped():
-            session = self._open_if(self._is_ready)
+            session = self._open_session_if(self._is_ready)
             if session is not None:
                 return session
             message = "waiting for the chief to give the variables their values"

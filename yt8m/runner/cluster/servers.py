@@ -20,9 +20,8 @@ from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-GRACE_SECONDS = (
-    20.0  # how long a server waits for workers that do not answer after the chief is done, or after a signal
-)
+# How long a server waits for workers that do not answer after the chief is done, and for all others after a signal.
+GRACE_SECONDS = 20.0
 _CHECK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
 # After a signal, a server waits for the other processes during this share of its grace period. It ends itself in the
 # rest of the period.
@@ -99,9 +98,9 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
     The server ends with status 0 when the chief is done and every worker is done or no longer answers. The function
     does not return, because TensorFlow's server cannot be stopped and Python would wait for its threads.
 
-    After a signal the server continues while the chief or a worker is alive, for at most `grace_seconds`, so that the
-    chief can save its last step if all processes get a signal at once. The status is then 143 or 130. The server waits
-    for a chief that was killed or stopped by a signal, because it may be started again.
+    If the chief was killed or stopped by a signal, the server waits for it, because it may be started again. If the
+    server itself gets a signal, it continues while the chief or a worker is alive, for at most `grace_seconds`, so that
+    the chief can save its last step if all processes get a signal at once. The status is then 143 or 130.
 
     Args:
       cluster: all processes, and the role of this one, which is a parameter server.
